@@ -1,0 +1,153 @@
+"""The model: a program between a read-in and a read-out. It is a solver like any other."""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from algoformer.model.address import Notebook
+from algoformer.model.parts import LoopModule, ProgramModule
+from algoformer.model.program import Layers, Loop, Part, Program, as_program, default_steps
+from algoformer.model.tokens import ReadIn
+from algoformer.prompt import Prompt
+from algoformer.trace import Trace, Unroll
+
+
+class AlgoFormer(nn.Module):
+    """Runs a program on prompts and reads an answer at every question.
+
+    Args:
+        program: what to run; a `Program`, a single part or a sequence of parts.
+        dim: numbers in a row of the prompt.
+        out: numbers in an answer.
+        context: the most rows a prompt may have.
+        width: of the stream.
+        row_maps: 1 for one read-in for all rows, or one for each row of a sample.
+        blanks: empty tokens before and after the rows.
+
+    >>> from algoformer import programs, tasks
+    >>> task = tasks.LinearRegression(dim=3, points=6)
+    >>> model = AlgoFormer(programs.algoformer(heads=2), dim=3, out=1, context=task.context, width=16)
+    >>> prompt = task.sample(4, generator=torch.Generator().manual_seed(0))
+    >>> model(prompt, Unroll(steps=30, window=10)).predictions.shape
+    torch.Size([10, 4, 6, 1])
+    """
+
+    def __init__(
+        self,
+        program: Program | Part | tuple[Part, ...],
+        *,
+        dim: int,
+        out: int,
+        context: int,
+        width: int = 256,
+        row_maps: int = 1,
+        blanks: tuple[int, int] = (0, 0),
+    ) -> None:
+        super().__init__()
+        sizes = {"dim": dim, "out": out, "context": context, "width": width, "row_maps": row_maps}
+        for name, size in sizes.items():
+            if size < 1:
+                raise ValueError(f"{name} must be at least 1, got {size}")
+        if min(blanks) < 0:
+            raise ValueError(f"blanks must not be negative, got {blanks}")
+        self.program = as_program(program)
+        self.dim, self.out, self.context, self.width = dim, out, context, width
+        self.row_maps, self.blanks = row_maps, blanks
+        self.read_in = ReadIn(dim=dim, width=width, maps=row_maps, blanks=blanks)
+        self.body = ProgramModule(self.program, width=width, context=context + sum(blanks))
+        self.read_out = nn.Linear(width, out)
+        self.causal = all(layers.causal for layers in modules_of(self.program))
+
+    def forward(self, prompt: Prompt, unroll: Unroll | None = None) -> Trace:
+        """Answer every question of the prompt after each iteration in the window.
+
+        Without an unroll the traced loop runs as often as the program says and is read once. More steps
+        than in training are fine. A program without a loop gives the same answer at every step.
+        """
+        self._check(prompt)
+        unroll = unroll or Unroll(steps=default_steps(self.program), window=1)
+        notebook = Notebook(unroll.keep, self.program, unroll.steps)
+        states = self.body.unroll(self.read_in(prompt.rows), unroll, notebook)
+        return Trace(
+            predictions=self.answers(states, prompt), first_step=unroll.first_step, states=notebook.states
+        )
+
+    def answers(
+        self, states: Float[Tensor, "step batch token width"], prompt: Prompt
+    ) -> Float[Tensor, "step batch point out"]:
+        """Read the answers out of final states."""
+        rows = torch.tensor([row + self.blanks[0] for row in prompt.reads], device=states.device)
+        return self.read_out(states.index_select(2, rows))
+
+    @torch.no_grad()
+    def converge(self, prompt: Prompt, *, tolerance: float, max_steps: int) -> Trace:
+        """Iterate each prompt until its answers stop changing; the last answers, and the steps it took.
+
+        A prompt is done when no answer of it moved by more than `tolerance` in an iteration, and is then
+        taken out of the batch; `Trace.iterations` says after how many. Prompts that are not done after
+        `max_steps` stop there.
+
+        Raises:
+            ValueError: the program's traced part is not a loop, so that there is nothing to stop.
+        """
+        if tolerance < 0:
+            raise ValueError(f"tolerance must not be negative, got {tolerance}")
+        if max_steps < 1:
+            raise ValueError(f"max_steps must be at least 1, got {max_steps}")
+        self._check(prompt)
+        loop = self.body.parts[self.body.traced] if self.body.traced is not None else None
+        if not isinstance(loop, LoopModule):
+            raise ValueError("early stopping needs a program whose last looping part is a Loop of its own")
+        quiet = Notebook((), self.program, 1)
+        entry = self.body.before(self.read_in(prompt.rows), quiet)
+        state = loop.start(entry)
+        answers = prompt.targets.new_empty(prompt.targets.shape, dtype=entry.dtype)
+        iterations = torch.full((prompt.batch,), max_steps, device=entry.device)
+        running = torch.arange(prompt.batch, device=entry.device)
+        last: Tensor | None = None
+        for iteration in range(1, max_steps + 1):
+            state = loop.step(state, entry, quiet, "")
+            now = self.answers(self.body.after(state[None], quiet), prompt)[0]
+            answers[running] = now
+            if last is not None:
+                moving = (now - last).abs().flatten(1).amax(1) > tolerance
+                iterations[running[~moving]] = iteration
+                running, state, entry, now = running[moving], state[moving], entry[moving], now[moving]
+            if not len(running):
+                break
+            last = now
+        return Trace(predictions=answers[None], first_step=int(iterations.max()), iterations=iterations)
+
+    def _check(self, prompt: Prompt) -> None:
+        if prompt.dim != self.dim:
+            raise ValueError(f"this model reads rows of dim={self.dim}, the prompt's have {prompt.dim}")
+        if prompt.out != self.out:
+            raise ValueError(
+                f"this model answers with out={self.out} numbers, the prompt asks for {prompt.out}"
+            )
+        if prompt.rows.shape[1] > self.context:
+            raise ValueError(
+                f"the prompt has {prompt.rows.shape[1]} rows, this model was built for context={self.context}"
+            )
+        if self.row_maps not in (1, prompt.parts):
+            raise ValueError(
+                f"this model reads samples of {self.row_maps} rows, the prompt's have {prompt.parts}"
+            )
+        if not self.causal and prompt.reads[0] + 1 < prompt.rows.shape[1]:
+            raise ValueError(
+                "full attention would see rows that come after a question; ask one question with prompt.prefix()"
+            )
+
+
+def modules_of(program: Program) -> list[Layers]:
+    """Every module of layers in the program, in the order they run, each once."""
+    found: list[Layers] = []
+    for part in program:
+        if isinstance(part, Layers):
+            found.append(part)
+        else:
+            inner = (part.body,) if isinstance(part, Loop) else part.branches
+            found += [layers for body in inner for layers in modules_of(body)]
+    return found

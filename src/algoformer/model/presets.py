@@ -1,0 +1,105 @@
+"""Programs with a name: the paper's three models, and two that go beyond them.
+
+>>> print(algoformer(pre=1, loop=1, post=1, steps=20))
+pre   1 layer × 8 heads
+loop  ⟲ 20 steps, inject add
+  1 layer × 8 heads
+post  1 layer × 8 heads
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from algoformer.model.program import Injection, Layers, Loop, Part, Program
+
+
+def standard(layers: int = 12, **layer: Any) -> Program:
+    """A plain transformer: distinct layers, no loop. `layer` goes to `Layers` (heads, causal, ...)."""
+    return Program(Layers(layers, name="layers", **layer))
+
+
+def looped(layers: int = 1, *, steps: int = 20, inject: Injection = "add", **layer: Any) -> Program:
+    """The looped transformer of Yang et al.: nothing but a loop, its input added at every step."""
+    return Program(Loop(Layers(layers, **layer), steps=steps, inject=inject, name="loop"))
+
+
+def algoformer(
+    pre: int = 1, loop: int = 1, post: int = 1, *, steps: int = 20, inject: Injection = "add", **layer: Any
+) -> Program:
+    """The paper's three modules: prepare, iterate, finish. `pre` or `post` may be 0, and is then left out."""
+    parts: list[Part] = [Layers(pre, name="pre", **layer)] if pre else []
+    parts.append(Loop(Layers(loop, **layer), steps=steps, inject=inject, name="loop"))
+    parts += [Layers(post, name="post", **layer)] if post else []
+    return Program(*parts)
+
+
+def nested(
+    pre: int = 1,
+    inner: int = 1,
+    outer: int = 1,
+    post: int = 1,
+    *,
+    steps: int = 5,
+    inner_steps: int = 4,
+    inject: Injection = "add",
+    **layer: Any,
+) -> Program:
+    """A loop in a loop: each of `steps` rounds re-weights (`outer`), then solves by `inner_steps` iterations.
+
+    Made for `tasks.RobustRegression`, whose textbook method, iteratively reweighted least squares, has
+    this very shape: outer rounds that decide which examples to trust, inner ones that solve.
+    """
+    body = Program(
+        Layers(outer, name="outer", **layer),
+        Loop(Layers(inner, **layer), steps=inner_steps, inject=inject, name="inner"),
+    )
+    parts: list[Part] = [Layers(pre, name="pre", **layer)] if pre else []
+    parts.append(Loop(body, steps=steps, inject=inject, name="loop"))
+    parts += [Layers(post, name="post", **layer)] if post else []
+    return Program(*parts)
+
+
+def two_loops(
+    first: int = 1,
+    between: int = 1,
+    second: int = 1,
+    post: int = 1,
+    *,
+    first_steps: int = 3,
+    steps: int = 20,
+    inject: Injection = "add",
+    **layer: Any,
+) -> Program:
+    """Two loops in a row: one builds features layer by layer, the next regresses on them.
+
+    Made for `tasks.RegressionWithRepresentation`: the first loop runs as often as Φ* has layers, the
+    second is the iterative solver that an unroll makes longer or shorter.
+    """
+    parts: list[Part] = [Loop(Layers(first, **layer), steps=first_steps, inject=inject, name="features")]
+    parts += [Layers(between, name="between", **layer)] if between else []
+    parts.append(Loop(Layers(second, **layer), steps=steps, inject=inject, name="loop"))
+    parts += [Layers(post, name="post", **layer)] if post else []
+    return Program(*parts)
+
+
+def equation_one(count: int, *, heads: int, head_width: int, hidden: int, **layer: Any) -> Layers:
+    """Layers as in the paper's Equation 1: no norm, ReLU, unscaled scores, full attention, any head width."""
+    plain: dict[str, Any] = {
+        "norm": False,
+        "scaled": False,
+        "activation": "relu",
+        "causal": False,
+        "positions": False,
+        "final_norm": False,
+    }
+    return Layers(count, heads=heads, head_width=head_width, hidden=hidden, **{**plain, **layer})
+
+
+PRESETS: dict[str, Callable[..., Program]] = {
+    "standard": standard,
+    "looped": looped,
+    "algoformer": algoformer,
+    "nested": nested,
+    "two_loops": two_loops,
+}
+"""Preset by name, for the command line."""

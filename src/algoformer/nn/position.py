@@ -1,0 +1,23 @@
+"""Where in the sequence a token stands."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+
+class LearnedPositions(nn.Module):
+    """One learned vector for each place in the sequence, added to the stream."""
+
+    def __init__(self, *, context: int, width: int) -> None:
+        super().__init__()
+        self.table = nn.Parameter(torch.zeros(context, width))
+
+    def forward(self, stream: Float[Tensor, "batch token width"]) -> Float[Tensor, "batch token width"]:
+        """The stream with its positions added."""
+        tokens = stream.shape[1]
+        if tokens > self.table.shape[0]:
+            raise ValueError(
+                f"a sequence of {tokens} tokens is longer than the context of {self.table.shape[0]} "
+                "positions this model was built with; build it with a larger context"
+            )
+        return stream + self.table[:tokens]

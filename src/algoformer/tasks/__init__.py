@@ -1,0 +1,23 @@
+"""Distributions over prompts: what is drawn, at which scale, and which regression problems hide in it."""
+
+from algoformer.tasks.autoregressive import AutoregressiveWithRepresentation
+from algoformer.tasks.catalog import TASKS, from_json, to_json
+from algoformer.tasks.chain import ChainOfThought
+from algoformer.tasks.linear import LinearRegression
+from algoformer.tasks.representation import RegressionWithRepresentation
+from algoformer.tasks.representation_map import RepresentationMap
+from algoformer.tasks.robust import RobustRegression
+from algoformer.tasks.task import Task
+
+__all__ = [
+    "TASKS",
+    "AutoregressiveWithRepresentation",
+    "ChainOfThought",
+    "LinearRegression",
+    "RegressionWithRepresentation",
+    "RepresentationMap",
+    "RobustRegression",
+    "Task",
+    "from_json",
+    "to_json",
+]

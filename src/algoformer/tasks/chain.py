@@ -1,0 +1,114 @@
+"""Chain of thought through the layers of a random network."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.nn.functional import leaky_relu
+
+from algoformer.problems import Problems
+from algoformer.prompt import Prompt
+from algoformer.tasks.checks import check_count, check_slope
+from algoformer.tasks.draw import normal, refuse_dims
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChainOfThought:
+    """s_0 = x, s_l = leaky ReLU(W_l s_{l-1}); each sample shows x, s_1, ..., s_L, and every s_l is asked for.
+
+    The W_l are drawn afresh for each prompt, normal with variance 2 / ((1 + slope²) dim), so that the
+    states keep mean square 1 through all layers. The answer s_{l+1} is read at the row of s_l.
+
+    >>> prompt = ChainOfThought().sample(2, generator=torch.Generator().manual_seed(0))
+    >>> prompt.rows.shape, prompt.points
+    (torch.Size([2, 287, 20]), 246)
+    """
+
+    dim: int = 20
+    points: int = 41
+    layers: int = 6
+    slope: float = 0.01
+
+    def __post_init__(self) -> None:
+        check_count("dim", self.dim)
+        check_count("points", self.points)
+        check_count("layers", self.layers)
+        check_slope(self.slope)
+
+    @property
+    def out(self) -> int:
+        """Numbers in an answer: a whole state."""
+        return self.dim
+
+    @property
+    def context(self) -> int:
+        """Rows in a prompt."""
+        return self.parts * self.points
+
+    @property
+    def parts(self) -> int:
+        """Rows in a sample: x and a state for each layer."""
+        return self.layers + 1
+
+    @property
+    def scale(self) -> float:
+        """Errors are counted for one coordinate, whose mean square is 1."""
+        return float(self.dim)
+
+    @property
+    def noise(self) -> float:
+        """The states are exact."""
+        return 0.0
+
+    @property
+    def takes_dims(self) -> bool:
+        """The states mix all coordinates: switching some off gives another task, not an easier one."""
+        return False
+
+    def sample(
+        self,
+        batch: int,
+        *,
+        generator: torch.Generator,
+        dtype: torch.dtype = torch.float32,
+        active_dims: int | Int[Tensor, ""] | None = None,
+    ) -> Prompt:
+        """Draw `batch` prompts on the generator's device; the generator alone decides which."""
+        refuse_dims(active_dims)
+        states = [normal(batch, self.points, self.dim, generator=generator, dtype=dtype)]
+        weights = normal(self.layers, batch, self.dim, self.dim, generator=generator, dtype=dtype)
+        weights = weights * (2 / ((1 + self.slope**2) * self.dim)) ** 0.5
+        for weight in weights:
+            states.append(leaky_relu(states[-1] @ weight, negative_slope=self.slope))
+        samples = torch.stack(states, dim=2)  # (batch, sample, part, dim)
+        targets = samples[:, :, 1:].flatten(1, 2)
+        reads = tuple(row for row in range(self.context) if row % self.parts < self.layers)
+        return Prompt(
+            rows=samples.flatten(1, 2), targets=targets, clean=targets, reads=reads, parts=self.parts
+        )
+
+    def problems(self, prompt: Prompt) -> Problems:
+        """One problem for each layer: regress the unfolded next state on the state, then fold the answer.
+
+        The leaky ReLU is one to one, so its inverse turns each layer into linear regression.
+        """
+        if prompt.parts != self.parts:
+            raise ValueError(
+                f"a chain of layers={self.layers} has samples of {self.parts} rows, got {prompt.parts}"
+            )
+        states = torch.stack([prompt.part(index) for index in range(self.parts)], dim=1)
+        return Problems(
+            features=states[:, :-1],
+            labels=self._unfold(states[:, 1:]),
+            asked=tuple((row % self.parts, row // self.parts) for row in prompt.reads),
+            link=self._fold,
+        )
+
+    def _fold(self, values: Float[Tensor, ...]) -> Float[Tensor, ...]:
+        return leaky_relu(values, negative_slope=self.slope)
+
+    def _unfold(self, states: Float[Tensor, ...]) -> Float[Tensor, ...]:
+        return leaky_relu(states, negative_slope=1 / self.slope)

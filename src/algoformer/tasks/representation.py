@@ -1,0 +1,98 @@
+"""Regression on a fixed nonlinear representation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from algoformer.problems import Problems, pairs
+from algoformer.prompt import Prompt
+from algoformer.tasks.checks import check_count, check_slope, check_spread
+from algoformer.tasks.draw import normal, refuse_dims
+from algoformer.tasks.representation_map import RepresentationMap
+
+
+@dataclass(frozen=True, kw_only=True)
+class RegressionWithRepresentation:
+    """y = <A, Φ*(x)> + noise; x and A standard normal, A drawn afresh for each prompt, Φ* once for all.
+
+    Φ* is `layers` rotations of `dim` coordinates, each followed by a leaky ReLU, and E‖Φ*(x)‖² = dim: the
+    scale of plain linear regression. `phi_seed` chooses it; how well conditioned it is varies much with
+    the seed, so report it.
+    """
+
+    dim: int = 20
+    points: int = 41
+    noise: float = 0.0
+    layers: int = 3
+    slope: float = 0.01
+    phi_seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_count("dim", self.dim)
+        check_count("points", self.points)
+        check_spread("noise", self.noise)
+        check_count("layers", self.layers)
+        check_slope(self.slope)
+        check_count("phi_seed", self.phi_seed, least=0)
+
+    @property
+    def out(self) -> int:
+        """Numbers in an answer."""
+        return 1
+
+    @property
+    def context(self) -> int:
+        """Rows in a prompt."""
+        return self.parts * self.points
+
+    @property
+    def parts(self) -> int:
+        """Rows in a sample: x and y."""
+        return 2
+
+    @property
+    def scale(self) -> float:
+        """The variance of a label."""
+        return float(self.dim)
+
+    @property
+    def takes_dims(self) -> bool:
+        """Φ* mixes all coordinates: switching some off gives another task, not an easier one."""
+        return False
+
+    @property
+    def phi(self) -> RepresentationMap:
+        """The representation Φ* that all prompts share."""
+        return RepresentationMap(
+            in_dim=self.dim,
+            out_dim=self.dim,
+            mean_square=float(self.dim),
+            layers=self.layers,
+            slope=self.slope,
+            seed=self.phi_seed,
+        )
+
+    def sample(
+        self,
+        batch: int,
+        *,
+        generator: torch.Generator,
+        dtype: torch.dtype = torch.float32,
+        active_dims: int | Int[Tensor, ""] | None = None,
+    ) -> Prompt:
+        """Draw `batch` prompts on the generator's device; the generator alone decides which."""
+        refuse_dims(active_dims)
+        xs = normal(batch, self.points, self.dim, generator=generator, dtype=dtype)
+        weights = normal(batch, self.dim, 1, generator=generator, dtype=dtype)
+        clean = self.phi(xs) @ weights
+        noise = self.noise * normal(batch, self.points, 1, generator=generator, dtype=dtype)
+        return Prompt.of_pairs(xs, clean + noise, clean=clean)
+
+    def problems(self, prompt: Prompt) -> Problems:
+        """The pairs (Φ*(x), y): linear regression for whoever knows Φ*."""
+        raw = pairs(prompt)
+        return replace(raw, features=self.phi(raw.features))

@@ -1,0 +1,90 @@
+"""Linear regression in which some labels are grossly wrong."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from algoformer.problems import Problems, pairs
+from algoformer.prompt import Prompt
+from algoformer.tasks.checks import check_count, check_positive, check_spread
+from algoformer.tasks.draw import mask_dims, normal
+
+
+@dataclass(frozen=True, kw_only=True)
+class RobustRegression:
+    """y = <w, x> + noise, but each label is shown with a gross error with probability `outliers`.
+
+    A gross error is normal with `outlier_scale` times the spread of a true label. Only the labels that
+    are shown carry it: `targets` are the labels as they should have been (noise included, as everywhere) and
+    `clean` those without noise, so a learner is rewarded for seeing through the outliers.
+    """
+
+    dim: int = 20
+    points: int = 41
+    noise: float = 0.0
+    outliers: float = 0.2
+    outlier_scale: float = 3.0
+
+    def __post_init__(self) -> None:
+        check_count("dim", self.dim)
+        check_count("points", self.points)
+        check_spread("noise", self.noise)
+        if not 0 <= self.outliers < 1:
+            raise ValueError(
+                f"outliers is the share of wrong labels and must lie in [0, 1), got {self.outliers}"
+            )
+        check_positive("outlier_scale", self.outlier_scale)
+
+    @property
+    def out(self) -> int:
+        """Numbers in an answer."""
+        return 1
+
+    @property
+    def context(self) -> int:
+        """Rows in a prompt."""
+        return self.parts * self.points
+
+    @property
+    def parts(self) -> int:
+        """Rows in a sample: x and y."""
+        return 2
+
+    @property
+    def scale(self) -> float:
+        """The variance of a true label."""
+        return float(self.dim)
+
+    @property
+    def takes_dims(self) -> bool:
+        """Fewer coordinates are an easier task of the same kind."""
+        return True
+
+    def sample(
+        self,
+        batch: int,
+        *,
+        generator: torch.Generator,
+        dtype: torch.dtype = torch.float32,
+        active_dims: int | Int[Tensor, ""] | None = None,
+    ) -> Prompt:
+        """Draw `batch` prompts on the generator's device; the generator alone decides which."""
+        xs = mask_dims(normal(batch, self.points, self.dim, generator=generator, dtype=dtype), active_dims)
+        weights = normal(batch, self.dim, 1, generator=generator, dtype=dtype)
+        clean = xs @ weights
+        noise = self.noise * normal(batch, self.points, 1, generator=generator, dtype=dtype)
+        gross = normal(batch, self.points, 1, generator=generator, dtype=dtype)
+        chance = torch.rand(batch, self.points, 1, generator=generator, device=generator.device)
+        errors = self.outlier_scale * self.dim**0.5 * gross * (chance < self.outliers)
+        shown = Prompt.of_pairs(xs, clean + noise + errors)
+        return Prompt(
+            rows=shown.rows, targets=clean + noise, clean=clean, reads=shown.reads, parts=shown.parts
+        )
+
+    def problems(self, prompt: Prompt) -> Problems:
+        """The (x, y) pairs as they are shown: nobody is told which labels are wrong."""
+        return pairs(prompt)

@@ -1,0 +1,93 @@
+"""What a solver is asked, and what it answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol, runtime_checkable
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from algoformer.prompt import Prompt
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unroll:
+    """Run `steps` iterations; read out the last `window`; differentiate through the last `grad_steps`.
+
+    `None` means all of them. `keep` names hidden states to return, by address (see `docs/notation.md`).
+
+    >>> Unroll(steps=20, window=15).first_step
+    6
+    """
+
+    steps: int
+    window: int | None = None
+    grad_steps: int | None = None
+    keep: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.steps < 1:
+            raise ValueError(f"a loop runs at least once, got steps={self.steps}")
+        if self.window is not None and not 1 <= self.window <= self.steps:
+            raise ValueError(f"window must lie in 1..{self.steps} (the steps), got {self.window}")
+        if self.grad_steps is not None and not 0 <= self.grad_steps <= self.steps:
+            raise ValueError(f"grad_steps must lie in 0..{self.steps} (the steps), got {self.grad_steps}")
+
+    @property
+    def length(self) -> int:
+        """How many iterations are read out."""
+        return self.steps if self.window is None else self.window
+
+    @property
+    def first_step(self) -> int:
+        """The first iteration that is read out, counting from 1."""
+        return self.steps - self.length + 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trace:
+    """Predictions after iterations first_step, first_step + 1, ..., one for every question of the prompt.
+
+    `states` holds what `Unroll.keep` asked for; `iterations` how far each prompt was run, where a solver
+    stopped prompts one by one.
+    """
+
+    predictions: Float[Tensor, "step batch point out"]
+    first_step: int = 1
+    states: Mapping[str, Tensor] = field(default_factory=dict)
+    iterations: Int[Tensor, " batch"] | None = None
+
+    @property
+    def final(self) -> Float[Tensor, "batch point out"]:
+        """The predictions after the last iteration."""
+        return self.predictions[-1]
+
+    @property
+    def steps(self) -> tuple[int, ...]:
+        """The iteration that each slice of `predictions` was read after."""
+        return tuple(range(self.first_step, self.first_step + self.predictions.shape[0]))
+
+
+@runtime_checkable
+class Solver(Protocol):
+    """Anything that answers a prompt step by step: trained, hand-built or classical."""
+
+    def __call__(self, prompt: Prompt, unroll: Unroll, /) -> Trace:
+        """Answer every question of `prompt`, once for each iteration in the unroll's window."""
+        ...
+
+
+def constant_trace(answer: Float[Tensor, "batch point out"], unroll: Unroll) -> Trace:
+    """The trace of a solver that does not iterate: one answer, the same at every step."""
+    if unroll.keep:
+        raise ValueError(f"this solver has no hidden states, yet keep={unroll.keep} asks for some")
+    predictions = answer.expand(unroll.length, *answer.shape)
+    return Trace(predictions=predictions, first_step=unroll.first_step)
+
+
+def stop_tracking(tracked: bool) -> torch.autograd.grad_mode.set_grad_enabled:
+    """A context that keeps the autograd graph only if `tracked`, and only if it was kept before."""
+    return torch.set_grad_enabled(tracked and torch.is_grad_enabled())
