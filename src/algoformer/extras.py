@@ -17,6 +17,8 @@ def require(module: str, *, extra: str) -> ModuleType:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
         package = module.partition(".")[0]
+        if error.name is not None and error.name.partition(".")[0] != package:
+            raise  # the package is there, and something that it needs itself is not
         raise ModuleNotFoundError(
             f"this needs the package {package!r}, which is not installed: pip install 'algoformer[{extra}]'"
         ) from error

@@ -42,6 +42,10 @@ class Prompt:
             raise ValueError(
                 f"rows hold {self.rows.shape[0]} prompts, targets {self.targets.shape[0]}: same batch needed"
             )
+        if self.clean is not None and self.clean.shape != self.targets.shape:
+            raise ValueError(
+                f"clean has shape {tuple(self.clean.shape)}, targets {tuple(self.targets.shape)}: same needed"
+            )
 
     @classmethod
     def of_pairs(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -78,7 +80,7 @@ class AlgoFormer(nn.Module):
         self, states: Float[Tensor, "step batch token width"], prompt: Prompt
     ) -> Float[Tensor, "step batch point out"]:
         """Read the answers out of final states."""
-        rows = torch.tensor([row + self.blanks[0] for row in prompt.reads], device=states.device)
+        rows = _row_index(prompt.reads, self.blanks[0], states.device)
         return self.read_out(states.index_select(2, rows))
 
     @torch.no_grad()
@@ -112,13 +114,14 @@ class AlgoFormer(nn.Module):
             now = self.answers(self.body.after(state[None], quiet), prompt)[0]
             answers[running] = now
             if last is not None:
-                moving = (now - last).abs().flatten(1).amax(1) > tolerance
+                # written so that a prompt whose answers are not numbers any more counts as moving
+                moving = ~((now - last).abs().flatten(1).amax(1) <= tolerance)
                 iterations[running[~moving]] = iteration
                 running, state, entry, now = running[moving], state[moving], entry[moving], now[moving]
             if not len(running):
                 break
             last = now
-        return Trace(predictions=answers[None], first_step=int(iterations.max()), iterations=iterations)
+        return Trace(predictions=answers[None], first_step=iteration, iterations=iterations)
 
     def _check(self, prompt: Prompt) -> None:
         if prompt.dim != self.dim:
@@ -137,8 +140,14 @@ class AlgoFormer(nn.Module):
             )
         if not self.causal and prompt.reads[0] + 1 < prompt.rows.shape[1]:
             raise ValueError(
-                "full attention would see rows that come after a question; ask one question with prompt.prefix()"
+                "full attention would see rows that come after a question; ask one with prompt.prefix()"
             )
+
+
+@lru_cache(maxsize=64)
+def _row_index(reads: tuple[int, ...], offset: int, device: torch.device) -> Tensor:
+    # kept on the device, so that a captured step copies nothing from the host
+    return torch.tensor([row + offset for row in reads], device=device)
 
 
 def modules_of(program: Program) -> list[Layers]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal, TypeAlias, get_args
@@ -144,8 +145,8 @@ class Program:
         for part in parts:
             if not isinstance(part, Part):
                 raise ValueError(f"a part is Layers, Loop or Parallel, got {type(part).__name__}")
-        names = [part.name for part in parts if part.name]
-        twice = {name for name in names if names.count(name) > 1}
+        names = Counter(part.name for part in parts if part.name)
+        twice = [name for name, times in names.items() if times > 1]
         if twice:
             raise ValueError(f"two parts of one program are both named {sorted(twice)[0]!r}")
 
@@ -215,7 +216,7 @@ def _outline(program: Program, indent: str = "") -> Iterator[str]:
         if isinstance(part, Layers):
             yield label + describe_layers(part)
         elif isinstance(part, Loop):
-            yield f"{label}⟲ {part.steps} steps, inject {part.inject}"
+            yield f"{label}⟲ {part.steps} step{'' if part.steps == 1 else 's'}, inject {part.inject}"
             yield from _outline(part.body, indent + "  ")
         else:
             yield f"{label}∥ {len(part.branches)} branches, summed"
@@ -275,7 +276,7 @@ def _part_from(data: object, depth: int) -> Part:
     rest = dict(data)
     kind = rest.pop("part", None)
     known = {"layers": Layers, "loop": Loop, "parallel": Parallel}
-    if kind not in known:
+    if not isinstance(kind, str) or kind not in known:
         raise ValueError(f"a part is one of {', '.join(known)}, got {kind!r}")
     allowed = {item.name for item in fields(known[kind])}
     strange = sorted(set(rest) - allowed)

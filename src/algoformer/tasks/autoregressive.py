@@ -25,9 +25,9 @@ class AutoregressiveWithRepresentation:
 
     A prompt shows x_1 .. x_{points-1} and asks for x_{q+1} .. x_points. E‖Φ*(u)‖² = `signal`² for standard
     normal u; a larger signal makes series explode. A series with max_t ‖x_t‖²/dim > `bound` is never
-    returned: more series than asked for are drawn in one go and the first that stay in bounds are
-    taken, in tensor code, so a captured graph can do it. Where too few do, accepted ones come twice; where none
-    does, the prompt is NaN rather than wrong (at the defaults 2.8 % are rejected: no danger).
+    returned: more series than asked for are drawn in one go and the first that stay in bounds are taken,
+    in tensor code, so a captured graph can do it. Where too few do, accepted ones come twice; where none
+    does, the prompts are NaN rather than wrong (at the defaults about 3 % are rejected: no danger).
 
     >>> prompt = AutoregressiveWithRepresentation().sample(2, generator=torch.Generator().manual_seed(0))
     >>> prompt.rows.shape, prompt.points, prompt.reads[0]
@@ -106,9 +106,8 @@ class AutoregressiveWithRepresentation:
         drawn = batch + math.ceil(_SPARE_SHARE * batch) + _SPARE_SERIES
         states = list(normal(drawn, self.order, self.dim, generator=generator, dtype=dtype).unbind(dim=1))
         matrices = normal(drawn, self.dim, self.dim, generator=generator, dtype=dtype)
-        noise = self.noise * normal(
-            drawn, self.points - self.order, self.dim, generator=generator, dtype=dtype
-        )
+        questions = self.points - self.order
+        noise = self.noise * normal(drawn, questions, self.dim, generator=generator, dtype=dtype)
         expected = []
         for shock in noise.unbind(dim=1):
             features = self.phi(torch.cat(states[-self.order :], dim=-1))
@@ -126,7 +125,7 @@ class AutoregressiveWithRepresentation:
     def _within_bound(
         self, series: Float[Tensor, "drawn point dim"], clean: Float[Tensor, "drawn question dim"], batch: int
     ) -> tuple[Float[Tensor, "batch point dim"], Float[Tensor, "batch question dim"]]:
-        """The first `batch` series that stay in bounds, in the order drawn; again from the first if too few."""
+        """The first `batch` series that stay in bounds, in the order drawn; if too few, some twice."""
         peaks = series.square().sum(dim=-1).amax(dim=1) / self.dim
         rejected = ~(peaks <= self.bound)  # so that a series that overflowed to NaN is rejected too
         accepted_first = torch.argsort(rejected.to(torch.uint8), stable=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, fields
+from dataclasses import fields
 from difflib import get_close_matches
 from typing import Any, get_type_hints
 
@@ -30,10 +30,11 @@ def to_json(task: Task) -> dict[str, Any]:
     >>> to_json(LinearRegression(dim=3, points=5))
     {'name': 'linear', 'dim': 3, 'points': 5, 'noise': 0.0}
     """
-    for name, kind in TASKS.items():
-        if type(task) is kind:
-            return {"name": name, **asdict(task)}
-    raise ValueError(f"only the tasks {', '.join(TASKS)} have a name to store, got {type(task).__name__}")
+    names = {kind: name for name, kind in TASKS.items()}
+    name = names.get(type(task))
+    if name is None:
+        raise ValueError(f"only the tasks {', '.join(TASKS)} can be stored, got {type(task).__name__}")
+    return {"name": name} | {field.name: getattr(task, field.name) for field in fields(TASKS[name])}
 
 
 def from_json(stored: Mapping[str, Any]) -> Task:
@@ -45,9 +46,8 @@ def from_json(stored: Mapping[str, Any]) -> Task:
     constants = dict(stored)
     name = constants.pop("name", None)
     if not isinstance(name, str) or name not in TASKS:
-        raise ValueError(
-            f"unknown task {name!r}{_nearest(str(name), list(TASKS))}; known: {', '.join(TASKS)}"
-        )
+        hint = _nearest(str(name), list(TASKS))
+        raise ValueError(f"unknown task {name!r}{hint}; known: {', '.join(TASKS)}")
     kind = TASKS[name]
     known = [field.name for field in fields(kind)]
     for field in constants:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Int
 from torch import Tensor
 from torch.nn.functional import leaky_relu
 
@@ -107,8 +107,8 @@ class ChainOfThought:
             link=self._fold,
         )
 
-    def _fold(self, values: Float[Tensor, ...]) -> Float[Tensor, ...]:
+    def _fold(self, values: Tensor) -> Tensor:
         return leaky_relu(values, negative_slope=self.slope)
 
-    def _unfold(self, states: Float[Tensor, ...]) -> Float[Tensor, ...]:
+    def _unfold(self, states: Tensor) -> Tensor:
         return leaky_relu(states, negative_slope=1 / self.slope)

@@ -26,6 +26,4 @@ def check_positive(name: str, value: float) -> None:
 def check_slope(slope: float) -> None:
     """Refuse a leaky ReLU that folds the line or cannot be inverted."""
     if not 0 < slope <= 1:
-        raise ValueError(
-            f"slope of the leaky ReLU must lie in (0, 1], so that it can be inverted; got {slope}"
-        )
+        raise ValueError(f"slope of a leaky ReLU that can be inverted must lie in (0, 1], got {slope}")

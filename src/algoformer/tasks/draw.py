@@ -7,7 +7,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 
-def normal(*shape: int, generator: torch.Generator, dtype: torch.dtype = torch.float32) -> Float[Tensor, ...]:
+def normal(
+    *shape: int, generator: torch.Generator, dtype: torch.dtype = torch.float32
+) -> Float[Tensor, "*shape"]:
     """Standard normal numbers on the generator's device, the same ones in every precision.
 
     They are drawn in float32 and then cast, so one seed means one set of prompts whatever `dtype` is.

@@ -34,9 +34,7 @@ class RobustRegression:
         check_count("points", self.points)
         check_spread("noise", self.noise)
         if not 0 <= self.outliers < 1:
-            raise ValueError(
-                f"outliers is the share of wrong labels and must lie in [0, 1), got {self.outliers}"
-            )
+            raise ValueError(f"outliers, the share of wrong labels, must lie in [0, 1), got {self.outliers}")
         check_positive("outlier_scale", self.outlier_scale)
 
     @property

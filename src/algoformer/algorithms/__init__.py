@@ -1,0 +1,21 @@
+"""Textbook methods as solvers: each answers question i from the pairs before it, step by step."""
+
+from algoformer.algorithms.catalog import SOLVERS, ListedSolver, build_solver
+from algoformer.algorithms.closed_form import Averaging, LeastSquares, Ridge, Zero
+from algoformer.algorithms.gradient_descent import GradientDescent, HeavyBall
+from algoformer.algorithms.newton import Newton
+from algoformer.algorithms.robust import IterativelyReweighted
+
+__all__ = [
+    "SOLVERS",
+    "Averaging",
+    "GradientDescent",
+    "HeavyBall",
+    "IterativelyReweighted",
+    "LeastSquares",
+    "ListedSolver",
+    "Newton",
+    "Ridge",
+    "Zero",
+    "build_solver",
+]

@@ -1,0 +1,84 @@
+"""The solvers by name, ready for a task at a noise level."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from algoformer.algorithms.closed_form import Averaging, LeastSquares, Ridge, Zero
+from algoformer.algorithms.gradient_descent import GradientDescent, HeavyBall
+from algoformer.algorithms.newton import Newton
+from algoformer.algorithms.robust import IterativelyReweighted
+from algoformer.problems import View, pairs
+from algoformer.trace import Solver
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListedSolver:
+    """How to build a solver for a view of the prompts and a noise level, and a line that says what it is."""
+
+    build: Callable[[View, float], Solver]
+    description: str
+
+
+def _posterior_mean(view: View, noise: float) -> Solver:
+    return Ridge(strength=noise**2, view=view) if noise > 0 else LeastSquares(view=view)
+
+
+SOLVERS: dict[str, ListedSolver] = {
+    "gd": ListedSolver(
+        build=lambda view, noise: GradientDescent(view=view),
+        description="gradient descent with the best fixed step for each prefix",
+    ),
+    "heavy-ball": ListedSolver(
+        build=lambda view, noise: HeavyBall(view=view),
+        description="gradient descent with the best momentum for each prefix",
+    ),
+    "newton": ListedSolver(
+        build=lambda view, noise: Newton(view=view),
+        description="Newton's iteration for the inverse Gram matrix",
+    ),
+    "ridge": ListedSolver(
+        build=lambda view, noise: Ridge(strength=noise**2 if noise > 0 else 1.0, view=view),
+        description="ridge regression with strength noise² (1 where there is no noise)",
+    ),
+    "least-squares": ListedSolver(
+        build=lambda view, noise: LeastSquares(view=view),
+        description="least squares of smallest norm",
+    ),
+    "averaging": ListedSolver(
+        build=lambda view, noise: Averaging(view=view),
+        description="the mean of label times features",
+    ),
+    "zero": ListedSolver(
+        build=lambda view, noise: Zero(view=view),
+        description="zero weights, whatever is shown",
+    ),
+    "irls": ListedSolver(
+        build=lambda view, noise: IterativelyReweighted(view=view),
+        description="iteratively reweighted least squares, which sees through outliers",
+    ),
+    "oracle": ListedSolver(
+        build=_posterior_mean,
+        description="Bayes: the posterior mean with the task's representation and noise known",
+    ),
+    "linear-in-x": ListedSolver(
+        build=lambda view, noise: _posterior_mean(pairs, noise),
+        description="ridge or least squares on the raw x, for whoever has no representation",
+    ),
+}
+"""Every solver of this room under the name that the command line uses."""
+
+
+def build_solver(name: str, *, view: View = pairs, noise: float = 0.0) -> Solver:
+    """The solver of that name, reading prompts through `view` and expecting labels with this noise.
+
+    >>> build_solver("oracle", noise=0.5).strength
+    0.25
+    """
+    if name not in SOLVERS:
+        close = get_close_matches(name, list(SOLVERS), n=1)
+        hint = f" (did you mean {close[0]!r}?)" if close else ""
+        raise ValueError(f"unknown solver {name!r}{hint}; known: {', '.join(SOLVERS)}")
+    return SOLVERS[name].build(view, noise)

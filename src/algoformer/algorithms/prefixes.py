@@ -1,0 +1,122 @@
+"""What every textbook method needs of a prompt: for each question, the moments of the pairs before it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from itertools import islice
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from algoformer.problems import Problems
+from algoformer.trace import Trace, Unroll, constant_trace
+
+_NUMBERS_AT_ONCE = 2**24
+"""Numbers held at once in the largest intermediate: 128 MiB in float64."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prefixes:
+    """For question k: the pairs before it, their sums of f fᵀ and f yᵀ, and the features it is asked at."""
+
+    problems: Problems
+    gram: Float[Tensor, "batch point dim dim"]
+    cross: Float[Tensor, "batch point dim out"]
+    count: Int[Tensor, " point"]
+    query: Float[Tensor, "batch point dim"]
+    problem: Int[Tensor, " point"]
+
+    @property
+    def divisor(self) -> Float[Tensor, "point 1 1"]:
+        """The number of pairs seen, or 1 where there are none."""
+        return self.count.clamp(min=1).to(self.gram.dtype)[:, None, None]
+
+    @property
+    def seen(self) -> Bool[Tensor, "point sample"]:
+        """Which samples of its problem each question may use."""
+        samples = torch.arange(self.problems.features.shape[2], device=self.count.device)
+        return samples < self.count[:, None]
+
+    def features_seen(self) -> Float[Tensor, "batch point sample dim"]:
+        """The features before each question; zeros from the question on."""
+        return self.problems.features[:, self.problem] * self.seen[..., None]
+
+    def labels_seen(self) -> Float[Tensor, "batch point sample out"]:
+        """The labels before each question; zeros from the question on."""
+        return self.problems.labels[:, self.problem] * self.seen[..., None]
+
+    def answers(self, weights: Float[Tensor, "batch point dim out"]) -> Float[Tensor, "batch point out"]:
+        """What a linear model with these weights answers."""
+        return self.problems.link((self.query[..., None] * weights).sum(dim=-2))
+
+
+def prefixes_of(problems: Problems) -> Prefixes:
+    """Sum up what is known before each question; pair i itself is never in its own sums."""
+    features, labels = problems.features, problems.labels
+    problem, count = torch.tensor(problems.asked, device=features.device).unbind(dim=1)
+
+    def before(products: Tensor) -> Tensor:
+        sums = products.cumsum(dim=2)[:, problem, (count - 1).clamp(min=0)]
+        return sums.where((count > 0)[:, None, None], torch.zeros((), dtype=sums.dtype, device=sums.device))
+
+    return Prefixes(
+        problems=problems,
+        # outer products and running sums, not matmul: TF32 would cost three digits on a GPU
+        gram=before(features[..., :, None] * features[..., None, :]),
+        cross=before(features[..., :, None] * labels[..., None, :]),
+        count=count,
+        query=features[:, problem, count],
+        problem=problem,
+    )
+
+
+Iterates = Callable[[Prefixes], Iterator[Float[Tensor, "batch point dim out"]]]
+"""An iteration: the weights after step 1, after step 2, and so on without end."""
+
+
+def trace_of_iteration(iterates: Iterates, problems: Problems, unroll: Unroll) -> Trace:
+    """Run an iteration for every question and read out the unroll's window."""
+    if unroll.keep:
+        raise ValueError(f"this solver has no hidden states, yet keep={unroll.keep} asks for some")
+    chunks = []
+    for part in _in_chunks(problems):
+        prefixes = prefixes_of(part)
+        window = islice(iterates(prefixes), unroll.first_step - 1, unroll.steps)
+        chunks.append(torch.stack([prefixes.answers(weights) for weights in window]))
+    return Trace(predictions=torch.cat(chunks, dim=1), first_step=unroll.first_step)
+
+
+def trace_of_solution(
+    weights: Callable[[Prefixes], Float[Tensor, "batch point dim out"]], problems: Problems, unroll: Unroll
+) -> Trace:
+    """Solve once for every question; the answer is the same at every step."""
+    chunks = []
+    for part in _in_chunks(problems):
+        prefixes = prefixes_of(part)
+        chunks.append(prefixes.answers(weights(prefixes)))
+    return constant_trace(torch.cat(chunks), unroll)
+
+
+def in_double(problems: Problems) -> Problems:
+    """The same problems in float64; answers come back in the precision the prompt has."""
+    dtype = problems.features.dtype
+    return replace(
+        problems,
+        features=problems.features.double(),
+        labels=problems.labels.double(),
+        link=lambda values: problems.link(values.to(dtype)),
+    )
+
+
+def _in_chunks(problems: Problems) -> Iterator[Problems]:
+    """Split the batch so that one moment of every pair fits into the allowance."""
+    batch, columns, samples, dim = problems.features.shape
+    out = problems.labels.shape[-1]
+    per_prompt = max(columns * samples, len(problems.asked)) * dim * max(dim, out)
+    per_prompt = max(per_prompt, len(problems.asked) * samples * max(dim, out))
+    size = max(1, _NUMBERS_AT_ONCE // per_prompt)
+    for start in range(0, batch, size):
+        chunk = slice(start, start + size)
+        yield replace(problems, features=problems.features[chunk], labels=problems.labels[chunk])

@@ -1,0 +1,201 @@
+"""A run as frozen data: program, task and how to train."""
+
+from __future__ import annotations
+
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, is_dataclass
+from typing import Any, Literal, TypeVar
+
+import torch
+
+from algoformer import tasks
+from algoformer.model.algoformer import AlgoFormer
+from algoformer.model.program import Loop, Program, default_steps, from_data, to_data, traced_part
+from algoformer.tasks import Task
+
+Kind = TypeVar("Kind")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ramp:
+    """A curriculum: begin at `start`, grow by `increment` after every `interval` of the run."""
+
+    start: int
+    """The value at the first step."""
+    increment: int
+    """What is added at a time."""
+    interval: float = 0.01
+    """How often, as a fraction of all steps, so that a shorter run has the same curriculum."""
+
+    def __post_init__(self) -> None:
+        if self.start < 1 or self.increment < 1:
+            raise ValueError(f"start and increment must be at least 1, got {self.start} and {self.increment}")
+        if not 0 < self.interval <= 1:
+            raise ValueError(f"interval is a fraction of the run in (0, 1], got {self.interval}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainConfig:
+    """How to train. The defaults are the paper's, for its 500,000 steps."""
+
+    steps: int = 500_000
+    """How many optimizer steps."""
+    batch: int = 64
+    """Fresh prompts for each step."""
+    learning_rate: float = 1e-4
+    """Of Adam, at its highest."""
+    schedule: Literal["constant", "cosine"] = "constant"
+    """How the learning rate goes on after the warm-up."""
+    warmup: float = 0.0
+    """Fraction of the run over which the learning rate rises from zero."""
+    final_rate: float = 0.01
+    """Where a cosine schedule ends, as a fraction of the learning rate."""
+    clip: float | None = None
+    """Largest norm of the gradient; None leaves it alone."""
+    window: int = 15
+    """ΔT: the loss is the mean over this many last iterations."""
+    grad: Literal["window", "full"] = "window"
+    """Whether the gradient flows through the window only or through all iterations."""
+    burn_in: tuple[int, ...] = ()
+    """Extra iterations without gradient before a step, one of these at random: teaches the loop to hold."""
+    dims: Ramp | None = None
+    """Curriculum over the active coordinates, for tasks that allow it."""
+    points: Ramp | None = None
+    """Curriculum over the in-context samples that count."""
+    loops: Ramp | None = None
+    """Curriculum over the loop's iterations."""
+    precision: Literal["fp32", "tf32", "bf16"] = "fp32"
+    """Of the matrix products; weights, optimizer and loss are always fp32."""
+    seed: int = 0
+    """Of the weights and of the prompts."""
+    log_every: int = 100
+    """Steps between two rows of metrics."""
+    checkpoint_every: int = 1000
+    """Steps between two checkpoints."""
+
+    def __post_init__(self) -> None:
+        least = {"steps": 1, "batch": 1, "window": 1, "log_every": 1, "checkpoint_every": 1, "seed": 0}
+        for name, smallest in least.items():
+            if getattr(self, name) < smallest:
+                raise ValueError(f"{name} must be at least {smallest}, got {getattr(self, name)}")
+        if not self.learning_rate > 0:
+            raise ValueError(f"learning_rate must be positive, got {self.learning_rate}")
+        if not 0 <= self.warmup < 1:
+            raise ValueError(f"warmup is a fraction of the run in [0, 1), got {self.warmup}")
+        if not 0 <= self.final_rate <= 1:
+            raise ValueError(
+                f"final_rate is a fraction of the rate in [0, 1], got {self.final_rate}"
+            )
+        if self.clip is not None and not self.clip > 0:
+            raise ValueError(f"clip must be positive, or None for no clipping, got {self.clip}")
+        if any(extra < 0 for extra in self.burn_in):
+            raise ValueError(f"burn_in counts iterations and cannot be negative, got {self.burn_in}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Experiment:
+    """What is trained on what, and how: all that is needed to do it again."""
+
+    program: Program
+    task: Task
+    width: int = 256
+    training: TrainConfig = field(default_factory=TrainConfig)
+
+    def __post_init__(self) -> None:
+        training, traced = self.training, traced_part(self.program)
+        if traced is None:
+            if training.loops is not None or training.burn_in:
+                raise ValueError("loops and burn_in need a program with a loop; leave them out for this one")
+            return
+        steps = default_steps(self.program)
+        if training.window > steps:
+            raise ValueError(f"window must lie in 1..{steps} (the loop's steps), got {training.window}")
+        part = self.program.parts[traced]
+        cut = training.grad == "window" and (training.window < steps or bool(training.burn_in))
+        if isinstance(part, Loop) and part.inject == "none" and (cut or training.burn_in):
+            raise ValueError(
+                "with inject='none' a gradient cut at the window never reaches what stands before the loop; "
+                "choose grad='full' without burn_in, or inject='add'"
+            )
+        if training.dims is not None and not self.task.takes_dims:
+            raise ValueError("dims: this task has no dims curriculum; leave it out")
+
+    def to_data(self) -> dict[str, Any]:
+        """Lists, dicts, strings and numbers."""
+        return {
+            "program": to_data(self.program),
+            "task": tasks.to_json(self.task),
+            "width": self.width,
+            "training": as_data(self.training),
+        }
+
+    @classmethod
+    def from_data(cls, data: object) -> Experiment:
+        """Read what `to_data` wrote; anything else raises ValueError."""
+        if not isinstance(data, Mapping) or set(data) != {"program", "task", "width", "training"}:
+            raise ValueError("an experiment has exactly the keys program, task, width and training")
+        if not isinstance(data["width"], int):
+            raise ValueError(f"width must be a whole number, got {data['width']!r}")
+        return cls(
+            program=from_data(data["program"]),
+            task=tasks.from_json(data["task"]),
+            width=data["width"],
+            training=read_dataclass(TrainConfig, data["training"]),
+        )
+
+
+def build_model(experiment: Experiment) -> AlgoFormer:
+    """The experiment's model with fresh weights; the seed alone decides them."""
+    task = experiment.task
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(experiment.training.seed)
+        return AlgoFormer(
+            experiment.program, dim=task.dim, out=task.out, context=task.context, width=experiment.width
+        )
+
+
+def as_data(value: object) -> Any:
+    """A dataclass of plain values as plain JSON types."""
+    if is_dataclass(value):
+        return {item.name: as_data(getattr(value, item.name)) for item in fields(value)}
+    return list(value) if isinstance(value, tuple) else value
+
+
+def read_dataclass(kind: type[Kind], data: object) -> Kind:
+    """Build a dataclass of plain values from JSON; unknown, missing or mistyped fields raise ValueError."""
+    if not isinstance(data, Mapping):
+        raise ValueError(f"{kind.__name__} must be an object, got {type(data).__name__}")
+    hints = typing.get_type_hints(kind)
+    strange = sorted(set(map(str, data)) - set(hints))
+    if strange:
+        raise ValueError(f"{kind.__name__} has no field {strange[0]!r}")
+    values = {name: _read_value(f"{kind.__name__}.{name}", hints[name], data[name]) for name in data}
+    try:
+        return kind(**values)
+    except TypeError as error:
+        raise ValueError(f"{kind.__name__} cannot be read: {error}") from None
+
+
+def _read_value(name: str, hint: Any, value: Any) -> Any:
+    origin, inner = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (typing.Union, types.UnionType):
+        if value is None and type(None) in inner:
+            return None
+        return _read_value(name, next(kind for kind in inner if kind is not type(None)), value)
+    if origin is Literal:
+        if value not in inner:
+            raise ValueError(f"{name} must be one of {', '.join(map(str, inner))}, got {value!r}")
+        return value
+    if origin is tuple:
+        if not isinstance(value, list | tuple):
+            raise ValueError(f"{name} must be a list, got {value!r}")
+        return tuple(_read_value(name, inner[0], item) for item in value)
+    if is_dataclass(hint):
+        return read_dataclass(typing.cast(type, hint), value)
+    if hint is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if not isinstance(value, hint) or (isinstance(value, bool) and hint is not bool):
+        raise ValueError(f"{name} must be of type {hint.__name__}, got {value!r}")
+    return value

@@ -1,0 +1,77 @@
+"""Pure functions of the step: learning rate, curricula, how far to unroll. Resuming needs no replay."""
+
+from __future__ import annotations
+
+import math
+import random
+from dataclasses import dataclass
+
+from algoformer.model.program import default_steps, traced_part
+from algoformer.tasks import Task
+from algoformer.trace import Unroll
+from algoformer.training.config import Experiment, Ramp, TrainConfig
+
+
+def learning_rate(config: TrainConfig, step: int) -> float:
+    """The rate for `step` (counted from 0): linear warm-up, then constant or a half cosine.
+
+    >>> learning_rate(TrainConfig(steps=100, learning_rate=1.0, warmup=0.1), 4)
+    0.5
+    """
+    warm = config.warmup * config.steps
+    if step < warm:
+        return config.learning_rate * (step + 1) / warm
+    if config.schedule == "constant":
+        return config.learning_rate
+    progress = (step - warm) / max(1.0, config.steps - warm)
+    falling = 0.5 * (1 + math.cos(math.pi * progress))
+    return config.learning_rate * (config.final_rate + (1 - config.final_rate) * falling)
+
+
+def ramp_value(ramp: Ramp | None, step: int, *, steps: int, end: int) -> int:
+    """Where a curriculum stands at `step`, never beyond `end`; without a ramp, at `end`.
+
+    >>> [ramp_value(Ramp(start=5, increment=1, interval=0.1), s, steps=50, end=8) for s in (0, 4, 5, 49)]
+    [5, 5, 6, 8]
+    """
+    if ramp is None:
+        return end
+    return min(end, ramp.start + ramp.increment * int(step / (ramp.interval * steps)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stage:
+    """What the curricula ask of one step: coordinates, samples that count, and the unroll."""
+
+    dims: int
+    samples: int
+    unroll: Unroll
+
+
+def stage(experiment: Experiment, step: int) -> Stage:
+    """The curricula at `step`."""
+    config, task = experiment.training, experiment.task
+    return Stage(
+        dims=ramp_value(config.dims, step, steps=config.steps, end=task.dim),
+        samples=ramp_value(config.points, step, steps=config.steps, end=samples_of(task)),
+        unroll=unroll_at(experiment, step),
+    )
+
+
+def samples_of(task: Task) -> int:
+    """How many samples a prompt of the task shows."""
+    return -(-task.context // task.parts)
+
+
+def unroll_at(experiment: Experiment, step: int) -> Unroll:
+    """How far the loop runs at `step`, what the loss reads and what the gradient passes through.
+
+    The number of burn-in iterations depends on the seed and the step alone.
+    """
+    config, program = experiment.training, experiment.program
+    if traced_part(program) is None:
+        return Unroll(steps=1, window=1)
+    loops = ramp_value(config.loops, step, steps=config.steps, end=default_steps(program))
+    window = min(config.window, loops)
+    extra = random.Random(f"{config.seed}/{step}").choice(config.burn_in) if config.burn_in else 0
+    return Unroll(steps=loops + extra, window=window, grad_steps=window if config.grad == "window" else loops)
