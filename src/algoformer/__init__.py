@@ -1,10 +1,12 @@
 """Transformers with algorithmic structure.
 
-Write the loop once; train it, prove it, time it, decode it, and see which algorithm it runs. The names are
-listed in the order data flows: a task samples prompts, a solver answers them step by step, the answers
-are measured.
+Write the loop once; train it, prove it, time it, decode it, and see which algorithm it runs. A task samples
+prompts, a solver (trained, hand-built or textbook) answers them step by step, and the answers are measured.
 """
 
+from algoformer import algorithms as algorithms
+from algoformer import tasks as tasks
+from algoformer.evaluation import evaluate as evaluate
 from algoformer.model import AlgoFormer as AlgoFormer
 from algoformer.model import Layers as Layers
 from algoformer.model import Loop as Loop

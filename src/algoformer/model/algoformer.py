@@ -9,6 +9,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from algoformer.model.address import Notebook
+from algoformer.model.cost import Cost, cost
 from algoformer.model.parts import LoopModule, ProgramModule
 from algoformer.model.program import Layers, Loop, Part, Program, as_program, default_steps
 from algoformer.model.tokens import ReadIn
@@ -122,6 +123,20 @@ class AlgoFormer(nn.Module):
                 break
             last = now
         return Trace(predictions=answers[None], first_step=iteration, iterations=iterations)
+
+    def cost(self, unroll: Unroll | None = None, **batch: int) -> Cost:
+        """Parameters, FLOPs and memory for one batch; `batch`, `rows`, `points` as in `model.cost.cost`."""
+        return cost(
+            self.program,
+            dim=self.dim,
+            out=self.out,
+            context=self.context,
+            width=self.width,
+            row_maps=self.row_maps,
+            blanks=self.blanks,
+            unroll=unroll,
+            **batch,
+        )
 
     def _check(self, prompt: Prompt) -> None:
         if prompt.dim != self.dim:

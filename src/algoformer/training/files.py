@@ -13,22 +13,47 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
     """Let `write` fill a temporary file beside `path`, then put it in place in one step.
 
     If anything goes wrong (a full disk, a kill), what was at `path` before is still there.
+
+    Raises:
+        OSError: the file could not be written; the message names it.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         write(temporary)
-        with temporary.open("rb") as handle:
+        with temporary.open("r+b") as handle:
             os.fsync(handle.fileno())
         os.replace(temporary, path)
+    except OSError as error:
+        raise _named(error, path) from error
     finally:
-        temporary.unlink(missing_ok=True)
+        _remove(temporary)
     _sync_folder(path.parent)
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Remove the temporary files that a killed process left in `folder`."""
+    for path in folder.glob(".*.part"):
+        if path.name.split(".")[-2].isdigit():
+            _remove(path)
 
 
 def write_text(path: Path, text: str) -> None:
     """Write a text file atomically."""
     write_atomically(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+
+
+def append_line(path: Path, line: str) -> None:
+    """Add a line to a text file; a kill or a full disk can cut it off, but leaves what was there before.
+
+    Raises:
+        OSError: the line could not be written; the message names the file.
+    """
+    try:
+        with path.open("a", encoding="utf-8") as file:
+            file.write(line + "\n")
+    except OSError as error:
+        raise _named(error, path) from error
 
 
 def write_json(path: Path, data: Any) -> None:
@@ -44,6 +69,19 @@ def read_json(path: Path) -> Any:
         raise ValueError(f"{path} does not exist") from None
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} is not readable as JSON: {error}") from None
+
+
+def _named(error: OSError, path: Path) -> OSError:
+    reason = error.strerror or str(error)
+    return type(error)(error.errno, f"{path} could not be written ({reason}); what was there before is intact")
+
+
+def _remove(path: Path) -> None:
+    # tidying up must not hide the error that made it necessary
+    try:
+        path.unlink(missing_ok=True)
+    except OSError:
+        return
 
 
 def _sync_folder(folder: Path) -> None:

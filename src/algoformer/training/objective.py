@@ -25,3 +25,18 @@ def window_loss(
     if weights is None:
         return by_question.mean()
     return torch.dot(by_question, weights) / weights.sum()
+
+
+@torch.no_grad()
+def last_error(trace: Trace, prompt: Prompt, weights: Float[Tensor, " point"]) -> Float[Tensor, ""]:
+    """Squared error of the last step at the last question that counts, summed over the answer's numbers.
+
+    >>> trace = Trace(predictions=torch.tensor([9.0, 2.0, 5.0]).reshape(1, 1, 3, 1), first_step=1)
+    >>> prompt = Prompt(rows=torch.zeros(1, 3, 1), targets=torch.zeros(1, 3, 1), reads=(0, 1, 2))
+    >>> last_error(trace, prompt, torch.tensor([1.0, 1.0, 0.0])).item()
+    4.0
+    """
+    squares = (trace.final.float() - prompt.targets).square().sum(-1).mean(0)
+    # found on the device, so that nothing waits for it
+    counting = torch.arange(1, len(weights) + 1, device=weights.device) * (weights > 0)
+    return squares[counting.argmax()]

@@ -7,9 +7,11 @@ from jaxtyping import Float
 from torch import Tensor
 
 from algoformer.model.algoformer import AlgoFormer
-from algoformer.trace import Unroll
+from algoformer.prompt import Prompt
+from algoformer.trace import Trace, Unroll
 from algoformer.training.config import Experiment
-from algoformer.training.objective import window_loss
+from algoformer.training.objective import last_error, window_loss
+from algoformer.training.precision import HalfBody, matmul_precision
 from algoformer.training.schedule import Stage, samples_of
 
 
@@ -18,27 +20,34 @@ class TrainingStep:
 
     Curricula change values, not shapes: inactive coordinates are masked in the prompts, and questions
     that do not count yet have weight zero, which for causal models is the same as a shorter prompt.
+    Losses and errors are added up on the device (`sums`) until somebody reads them.
     """
 
     def __init__(self, experiment: Experiment, model: AlgoFormer, generator: torch.Generator) -> None:
         self.experiment = experiment
         self.model = model
         self.generator = generator
-        device = generator.device
-        on_cuda = device.type == "cuda"
+        self.device = generator.device
+        self.half = HalfBody(model) if experiment.training.precision == "bf16" else None
+        on_cuda = self.device.type == "cuda"
+        rate = experiment.training.learning_rate
         self.optimizer = torch.optim.Adam(
             model.parameters(),
-            lr=torch.tensor(experiment.training.learning_rate, device=device) if on_cuda else 0.0,
+            lr=torch.tensor(rate, device=self.device) if on_cuda else rate,
             fused=True,
             capturable=on_cuda,
         )
-        task = experiment.task
-        self.dims = torch.tensor(task.dim, device=device)
-        self.sample_of_question = self._sample_of_question(device)
-        self.weights = torch.ones(len(self.sample_of_question), device=device)
+        self.dims = torch.tensor(experiment.task.dim, device=self.device)
+        self.sample_of_question = self._sample_of_question()
+        self.weights = torch.ones(len(self.sample_of_question), device=self.device)
+        self.sums = torch.zeros(2, dtype=torch.float64, device=self.device)
+        self._prepared: tuple[float, int, int] | None = None
 
     def prepare(self, rate: float, stage: Stage) -> None:
         """Write the step's learning rate and curricula into the tensors that `run` reads."""
+        wanted = (rate, stage.dims, stage.samples)
+        if wanted == self._prepared:
+            return
         for group in self.optimizer.param_groups:
             if isinstance(group["lr"], Tensor):
                 group["lr"].fill_(rate)
@@ -46,31 +55,46 @@ class TrainingStep:
                 group["lr"] = rate
         self.dims.fill_(stage.dims)
         torch.lt(self.sample_of_question, stage.samples, out=self.weights)
+        self._prepared = wanted
 
-    def run(self, unroll: Unroll) -> Float[Tensor, ""]:
-        """Take one step; the loss, still on the device."""
-        loss = self.loss(unroll)
+    def run(self, unroll: Unroll) -> None:
+        """Take one step, and add its loss and error to `sums`."""
+        prompt = self.sample()
+        trace = self.answer(prompt, unroll)
+        loss = window_loss(trace, prompt, self.weights)
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
         clip = self.experiment.training.clip
         if clip is not None:
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), clip)
         self.optimizer.step()
-        return loss.detach()
+        error = last_error(trace, prompt, self.weights) / self.experiment.task.scale
+        self.sums.add_(torch.stack([loss.detach(), error]))
 
     def loss(self, unroll: Unroll) -> Float[Tensor, ""]:
         """The window loss on fresh prompts."""
+        prompt = self.sample()
+        return window_loss(self.answer(prompt, unroll), prompt, self.weights)
+
+    def sample(self) -> Prompt:
+        """Fresh prompts, exact in single precision whatever the model multiplies in."""
         training, task = self.experiment.training, self.experiment.task
         dims = self.dims if training.dims is not None else None
-        prompt = task.sample(training.batch, generator=self.generator, active_dims=dims)
-        device = self.generator.device.type
-        with torch.autocast(device, dtype=torch.bfloat16, enabled=training.precision == "bf16"):
-            trace = self.model(prompt, unroll)
-        return window_loss(trace, prompt, self.weights)
+        with matmul_precision("fp32"):
+            return task.sample(training.batch, generator=self.generator, active_dims=dims)
 
-    def _sample_of_question(self, device: torch.device) -> Tensor:
+    def answer(self, prompt: Prompt, unroll: Unroll) -> Trace:
+        """The model's answers, in the precision of the experiment."""
+        return self.model(prompt, unroll) if self.half is None else self.half.answer(prompt, unroll)
+
+    def read_sums(self) -> tuple[float, float]:
+        """The losses and the errors since the last reset, each added up. Waits for the device."""
+        loss, error = self.sums.tolist()
+        return loss, error
+
+    def _sample_of_question(self) -> Tensor:
         task = self.experiment.task
-        prompt = task.sample(1, generator=torch.Generator(device).manual_seed(0))
-        samples = torch.tensor([row // task.parts for row in prompt.reads], device=device)
+        prompt = task.sample(1, generator=torch.Generator(self.device).manual_seed(0))
+        samples = torch.tensor([row // task.parts for row in prompt.reads], device=self.device)
         assert int(samples.max()) < samples_of(task)
         return samples

@@ -2,37 +2,55 @@
 
 from __future__ import annotations
 
-import json
+import logging
 import math
 import platform
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from torch import Tensor
 
 from algoformer.model.algoformer import AlgoFormer
-from algoformer.training.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from algoformer.training.config import Experiment, build_model
-from algoformer.training.files import read_json, write_json, write_text
+from algoformer.training.engine import EngineName, Plan, open_engine, plan_engine
+from algoformer.training.interrupts import deferred_interrupt
+from algoformer.training.precision import matmul_precision
+from algoformer.training.resume import capture, restore
+from algoformer.training.run_folder import RunFolder, open_folder
+from algoformer.training.run_folder import load_experiment as load_experiment
+from algoformer.training.run_folder import read_metrics as read_metrics
 from algoformer.training.schedule import learning_rate, stage
 from algoformer.training.step import TrainingStep
 
 Progress = Callable[[int, int, Mapping[str, float]], None]
 """Called with steps done, steps in all, and the newest metrics."""
 
+logger = logging.getLogger("algoformer.training")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """A trained model and how it got there."""
+    """A trained model and how it got there.
+
+    Attributes:
+        experiment: what was trained and how.
+        model: the model, where it was trained.
+        step: how many steps it has taken in all.
+        metrics: a row for every `log_every` steps: step; means of loss and error (at the last question
+            that counts, divided by the task's scale) since the row before; learning rate; iterations,
+            coordinates and samples of the curricula; seconds in all; steps per second; on CUDA the most
+            memory in use, in bytes.
+        plan: the engine that took the steps, and why that one.
+    """
 
     experiment: Experiment
     model: AlgoFormer
     step: int
     metrics: tuple[Mapping[str, float], ...]
+    plan: Plan
 
     @property
     def finished(self) -> bool:
@@ -46,167 +64,162 @@ def train(
     *,
     resume: bool = False,
     device: str | torch.device = "cpu",
+    engine: EngineName = "auto",
     max_minutes: float | None = None,
     progress: Progress | None = None,
 ) -> Run:
     """Train the experiment's model; with a folder, leave config, metrics and checkpoints there.
 
     Stopped at any moment, a run continues with `resume=True` from its last checkpoint, on the CPU with
-    exactly the weights it would have had without the stop.
+    exactly the weights it would have had without the stop. Ctrl-C stops after the step at hand, with a
+    checkpoint.
 
     Args:
         experiment: what to train and how.
         folder: where to write; None writes nothing.
         resume: go on with the run in `folder`.
         device: where to train.
+        engine: how to take the steps: "eager" anywhere, "graph" or "compiled" on CUDA, or "auto".
         max_minutes: stop after this long with a checkpoint, to be resumed later.
         progress: called after every logged step.
 
     Raises:
-        ValueError: the folder already holds a run, or holds none to resume, or another experiment's.
+        ValueError: the folder already holds a run, or holds none to resume, or another experiment's; or
+            the device has no such engine.
         FloatingPointError: the loss is no longer a number; the last good checkpoint is kept.
+        OSError: a file could not be written, say because the disk is full; the last checkpoint is kept.
     """
-    session = _Session(experiment, folder, device=torch.device(device))
-    if folder is not None:
-        session.open_folder(folder, resume=resume)
-    elif resume:
+    if max_minutes is not None and not max_minutes > 0:
+        raise ValueError(f"max_minutes must be positive, or None for no limit, got {max_minutes}")
+    if resume and folder is None:
         raise ValueError("resume needs the folder of the run to go on with")
-    with matmul_precision(experiment.training.precision):
+    where = torch.device(device)
+    plan = plan_engine(engine, device=where, steps=experiment.training.steps)
+    logger.info("%s on %s, precision %s", plan, device_name(where), experiment.training.precision)
+    with ExitStack() as stack:
+        opened = None
+        if folder is not None:
+            opened = stack.enter_context(open_folder(folder, experiment, resume=resume))
+        session = _Session(experiment, opened, device=where, plan=plan)
+        stack.enter_context(matmul_precision(experiment.training.precision))
         session.loop(max_minutes, progress or (lambda done, total, metrics: None))
-    return Run(experiment=experiment, model=session.model, step=session.step, metrics=tuple(session.metrics))
+    return Run(
+        experiment=experiment,
+        model=session.model,
+        step=session.step,
+        metrics=tuple(session.metrics),
+        plan=plan,
+    )
 
 
 class _Session:
     """One stretch of training: the live objects and how they are saved."""
 
-    def __init__(self, experiment: Experiment, folder: Path | None, *, device: torch.device) -> None:
-        self.experiment = experiment
-        self.folder = folder
+    def __init__(
+        self, experiment: Experiment, folder: RunFolder | None, *, device: torch.device, plan: Plan
+    ) -> None:
+        self.experiment, self.folder, self.plan = experiment, folder, plan
         self.step = 0
         self.seconds = 0.0
         self.metrics: list[Mapping[str, float]] = []
         self.model = build_model(experiment).to(device)
-        self.generator = torch.Generator(device).manual_seed(prompt_seed(experiment.training.seed))
-        self.stepper = TrainingStep(experiment, self.model, self.generator)
+        generator = torch.Generator(device).manual_seed(prompt_seed(experiment.training.seed))
+        self.stepper = TrainingStep(experiment, self.model, generator)
+        checkpoint = None if folder is None else folder.load()
+        if checkpoint is not None:
+            self.step, self.seconds = restore(self.stepper, checkpoint)
+            logger.info("resumed at step %d", self.step)
+        if folder is not None:
+            self.metrics = list(folder.keep_metrics(self.step))
+        self.saved = self.step if checkpoint is not None else -1
+        self.logged = self.step, self.seconds
 
     def loop(self, max_minutes: float | None, progress: Progress) -> None:
-        """Step until done, out of time, interrupted or broken; save at the end of each."""
+        """Step until done, out of time, interrupted or broken; save at the end of each but the last."""
         config = self.experiment.training
-        began = time.monotonic()
-        before = self.seconds
-        losses: list[Tensor] = []
-        try:
-            while self.step < config.steps:
-                now = stage(self.experiment, self.step)
-                self.stepper.prepare(learning_rate(config, self.step), now)
-                losses.append(self.stepper.run(now.unroll))
-                self.step += 1
-                self.seconds = before + time.monotonic() - began
-                last = self.step == config.steps
-                if self.step % config.log_every == 0 or last:
-                    self._log(losses, now.unroll.steps)
-                    losses = []
-                    progress(self.step, config.steps, self.metrics[-1])
-                if self.step % config.checkpoint_every == 0 and not last:
-                    self.save()
-                if max_minutes is not None and time.monotonic() - began > 60 * max_minutes:
-                    break
-        except KeyboardInterrupt:
-            self.save()
-            raise
-        self.save()
+        began, before = time.monotonic(), self.seconds
+        whole = True  # whether weights and optimizer stand between two steps
+        with open_engine(self.stepper, self.plan) as run, deferred_interrupt() as interrupted:
+            try:
+                while self.step < config.steps:
+                    now = stage(self.experiment, self.step)
+                    self.stepper.prepare(learning_rate(config, self.step), now)
+                    whole = False
+                    run(now.unroll)
+                    self.step += 1
+                    whole = True
+                    last = self.step == config.steps
+                    if self.step % config.log_every == 0 or last:
+                        self._log(before - began)
+                        progress(self.step, config.steps, self.metrics[-1])
+                    if self.step % config.checkpoint_every == 0 and not last:
+                        self.save(before - began)
+                    if interrupted():
+                        raise KeyboardInterrupt
+                    if max_minutes is not None and time.monotonic() - began > 60 * max_minutes:
+                        break
+            except KeyboardInterrupt:
+                if whole:
+                    self.save(before - began)
+                raise
+            self.save(before - began)
 
-    def save(self) -> None:
-        """Write a checkpoint, if there is a folder to write to."""
-        if self.folder is None:
+    def save(self, offset: float) -> None:
+        """Write a checkpoint, if there is a folder to write to and something new.
+
+        Raises:
+            FloatingPointError: what would be written is not made of numbers.
+        """
+        if self.folder is None or self.saved == self.step:
             return
+        self._refuse_nonsense()
+        self.seconds = time.monotonic() + offset
         card = {
             "step": self.step,
             "seconds": self.seconds,
-            "experiment": self.experiment.to_data(),
-            "torch": torch.__version__,
-            "device": device_name(self.generator.device),
+            "precision": self.experiment.training.precision,
+            "engine": str(self.plan),
+            "device": device_name(self.stepper.device),
         }
-        state = {"generator": self.generator.get_state()} | self._optimizer_state()
-        checkpoint = Checkpoint(model=self.model, task=self.experiment.task, card=card, state=state)
-        save_checkpoint(self.folder / "checkpoint.safetensors", checkpoint)
+        self.folder.save(capture(self.stepper, card))
+        self.saved = self.step
+        logger.info("checkpoint at step %d", self.step)
 
-    def open_folder(self, folder: Path, *, resume: bool) -> None:
-        """Start a new run folder, or take up the run that is in it."""
-        config = folder / "config.json"
-        if resume:
-            if not config.exists():
-                raise ValueError(f"{folder} holds no run to resume")
-            if read_json(config) != json.loads(json.dumps(self.experiment.to_data())):
-                raise ValueError(f"{folder} holds a run of another experiment; resume with its own settings")
-            if (folder / "checkpoint.safetensors").exists():
-                self._restore(load_checkpoint(folder / "checkpoint.safetensors"))
-            self._trim_metrics()
-            return
-        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-            raise ValueError(f"{folder} exists already; resume the run in it or choose another folder")
-        write_json(config, self.experiment.to_data())
-
-    def _restore(self, checkpoint: Checkpoint) -> None:
-        self.model.load_state_dict(checkpoint.model.state_dict())
-        self.step = int(checkpoint.card["step"])
-        self.seconds = float(checkpoint.card["seconds"])
-        self.generator.set_state(checkpoint.state["generator"])
-        optimizer = self.stepper.optimizer
-        for name, parameter in self.model.named_parameters():
-            prefix = f"optimizer.{name}."
-            optimizer.state[parameter] = {
-                key.removeprefix(prefix): value.to(parameter.device)
-                for key, value in checkpoint.state.items()
-                if key.startswith(prefix) and "." not in key.removeprefix(prefix)
-            }
-
-    def _optimizer_state(self) -> dict[str, Tensor]:
-        return {
-            f"optimizer.{name}.{key}": value
-            for name, parameter in self.model.named_parameters()
-            for key, value in self.stepper.optimizer.state[parameter].items()
+    def _log(self, offset: float) -> None:
+        config = self.experiment.training
+        self._refuse_nonsense()  # waits for the device, so that the clock below is right
+        loss, error = self.stepper.read_sums()
+        self.stepper.sums.zero_()
+        self.seconds = time.monotonic() + offset
+        now = stage(self.experiment, self.step - 1)
+        (step, seconds), self.logged = self.logged, (self.step, self.seconds)
+        count = (self.step - 1) % config.log_every + 1
+        row = {
+            "step": self.step,
+            "loss": loss / count,
+            "error": error / count,
+            "rate": learning_rate(config, self.step - 1),
+            "loops": now.unroll.steps,
+            "dims": now.dims,
+            "samples": now.samples,
+            "seconds": self.seconds,
+            "steps_per_second": (self.step - step) / max(self.seconds - seconds, 1e-9),
         }
-
-    def _log(self, losses: list[Tensor], loops: int) -> None:
-        loss = torch.stack(losses).mean().item()
-        if not math.isfinite(loss):
-            raise FloatingPointError(
-                f"the loss is {loss} at step {self.step}; the last good checkpoint is kept. "
-                "Try a lower learning rate, or clip the gradient"
-            )
-        rate = learning_rate(self.experiment.training, self.step - 1)
-        row = {"step": self.step, "loss": loss, "rate": rate, "loops": loops, "seconds": self.seconds}
+        if self.stepper.device.type == "cuda":
+            row["peak_memory"] = torch.cuda.max_memory_allocated(self.stepper.device)
         self.metrics.append(row)
         if self.folder is not None:
-            with (self.folder / "metrics.jsonl").open("a", encoding="utf-8") as file:
-                file.write(json.dumps(row) + "\n")
+            self.folder.add_metrics(row)
 
-    def _trim_metrics(self) -> None:
-        # rows after the checkpoint will be written again, and a kill may have cut the last line
-        assert self.folder is not None
-        self.metrics = [row for row in read_metrics(self.folder) if row["step"] <= self.step]
-        text = "".join(json.dumps(row) + "\n" for row in self.metrics)
-        write_text(self.folder / "metrics.jsonl", text)
-
-
-def read_metrics(folder: Path) -> list[dict[str, float]]:
-    """The rows of a run's metrics; a line that was cut off by a kill is left out."""
-    path = folder / "metrics.jsonl"
-    if not path.exists():
-        return []
-    rows = []
-    for line in path.read_text(encoding="utf-8").splitlines():
-        try:
-            rows.append(json.loads(line))
-        except ValueError:
-            continue
-    return rows
-
-
-def load_experiment(folder: Path) -> Experiment:
-    """The experiment whose run is in `folder`."""
-    return Experiment.from_data(read_json(folder / "config.json"))
+    def _refuse_nonsense(self) -> None:
+        loss, _ = self.stepper.read_sums()
+        finite = torch.stack([weight.isfinite().all() for weight in self.model.parameters()]).all()
+        if not (math.isfinite(loss) and bool(finite)):
+            what = "weights are" if math.isfinite(loss) else "loss is"
+            raise FloatingPointError(
+                f"the {what} no longer a number at step {self.step}; the last good checkpoint is kept. "
+                "Try a lower learning rate, or clip the gradient"
+            )
 
 
 def prompt_seed(seed: int) -> int:
@@ -219,14 +232,3 @@ def device_name(device: torch.device) -> str:
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
     return f"{device.type} ({platform.machine()}, {torch.get_num_threads()} threads)"
-
-
-@contextmanager
-def matmul_precision(precision: str) -> Iterator[None]:
-    """Allow TF32 products inside, if that is the precision; put things back afterwards."""
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("high" if precision in ("tf32", "bf16") else "highest")
-    try:
-        yield
-    finally:
-        torch.set_float32_matmul_precision(before)

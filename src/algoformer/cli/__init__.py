@@ -1,0 +1,92 @@
+"""The command line: parse, call, print. Nothing is computed here."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import os
+import sys
+from dataclasses import dataclass
+
+from algoformer.cli.failure import describe_failure
+
+
+@dataclass(frozen=True)
+class Command:
+    """A word of the command line, the module whose `run(arguments)` answers it, and its help."""
+
+    module: str
+    help: str
+    example: str
+
+
+COMMANDS = {
+    "demo": Command("demo", "train three small models, compare them with textbook algorithms", "demo"),
+    "train": Command("train", "train a program on a task", "train --task linear --program looped"),
+    "evaluate": Command("evaluate", "measure and draw runs and solvers", "evaluate RUN --against newton,gd"),
+    "info": Command("info", "what a model is and what it costs", "info --program algoformer"),
+    "tasks": Command("listings", "the tasks, with their constants", "tasks"),
+    "programs": Command(
+        "listings", "the named programs, as outline or picture", "programs nested --svg n.svg"
+    ),
+}
+"""Each command is imported only when it is called, so that help is quick."""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run one command; 0 if it went well, 1 if it failed, 2 for a wrong call, 130 after Ctrl-C."""
+    words = sys.argv[1:] if arguments is None else arguments
+    if not words or words[0] in ("-h", "--help", "help"):
+        print(usage())
+        return 0 if words else 2
+    if words[0] in ("--version", "version"):
+        from algoformer import __version__
+
+        print(f"algoformer {__version__}")
+        return 0
+    name = words[0]
+    if name not in COMMANDS:
+        near = difflib.get_close_matches(name, COMMANDS, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(COMMANDS)}"
+        print(f"algoformer: no command {name!r}; {hint}", file=sys.stderr)
+        return 2
+    try:
+        return _call(name, words[1:])
+    except KeyboardInterrupt:
+        print("\nalgoformer: stopped by Ctrl-C; what was saved is kept", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        # the reader (head, less) has gone; without this Python complains once more at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except Exception as error:
+        if os.environ.get("ALGOFORMER_TRACEBACK"):
+            raise
+        print(f"algoformer {name}: {describe_failure(error)}", file=sys.stderr)
+        return 1
+
+
+def _call(name: str, arguments: list[str]) -> int:
+    module = importlib.import_module(f"algoformer.cli.{COMMANDS[name].module}")
+    entry = getattr(module, f"run_{name}")
+    result: int = entry(arguments)
+    return result
+
+
+def usage() -> str:
+    """The help of the command line as a whole."""
+    broad = max(map(len, COMMANDS))
+    rows = [f"  {name.ljust(broad)}  {command.help}" for name, command in COMMANDS.items()]
+    samples = [f"  algoformer {command.example}" for command in COMMANDS.values()]
+    return "\n".join(
+        [
+            "algoformer: transformers with algorithmic structure",
+            "",
+            "usage: algoformer COMMAND [OPTIONS]      (algoformer COMMAND --help for its options)",
+            "",
+            *rows,
+            "",
+            "examples:",
+            *samples,
+        ]
+    )

@@ -1,0 +1,23 @@
+"""What went wrong, in one line that says what to do about it."""
+
+from __future__ import annotations
+
+import errno
+
+
+class UsageError(Exception):
+    """A wrong call: the message is all that the user needs to see."""
+
+
+def describe_failure(error: BaseException) -> str:
+    """The error as one line; errors that are not the user's keep their type, for a report."""
+    text = " ".join(str(error).split())
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return f"the disk is full ({error.filename or text}); nothing that was there before is lost"
+    if isinstance(error, PermissionError | FileNotFoundError | IsADirectoryError | NotADirectoryError):
+        return f"{error.strerror}: {error.filename}"
+    if "No space left" in text:
+        return f"the disk is full ({text}); nothing that was there before is lost"
+    if isinstance(error, ValueError | FloatingPointError | UsageError | ModuleNotFoundError):
+        return text
+    return f"{type(error).__name__}: {text} (set ALGOFORMER_TRACEBACK=1 to see where)"

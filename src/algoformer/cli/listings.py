@@ -1,0 +1,86 @@
+"""`algoformer tasks` and `algoformer programs`: what there is."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from algoformer.cli.choose import read_program
+from algoformer.cli.parse import parse
+from algoformer.experiments.scales import nearest
+from algoformer.model.presets import PRESETS
+from algoformer.model.program import Program
+from algoformer.report.diagram import diagram
+from algoformer.tasks import TASKS
+from algoformer.training.files import write_text
+
+
+@dataclass(frozen=True)
+class TasksOptions:
+    """The tasks with their constants."""
+
+    name: Annotated[tyro.conf.Positional[str], tyro.conf.arg(help="Show only this one.")] = ""
+
+
+@dataclass(frozen=True)
+class ProgramsOptions:
+    """The named programs as outlines."""
+
+    name: Annotated[tyro.conf.Positional[str], tyro.conf.arg(help="Only this one; or a JSON file.")] = ""
+    svg: Annotated[Path | None, tyro.conf.arg(help="Also draw it into this file.")] = None
+    json: Annotated[bool, tyro.conf.arg(help="Print it as JSON, to be edited and used as --program.")] = False
+
+
+def run_tasks(arguments: list[str]) -> int:
+    """Print the tasks."""
+    chosen = parse(
+        TasksOptions, arguments, command="tasks", description="The tasks.\n\nExample: algoformer tasks chain"
+    )
+    if chosen.name:
+        nearest("task", chosen.name, TASKS)
+    for name, kind in TASKS.items():
+        if chosen.name in ("", name):
+            print(f"{name}\n  {_first_line(kind)}")
+            print("  " + ", ".join(f"{item.name}={item.default}" for item in fields(kind)))
+    return 0
+
+
+def run_programs(arguments: list[str]) -> int:
+    """Print the programs, or draw one."""
+    chosen = parse(
+        ProgramsOptions,
+        arguments,
+        command="programs",
+        description="The named programs.\n\nExample: algoformer programs nested --svg nested.svg",
+    )
+    if (chosen.svg or chosen.json) and not chosen.name:
+        raise ValueError("--svg and --json need the name of a program, or a JSON file")
+    if not chosen.name:
+        for name, build in PRESETS.items():
+            print(f"{name}: {_first_line(build)}\n{_indented(str(build()))}\n")
+        return 0
+    program = named_program(chosen.name)
+    print(program.to_json() if chosen.json else program)
+    if chosen.svg is not None:
+        write_text(chosen.svg, diagram(program))
+    return 0
+
+
+def named_program(name: str) -> Program:
+    """A preset by name, or the program in a JSON file."""
+    if name.endswith(".json"):
+        return read_program(Path(name))
+    nearest("program", name, PRESETS)
+    return PRESETS[name]()
+
+
+def _first_line(thing: object) -> str:
+    return (inspect.getdoc(thing) or "").splitlines()[0]
+
+
+def _indented(text: str) -> str:
+    return "\n".join("  " + line for line in text.splitlines())

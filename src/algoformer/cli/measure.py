@@ -1,0 +1,96 @@
+"""Runs and textbook solvers on the same held-out prompts: numbers, table, pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from algoformer.algorithms import build_solver
+from algoformer.cli.progress import counting
+from algoformer.evaluation import Evaluation, compare, evaluation_prompts
+from algoformer.extras import require
+from algoformer.model import AlgoFormer
+from algoformer.model.program import default_steps
+from algoformer.tasks import Task
+from algoformer.trace import Solver
+from algoformer.training import load_checkpoint
+from algoformer.training.files import write_json
+
+
+@dataclass(frozen=True, kw_only=True)
+class Contender:
+    """A trained model, what it was trained on and what it is called."""
+
+    label: str
+    model: AlgoFormer
+    task: Task
+    steps: int
+
+
+def load_contender(path: Path) -> Contender:
+    """A run folder or a checkpoint file as something that can be measured."""
+    if not path.exists():
+        raise ValueError(f"{path} does not exist; give a run folder or a checkpoint file")
+    file = path / "checkpoint.safetensors" if path.is_dir() else path
+    if not file.exists():
+        raise ValueError(f"{path} holds no checkpoint.safetensors; was the run started?")
+    checkpoint = load_checkpoint(file)
+    if checkpoint.task is None:
+        raise ValueError(f"{file} was not trained on a task, so there are no prompts to measure it on")
+    label = path.name if path.is_dir() else path.stem
+    return Contender(
+        label=label,
+        model=checkpoint.model.eval(),
+        task=checkpoint.task,
+        steps=default_steps(checkpoint.model.program),
+    )
+
+
+def measure_runs(
+    paths: Sequence[Path], *, against: Sequence[str], folder: Path, prompts: int, steps: int | None
+) -> list[Evaluation]:
+    """Measure runs and solvers, and leave `evaluation.json` and the pictures in `folder`."""
+    contenders = [load_contender(path) for path in paths]
+    task = contenders[0].task
+    for other in contenders[1:]:
+        if other.task != task:
+            raise ValueError(
+                f"{contenders[0].label} and {other.label} were trained on different tasks "
+                f"({task} and {other.task}); measure them one at a time"
+            )
+    labels = _distinct_labels(paths)
+    solvers: dict[str, Solver] = {
+        label: contender.model for label, contender in zip(labels, contenders, strict=True)
+    }
+    depth = steps or max(contender.steps for contender in contenders)
+    for name in against:
+        solvers[name] = build_solver(name, view=task.problems, noise=task.noise)
+    with counting("measuring") as progress:
+        results = compare(
+            solvers, evaluation_prompts(task, count=prompts), steps=depth, scale=task.scale, progress=progress
+        )
+    write_json(folder / "evaluation.json", [result.to_data() for result in results])
+    draw_results(results, folder, trained=contenders[0].steps)
+    return results
+
+
+def draw_results(results: Sequence[Evaluation], folder: Path, *, trained: int | None) -> None:
+    """Both pictures of an evaluation, if matplotlib is there; otherwise a line that says what is missing."""
+    import sys
+
+    from algoformer.report import error_by_sample, error_by_step, save
+
+    try:
+        require("matplotlib", extra="viz")
+    except ModuleNotFoundError as error:
+        print(f"no pictures: {error}", file=sys.stderr)
+        return
+    save(error_by_sample(results), folder / "error_by_sample")
+    save(error_by_step(results, trained=trained), folder / "error_by_step")
+
+
+def _distinct_labels(paths: Sequence[Path]) -> list[str]:
+    # two runs of the same name in different places: say where
+    names = [path.name if path.is_dir() else path.stem for path in paths]
+    return [str(path) if names.count(name) > 1 else name for path, name in zip(paths, names, strict=True)]

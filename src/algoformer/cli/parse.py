@@ -1,0 +1,58 @@
+"""Options to dataclasses through tyro, with errors on one line."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+import sys
+from typing import TypeVar
+
+import tyro
+
+Options = TypeVar("Options")
+
+
+def parse(
+    kind: type[Options],
+    arguments: list[str],
+    *,
+    command: str,
+    description: str,
+    default: Options | None = None,
+) -> Options:
+    """Read options into a dataclass; a wrong one prints one line and exits with 2."""
+    noise = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(noise):
+            return tyro.cli(
+                kind,
+                args=arguments,
+                prog=f"algoformer {command}",
+                description=description,
+                config=(tyro.conf.AvoidSubcommands,),
+                default=tyro.MISSING_NONPROP if default is None else default,
+            )
+    except SystemExit as stop:
+        if stop.code:
+            print(f"algoformer {command}: {one_line(noise.getvalue())}", file=sys.stderr)
+        raise
+
+
+def one_line(box: str) -> str:
+    """The message inside tyro's box: the complaint and, if there is one, the nearest option."""
+    rows = [row.strip("│ ").strip() for row in box.splitlines() if row.startswith("│")]
+    paragraphs: list[list[str]] = [[]]
+    for row in rows:
+        if re.fullmatch(r"─+", row):
+            paragraphs.append([])
+        elif row:
+            paragraphs[-1].append(row)
+    if not paragraphs[0]:
+        return " ".join(box.split())
+    message = " ".join(paragraphs[0])
+    for paragraph in paragraphs[1:]:
+        if paragraph and paragraph[0].startswith("Perhaps you meant") and len(paragraph) > 1:
+            message += f"; perhaps you meant {paragraph[1].split()[0]}"
+            break
+    return f"{message} (see --help)"

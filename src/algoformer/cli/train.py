@@ -1,0 +1,105 @@
+"""`algoformer train`: an experiment from options, a run folder out of it."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import torch
+import tyro
+
+from algoformer.cli.choose import read_experiment
+from algoformer.cli.measure import measure_runs
+from algoformer.cli.progress import bars, training_bar
+from algoformer.cli.say import say
+from algoformer.evaluation import summary_table
+from algoformer.training import Experiment, Run, load_experiment, train
+
+DESCRIPTION = """Train a program on a task; leave a folder with config, metrics, checkpoint, numbers, plots.
+
+Examples:
+  algoformer train                                            a small AlgoFormer on linear regression
+  algoformer train --task representation --program looped --model.loop.steps 30
+  algoformer train --scale short --training.burn-in 0 10 20 --device cuda
+  algoformer train --resume --out runs/linear-algoformer-smoke-seed0
+"""
+
+
+def options() -> list[tuple[str, Any, Any]]:
+    """The options of this command that are not settings of the experiment."""
+    return [
+        (
+            "out",
+            _help(Path | None, "The run folder; by default one under runs/ named after the settings."),
+            None,
+        ),
+        ("resume", _help(bool, "Go on with the run in --out, with its own settings."), False),
+        ("device", _help(Literal["auto", "cpu", "cuda", "mps"], "Where to train."), "auto"),
+        ("max_minutes", _help(float | None, "Stop after this long; resume later."), None),
+        ("evaluate", _help(bool, "Measure and draw the model when it is trained."), True),
+    ]
+
+
+def _help(kind: Any, text: str) -> Any:
+    return Annotated[kind, tyro.conf.arg(help=text)]
+
+
+def run_train(arguments: list[str]) -> int:
+    """Train as the options say."""
+    experiment, settings = read_experiment(
+        arguments, command="train", description=DESCRIPTION, extra=options()
+    )
+    folder = settings.out or Path("runs") / _folder_name(experiment, settings)
+    if settings.resume:
+        if not (folder / "config.json").exists():
+            raise ValueError(f"{folder} holds no run to resume; give its folder with --out")
+        experiment = load_experiment(folder)
+    device = pick_device(settings.device)
+    print(f"{experiment.program}\n→ {folder} on {device}", file=sys.stderr)
+    try:
+        run = train_with_bar(experiment, folder, settings, device)
+    except KeyboardInterrupt:
+        print(
+            f"\nstopped; go on with: algoformer train --resume --out {shlex.quote(str(folder))}",
+            file=sys.stderr,
+        )
+        return 130
+    if not run.finished:
+        print(f"{folder}: {run.step} of {experiment.training.steps} steps; go on with --resume")
+        return 0
+    if settings.evaluate:
+        say(summary_table(measure_runs([folder], against=(), folder=folder, prompts=1280, steps=None)))
+    print(folder)
+    return 0
+
+
+def train_with_bar(experiment: Experiment, folder: Path, settings: Any, device: str) -> Run:
+    """Train with a progress bar."""
+    with bars() as progress:
+        bar = progress.add_task("training", total=experiment.training.steps, note="")
+        return train(
+            experiment,
+            folder,
+            resume=settings.resume,
+            device=device,
+            max_minutes=settings.max_minutes,
+            progress=training_bar(progress, bar),
+        )
+
+
+def pick_device(name: str) -> str:
+    """The device of that name; "auto" is a GPU if there is one. A missing one raises ValueError."""
+    if name == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    if name == "cuda" and not torch.cuda.is_available():
+        raise ValueError("device cuda was asked for, but PyTorch sees none; choose cpu or auto")
+    if name == "mps" and not torch.backends.mps.is_available():
+        raise ValueError("device mps was asked for, but PyTorch sees none; choose cpu or auto")
+    return name
+
+
+def _folder_name(experiment: Experiment, settings: Any) -> str:
+    program = Path(settings.program).stem
+    return f"{settings.task}-{program}-{settings.scale}-seed{experiment.training.seed}"

@@ -1,0 +1,39 @@
+"""Prompts that no training run has seen."""
+
+from __future__ import annotations
+
+import torch
+
+from algoformer.prompt import Prompt
+from algoformer.tasks import Task
+
+
+def held_out_seed(seed: int) -> int:
+    """The generator's seed for evaluation prompts number `seed`: always odd.
+
+    Training draws its prompts from generators with even seeds (`training.trainer.prompt_seed`). PyTorch's
+    CPU generator looks only at the low 32 bits of a seed, so a large offset would not keep the streams
+    apart (5 and 5 + 2**32 give the same numbers); the lowest bit does, whatever the seeds.
+
+    Raises:
+        ValueError: the seed is outside 0..2**31 - 1, where two seeds could mean the same prompts.
+    """
+    if not 0 <= seed < 2**31:
+        raise ValueError(f"seed must lie in 0..2**31 - 1, got {seed}")
+    return 2 * seed + 1
+
+
+def evaluation_prompts(task: Task, *, count: int = 1280, seed: int = 0) -> Prompt:
+    """The fixed held-out prompts of a task: drawn on the CPU in float32, so the same on every machine.
+
+    (The draws are the same bit for bit; products made from them may differ in the last digit.) All
+    `count` are drawn in one go, and a smaller count is not always the beginning of a larger one.
+
+    >>> from algoformer.tasks import LinearRegression
+    >>> evaluation_prompts(LinearRegression(dim=3, points=5), count=8).rows.shape
+    torch.Size([8, 10, 3])
+    """
+    if count < 1:
+        raise ValueError(f"count must be at least 1, got {count}")
+    generator = torch.Generator("cpu").manual_seed(held_out_seed(seed))
+    return task.sample(count, generator=generator, dtype=torch.float32)

@@ -1,0 +1,83 @@
+"""What measuring has to know about a solver: where it lives, how far it runs by itself, what it is called."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import torch
+from torch import nn
+
+from algoformer.prompt import Prompt
+from algoformer.trace import Solver
+
+TEXTBOOK_STEPS = 20
+"""How far solvers run that do not say it themselves: as often as the paper's loop."""
+
+_ROWS_ON_CPU = 1 << 16
+_ROWS_ON_ACCELERATORS = 1 << 20
+
+
+def first_parameter(solver: Solver) -> nn.Parameter | None:
+    """A module's first parameter; None for anything that has none."""
+    return next(solver.parameters(), None) if isinstance(solver, nn.Module) else None
+
+
+def given_to(solver: Solver, prompt: Prompt) -> Prompt:
+    """The prompt on the solver's device and in its precision, if it has parameters; else as it is."""
+    parameter = first_parameter(solver)
+    return prompt if parameter is None else prompt.to(parameter.device).to(parameter.dtype)
+
+
+def device_of(solver: Solver, prompt: Prompt) -> torch.device:
+    """Where the solver will run on this prompt."""
+    parameter = first_parameter(solver)
+    return prompt.rows.device if parameter is None else parameter.device
+
+
+def rows_at_once(solver: Solver, prompt: Prompt) -> int:
+    """How many rows × read-out iterations to hold: about 1 GB in a model of width 256 on a CPU."""
+    return _ROWS_ON_CPU if device_of(solver, prompt).type == "cpu" else _ROWS_ON_ACCELERATORS
+
+
+def own_steps(solver: Solver, prompt: Prompt) -> int:
+    """How far a solver runs when it is given a prompt and nothing else; 20 if it has to be told.
+
+    A solver says so by a default for its unroll, as `AlgoFormer` does: its program knows.
+    """
+    call: Any = solver.forward if isinstance(solver, nn.Module) else solver
+    try:
+        asked = list(inspect.signature(call).parameters.values())
+    except (TypeError, ValueError):
+        return TEXTBOOK_STEPS
+    if len(asked) < 2 or asked[1].default is inspect.Parameter.empty:
+        return TEXTBOOK_STEPS
+    run: Any = solver
+    with torch.no_grad():
+        return int(run(given_to(solver, prompt.select(slice(0, 1)))).steps[-1])
+
+
+def solver_name(solver: Solver) -> str:
+    """A label for a solver that was given none: the name of its function or class."""
+    return str(getattr(solver, "__name__", type(solver).__name__))
+
+
+def count_parameters(solver: Solver) -> int | None:
+    """How many numbers a module was trained in; None for anything else."""
+    if not isinstance(solver, nn.Module):
+        return None
+    return sum(parameter.numel() for parameter in solver.parameters())
+
+
+def setting(solver: Solver, prompt: Prompt) -> dict[str, str]:
+    """On what the solver ran, for provenance."""
+    parameter = first_parameter(solver)
+    device = device_of(solver, prompt)
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
+    dtype = prompt.rows.dtype if parameter is None else parameter.dtype
+    return {
+        "solver": type(solver).__name__,
+        "device": name,
+        "precision": str(dtype).removeprefix("torch."),
+        "torch": torch.__version__,
+    }

@@ -1,0 +1,104 @@
+"""A task and a program at a scale: `smoke` on two CPU cores, `short` in GPU minutes, `paper` as printed.
+
+All scales have the same curricula in fractions of the run, so that a shorter run is the same recipe.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any, Literal
+
+from algoformer.model.presets import PRESETS
+from algoformer.model.program import Program, default_steps, traced_part
+from algoformer.tasks import TASKS, Task
+from algoformer.training.config import Experiment, Ramp, TrainConfig
+
+Scale = Literal["smoke", "short", "paper"]
+
+SMALL_TASKS: dict[str, dict[str, Any]] = {
+    "linear": {"dim": 4, "points": 11},
+    "representation": {"dim": 4, "points": 13},
+    "autoregressive": {"dim": 4, "points": 20},
+    "chain": {"dim": 4, "points": 8, "layers": 3},
+    "robust": {"dim": 4, "points": 17},
+}
+"""What `smoke` changes in a task, so that a prompt is a few dozen rows."""
+
+SMALL_PROGRAMS: dict[str, dict[str, int]] = {
+    "standard": {"layers": 6},
+    "looped": {"steps": 10},
+    "algoformer": {"steps": 10},
+    "nested": {"steps": 4, "inner_steps": 3},
+    "two_loops": {"steps": 8},
+}
+"""What `smoke` changes in a program."""
+
+
+def experiment(task: str, program: str, scale: Scale = "smoke", *, seed: int = 0) -> Experiment:
+    """The named program on the named task at a scale.
+
+    >>> run = experiment("linear", "algoformer", "paper")
+    >>> run.width, run.training.steps, run.training.window
+    (256, 500000, 15)
+    """
+    nearest("task", task, TASKS)
+    nearest("program", program, PRESETS)
+    small = scale == "smoke"
+    chosen: Task = TASKS[task](**(SMALL_TASKS.get(task, {}) if small else {}))
+    heads = 4 if small else 8
+    shape: dict[str, int] = SMALL_PROGRAMS.get(program, {}) if small else {}
+    built = PRESETS[program](heads=heads, **shape)
+    width = 64 if small else 256
+    return Experiment(
+        program=built, task=chosen, width=width, training=training(built, chosen, scale, seed=seed)
+    )
+
+
+def training(program: Program, task: Task, scale: Scale, *, seed: int = 0) -> TrainConfig:
+    """How the paper's recipe is run at a scale on this program and task."""
+    steps = default_steps(program)
+    window = min(steps, 15 if scale != "smoke" else 6)
+    curricula = TrainConfig(
+        dims=Ramp(start=min(5, task.dim), increment=1) if task.takes_dims else None,
+        points=Ramp(start=min(11, task.points), increment=2),
+        loops=Ramp(start=window, increment=2, interval=0.001) if traced_part(program) is not None else None,
+        window=window,
+        seed=seed,
+    )
+    if scale == "paper":
+        return curricula
+    quick = replace(curricula, schedule="cosine", warmup=0.02, clip=1.0)
+    if scale == "short":
+        return replace(
+            quick,
+            steps=40_000,
+            learning_rate=5e-4,
+            dims=stretch(quick.dims, 2.5),
+            points=stretch(quick.points, 2.5),
+        )
+    return replace(
+        quick,
+        steps=1500,
+        learning_rate=2e-3,
+        dims=Ramp(start=2, increment=1, interval=0.1) if task.takes_dims else None,
+        points=Ramp(start=5, increment=2, interval=0.1),
+        log_every=25,
+        checkpoint_every=250,
+    )
+
+
+def stretch(ramp: Ramp | None, factor: float) -> Ramp | None:
+    """The same curriculum over a larger fraction of the run."""
+    return None if ramp is None else replace(ramp, interval=ramp.interval * factor)
+
+
+def nearest(kind: str, name: str, known: Iterable[str]) -> None:
+    """Refuse a name that is not known, and name the nearest that is."""
+    names = list(known)
+    if name in names:
+        return
+    close = difflib.get_close_matches(name, names, n=1)
+    hint = f"; did you mean {close[0]!r}?" if close else ""
+    raise ValueError(f"unknown {kind} {name!r}{hint} Known: {', '.join(names)}")

@@ -1,0 +1,253 @@
+"""What a program costs, from the program alone: parameters, FLOPs, memory, and how models compare.
+
+What is counted, and what is not, stands in `algoformer.model.work`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from algoformer.model.parts import head_width
+from algoformer.model.presets import algoformer, looped, standard
+from algoformer.model.program import Layers, Loop, Part, Program, as_program, default_steps
+from algoformer.model.work import Stream, Work, unrolled_work
+from algoformer.trace import Unroll
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartCost:
+    """One part of the model: its parameters (`positions` says how many are learned positions), its work."""
+
+    name: str
+    parameters: int
+    positions: int
+    work: Work
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cost:
+    """The cost of one batch: read-in, every part of the program, read-out.
+
+    >>> from algoformer.model.presets import algoformer
+    >>> unroll = Unroll(steps=20, window=15, grad_steps=15)
+    >>> bill = cost(algoformer(), dim=20, out=1, context=80, unroll=unroll, batch=64)
+    >>> bill.core_parameters, bill.work.layers, bill.units
+    (2370816, 36, 98)
+    """
+
+    parts: tuple[PartCost, ...]
+    number_bytes: int
+
+    @property
+    def work(self) -> Work:
+        """All parts together."""
+        return sum((part.work for part in self.parts), Work())
+
+    @property
+    def parameters(self) -> int:
+        """All parameters."""
+        return sum(part.parameters for part in self.parts)
+
+    @property
+    def core_parameters(self) -> int:
+        """Parameters without positions, read-in and read-out: the figure that papers compare."""
+        return sum(part.parameters - part.positions for part in self.parts[1:-1])
+
+    @property
+    def forward(self) -> int:
+        """FLOPs of a forward pass."""
+        return self.work.forward
+
+    @property
+    def training(self) -> int:
+        """FLOPs of a training step: forward and backward."""
+        return self.work.forward + self.work.backward
+
+    @property
+    def activation_bytes(self) -> int:
+        """Memory kept for the backward pass."""
+        return self.work.kept * self.number_bytes
+
+    @property
+    def units(self) -> int:
+        """A training step in evaluations of a layer, where going back through one counts as two."""
+        return self.work.layers + 2 * self.work.tracked_layers
+
+    def __str__(self) -> str:
+        head = f"{'part':<10}{'parameters':>12}{'layers':>8}{'GFLOP':>10}{'training':>10}{'kept MiB':>10}"
+        total = PartCost(name="total", parameters=self.parameters, positions=0, work=self.work)
+        return "\n".join([head, *(self._row(part) for part in (*self.parts, total))])
+
+    def _row(self, part: PartCost) -> str:
+        work = part.work
+        training, kept = work.forward + work.backward, work.kept * self.number_bytes
+        counts = f"{part.name:<10}{part.parameters:>12,}{work.layers:>8,}"
+        return f"{counts}{work.forward / 1e9:>10.2f}{training / 1e9:>10.2f}{kept / 2**20:>10.1f}"
+
+
+def cost(
+    program: Program | Part | tuple[Part, ...],
+    *,
+    dim: int,
+    out: int,
+    context: int,
+    width: int = 256,
+    row_maps: int = 1,
+    blanks: tuple[int, int] = (0, 0),
+    unroll: Unroll | None = None,
+    batch: int = 1,
+    rows: int | None = None,
+    points: int | None = None,
+    number_bytes: int = 4,
+) -> Cost:
+    """The cost of the model that `AlgoFormer` builds from the same arguments; nothing is built here.
+
+    Args:
+        program: and `dim`, `out`, `context`, `width`, `row_maps`, `blanks`: as for `AlgoFormer`.
+        unroll: how the loop is run and differentiated; by default as the program says, read once.
+        batch: prompts.
+        rows: in each prompt; by default the whole context.
+        points: questions in each prompt; by default one for every row.
+        number_bytes: 4 in single precision, 2 in half.
+    """
+    program = as_program(program)
+    rows = context if rows is None else rows
+    points = rows if points is None else points
+    if not 1 <= rows <= context:
+        raise ValueError(f"rows must lie in 1..{context} (the context), got {rows}")
+    if not 1 <= points <= rows:
+        raise ValueError(f"points must lie in 1..{rows} (the rows), got {points}")
+    for name, size in {"batch": batch, "number_bytes": number_bytes, "row_maps": row_maps}.items():
+        if size < 1:
+            raise ValueError(f"{name} must be at least 1, got {size}")
+    unroll = unroll or Unroll(steps=default_steps(program), window=1)
+    stream = Stream(width=width, sequences=batch, tokens=rows + sum(blanks))
+    works, reached, carried = unrolled_work(program, stream, unroll)
+    places = context + sum(blanks)
+    inside = [
+        PartCost(
+            name=part.name or str(index),
+            parameters=parameters(part, width=width, context=places),
+            positions=positions(part, width=width, context=places),
+            work=work,
+        )
+        for index, (part, work) in enumerate(zip(program, works, strict=True))
+    ]
+    ends = _ends(dim, out, row_maps, width, batch * rows, unroll.length * batch * points, reached, carried)
+    return Cost(parts=(ends[0], *inside, ends[1]), number_bytes=number_bytes)
+
+
+def _ends(
+    dim: int, out: int, row_maps: int, width: int, read: int, answered: int, reached: bool, carried: bool
+) -> tuple[PartCost, PartCost]:
+    forward = 2 * read * dim * width
+    into = Work(forward=forward, backward=forward * reached, kept=read * dim * reached)
+    forward = 2 * answered * width * out
+    back = Work(forward=forward, backward=forward * (1 + carried), kept=answered * width)
+    weights = row_maps * (dim + 1) * width
+    return (
+        PartCost(name="read_in", parameters=weights, positions=0, work=into),
+        PartCost(name="read_out", parameters=(width + 1) * out, positions=0, work=back),
+    )
+
+
+def parameters(part: Part, *, width: int, context: int) -> int:
+    """How many parameters a part has."""
+    if isinstance(part, Loop):
+        gates = 2 * width if part.inject == "gate" else 0
+        return gates + sum(parameters(inner, width=width, context=context) for inner in part.body)
+    if not isinstance(part, Layers):
+        inside = (inner for branch in part.branches for inner in branch)
+        return sum(parameters(inner, width=width, context=context) for inner in inside)
+    total = positions(part, width=width, context=context) + 2 * width * part.final_norm
+    if part.count:
+        heads, hidden = part.heads * head_width(part, width), part.hidden or 4 * width
+        weights = 4 * width * heads + 2 * width * hidden
+        biases = (3 * heads + width + hidden + width) * part.bias
+        total += part.count * (weights + biases + 4 * width * part.norm)
+    return total
+
+
+def positions(part: Part, *, width: int, context: int) -> int:
+    """How many of a part's parameters are learned positions."""
+    if isinstance(part, Layers):
+        return context * width * part.positions
+    inside = part.body if isinstance(part, Loop) else (inner for branch in part.branches for inner in branch)
+    return sum(positions(inner, width=width, context=context) for inner in inside)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Share:
+    """How much of the computation is done outside the loop, by the pre- and post-transformer.
+
+    Attributes:
+        setting: "inference", "training forward" or "training step".
+        steps: iterations of the loop.
+        layers: share of the layer evaluations (in a training step: of the units).
+        flops: share of the FLOPs.
+    """
+
+    setting: str
+    steps: int
+    layers: float
+    flops: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """The paper's "computation comparison" as data: shares outside the loop, and the three models' costs."""
+
+    shares: tuple[Share, ...]
+    models: dict[str, Cost]
+
+
+def computation_comparison(
+    *,
+    steps: tuple[int, ...] = (20, 200),
+    window: int = 15,
+    points: int = 41,
+    dim: int = 20,
+    width: int = 256,
+    heads: int = 8,
+    batch: int = 64,
+) -> Comparison:
+    """Measure the paper's claim that pre and post are a small part of the computation.
+
+    Inference reads the last iteration only. A training step reads out and differentiates the last `window`
+    iterations; the models' costs are for one such step, with the first of `steps` iterations.
+    """
+
+    def bill(program: Program, unroll: Unroll) -> Cost:
+        return cost(
+            program,
+            dim=dim,
+            out=1,
+            context=2 * points,
+            points=points,
+            width=width,
+            unroll=unroll,
+            batch=batch,
+        )
+
+    shares = []
+    for count in steps:
+        inference = bill(algoformer(heads=heads), Unroll(steps=count, window=1))
+        training = bill(algoformer(heads=heads), Unroll(steps=count, window=window, grad_steps=window))
+        shares.append(_share("inference", count, inference))
+        shares.append(_share("training forward", count, training))
+        shares.append(_share("training step", count, training))
+    unroll = Unroll(steps=steps[0], window=window, grad_steps=window)
+    models = {
+        "standard": bill(standard(heads=heads), Unroll(steps=1)),
+        "looped": bill(looped(heads=heads), unroll),
+        "algoformer": bill(algoformer(heads=heads), unroll),
+    }
+    return Comparison(shares=tuple(shares), models=models)
+
+
+def _share(setting: str, steps: int, bill: Cost) -> Share:
+    whole = setting == "training step"
+    outside = sum((part.work for part in bill.parts if part.name in ("pre", "post")), Work())
+    layers = [work.layers + whole * 2 * work.tracked_layers for work in (outside, bill.work)]
+    flops = [work.forward + whole * work.backward for work in (outside, bill.work)]
+    return Share(setting=setting, steps=steps, layers=layers[0] / layers[1], flops=flops[0] / flops[1])

@@ -1,0 +1,224 @@
+"""Axes, lines, legends and files: what all plots share."""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from algoformer.evaluation import Curve
+from algoformer.extras import require
+from algoformer.report.style import INK, Stroke
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+else:
+    Axes = Figure = Any
+
+FLOOR = 1e-16
+"""Errors below this are rounding; a log axis ends there."""
+
+DECADES = 3
+"""How far below the best trained model a log axis goes, however deep a textbook method falls."""
+
+
+def panels(count: int, title: str) -> tuple[Figure, list[Axes]]:
+    """A figure of its own, outside pyplot's list, with `count` axes side by side."""
+    figures = require("matplotlib.figure", extra="viz")
+    figure = figures.Figure(figsize=(9.2, 4.2) if count > 1 else (7.2, 4.4), layout="constrained")
+    figure.patch.set_facecolor("white")
+    axes = figure.subplots(1, count, squeeze=False)[0]
+    for one in axes:
+        one.set_facecolor("none")
+        one.grid(visible=True, color=INK, alpha=0.12, linewidth=0.7)
+        one.set_axisbelow(True)
+        one.tick_params(colors=INK, which="both", labelsize=9)
+        one.tick_params(which="minor", length=0)
+        for side, spine in one.spines.items():
+            spine.set_color(INK)
+            spine.set_visible(side in ("left", "bottom"))
+    if title:
+        figure.suptitle(title, color=INK, fontsize=12, fontweight="bold")
+    return figure, list(axes)
+
+
+def draw(
+    axes: Axes,
+    curves: Sequence[Curve],
+    styles: Mapping[str, Stroke],
+    *,
+    levels: tuple[float, float] | None = None,
+    floor: float = 0.0,
+) -> None:
+    """A line for each curve, with its band if it is solid.
+
+    Single points become a level over `levels`; the legend says which curves lie below `floor` and will
+    not be seen.
+    """
+    for curve in curves:
+        style = styles[curve.label]
+        x, error, low, high = curve.x, curve.error, curve.low, curve.high
+        if levels is not None and len(x) == 1:
+            x, error, low, high = levels, error * 2, low * 2, high * 2
+        line: dict[str, Any] = {"color": style.color, "linewidth": 2.0 if style.solid else 1.6}
+        if not style.solid:
+            line |= {"dashes": style.dash}
+        axes.plot(x, error, label=legend_text(curve, floor), zorder=3 if style.solid else 2.5, **line)
+        if style.solid:
+            axes.fill_between(x, low, high, color=style.color, alpha=0.18, linewidth=0, zorder=2)
+
+
+def legend_text(curve: Curve, floor: float = 0.0) -> str:
+    """The label, and why a curve cannot be seen where it cannot: not a number, or below the axis."""
+    text = literal(curve.label)
+    if curve.broken:
+        text += f" (not finite at {curve.broken} of {len(curve.x)})"
+    elif all(value < floor for value in curve.error):
+        text += f" (below {floor:.0e})".replace("e-0", "e-")
+    return text
+
+
+def literal(text: str) -> str:
+    """Text that matplotlib shows as it is: not as a formula, nor left out for an underscore in front."""
+    text = text.replace("$", r"\$")
+    return f"\u200b{text}" if text.startswith("_") else text
+
+
+def top_of(curves: Sequence[Curve]) -> float:
+    """Where a linear axis ends: a little above the start of the curves; one that explodes leaves it."""
+    return 1.05 * max(_positive(curve.high[0] for curve in curves), default=1.0)
+
+
+def logarithmic(axes: Axes, low: float, high: float) -> None:
+    """A log axis from `low` to `high`; lines that fall below it are drawn down to its edge."""
+    axes.set_yscale("log", nonpositive="clip")
+    axes.set_ylim(low, high)
+    ticks = require("matplotlib.ticker", extra="viz")
+    axes.yaxis.set_minor_formatter(ticks.NullFormatter())
+    if high / low > 100:
+        axes.yaxis.set_major_locator(ticks.LogLocator(numticks=9))
+        return
+    axes.yaxis.set_major_locator(ticks.LogLocator(subs=(1, 2, 5)))
+    axes.yaxis.set_major_formatter(ticks.FuncFormatter(lambda value, _: f"{value:g}"))
+
+
+def log_limits(curves: Sequence[Curve], styles: Mapping[str, Stroke]) -> tuple[float, float]:
+    """The lowest and highest error that a log axis shows.
+
+    It shows the trained models well and lets others leave: a textbook method that reaches rounding
+    would squeeze them, one that explodes would flatten them.
+    """
+    trained = [curve for curve in curves if styles[curve.label].solid]
+    values = list(_positive(value for curve in curves for value in (*curve.error,)))
+    bands = list(_positive(value for curve in trained for value in (*curve.low, *curve.error)))
+    if not values:
+        return 0.1, 1.0
+    low = max(min(values) / 1.5, FLOOR)
+    if bands:
+        low = max(low, min(bands) / 10**DECADES)
+    starts = list(_positive(curve.error[0] for curve in curves))
+    tops = list(_positive(max(_positive(curve.error), default=0.0) for curve in trained))
+    high = 1.5 * max([*starts, *tops] or [max(values)])
+    return min(low, high / 10), high
+
+
+def _positive(values: Iterable[float]) -> Iterable[float]:
+    return (value for value in values if math.isfinite(value) and value > 0)
+
+
+def whole_ticks(axes: Axes) -> None:
+    """Ticks at whole numbers, for samples and iterations."""
+    ticks = require("matplotlib.ticker", extra="viz")
+    axes.xaxis.set_major_locator(ticks.MaxNLocator(nbins=8, integer=True, steps=[1, 2, 5, 10]))
+
+
+def plain_ticks(axes: Axes, low: float, high: float) -> None:
+    """Ticks at 1, 2, 5, 10, 20, ... with their numbers written out, for a log axis of iterations."""
+    ticks = require("matplotlib.ticker", extra="viz")
+    places = [step * 10**power for power in range(10) for step in (1, 2, 5)]
+    axes.xaxis.set_major_locator(ticks.FixedLocator([place for place in places if low <= place <= high]))
+    axes.xaxis.set_major_formatter(ticks.FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.xaxis.set_minor_locator(ticks.NullLocator())
+
+
+def mark_training(axes: Axes, steps: int) -> None:
+    """A thin line at the depth of training, with a word on it."""
+    late = axes.transAxes.inverted().transform(axes.transData.transform((steps, 1)))[0] > 0.75
+    axes.axvline(steps, color=INK, linewidth=1, alpha=0.55, linestyle=(0, (2, 2)), zorder=1.5)
+    axes.annotate(
+        f"trained to {steps}",
+        (steps, 1),
+        xycoords=axes.get_xaxis_transform(),
+        xytext=(-4 if late else 4, -3),
+        textcoords="offset points",
+        ha="right" if late else "left",
+        va="top",
+        fontsize=8.5,
+        color=INK,
+        alpha=0.85,
+    )
+
+
+def legend(figure: Figure, axes: Axes) -> None:
+    """One legend under all panels, in as many columns as fit."""
+    handles, labels = axes.get_legend_handles_labels()
+    longest = max(len(label) for label in labels)
+    fitting = max(1, int(figure.get_figwidth() * 11.5 / (longest + 7)))
+    figure.legend(
+        handles,
+        labels,
+        loc="outside lower center",
+        ncols=min(fitting, len(labels)),
+        frameon=False,
+        fontsize=9.5,
+        labelcolor=INK,
+        handlelength=2.8,
+    )
+
+
+def save(figure: Figure, path: Path | str) -> tuple[Path, Path]:
+    """Write `path`.png and `path`.svg; the same figure gives the same bytes, with no date in them.
+
+    Returns:
+        Both paths.
+    """
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    picture, drawing = (path.with_name(f"{path.name}.{suffix}") for suffix in ("png", "svg"))
+    picture.write_bytes(png_bytes(figure))
+    drawing.write_text(svg_text(figure), encoding="utf-8")
+    return picture, drawing
+
+
+def png_bytes(figure: Figure) -> bytes:
+    """The figure as a PNG file."""
+    buffer = io.BytesIO()
+    _print(figure, buffer, format="png", dpi=160, metadata={"Software": None})
+    return buffer.getvalue()
+
+
+def svg_text(figure: Figure) -> str:
+    """The figure as an SVG file on white."""
+    buffer = io.StringIO()
+    _print(figure, buffer, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
+    return "\n".join(line.rstrip() for line in buffer.getvalue().splitlines()) + "\n"
+
+
+def inline_svg(figure: Figure) -> str:
+    """The figure as SVG for a page: no background, and the page's own text color as its ink."""
+    face = figure.get_facecolor()
+    figure.patch.set_facecolor("none")
+    try:
+        return svg_text(figure).replace(INK, "currentColor")
+    finally:
+        figure.patch.set_facecolor(face)
+
+
+def _print(figure: Figure, buffer: io.BytesIO | io.StringIO, **options: Any) -> None:
+    matplotlib = require("matplotlib", extra="viz")
+    settings = {"svg.hashsalt": "algoformer", "svg.fonttype": "path"}
+    with matplotlib.rc_context(settings):
+        figure.savefig(buffer, facecolor=figure.get_facecolor(), **options)

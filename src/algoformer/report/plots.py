@@ -1,0 +1,131 @@
+"""Curves as pictures."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from algoformer.evaluation import Curve, Evaluation
+from algoformer.report.canvas import (
+    draw,
+    legend,
+    literal,
+    log_limits,
+    logarithmic,
+    mark_training,
+    panels,
+    plain_ticks,
+    top_of,
+    whole_ticks,
+)
+from algoformer.report.style import INK, Stroke, strokes
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+else:
+    Figure = Any
+
+ERROR = "squared error / d"
+
+
+def error_by_sample(curves: Sequence[Curve | Evaluation], *, title: str = "") -> Figure:
+    """Error against the number of in-context samples, on a linear and on a logarithmic scale.
+
+    Trained models are solid with their bands, textbook methods dashed. An evaluation stands for its
+    `by_sample`.
+    """
+    drawn = [item.by_sample if isinstance(item, Evaluation) else item for item in curves]
+    _check(drawn, "samples")
+    figure, (linear, logs) = panels(2, title)
+    styles = _styles(curves)
+    for axes in (linear, logs):
+        draw(axes, drawn, styles)
+        whole_ticks(axes)
+        axes.set_xlabel("in-context samples", color=INK)
+        axes.set_xlim(min(curve.x[0] for curve in drawn), max(curve.x[-1] for curve in drawn))
+    linear.set_ylabel(ERROR, color=INK)
+    linear.set_ylim(0, top_of(drawn))
+    logarithmic(logs, *log_limits(drawn, styles))
+    logs.set_ylabel(f"{ERROR}, log scale", color=INK)
+    legend(figure, linear)
+    return figure
+
+
+def error_by_step(
+    curves: Sequence[Curve | Evaluation],
+    *,
+    trained: int | None = None,
+    title: str = "",
+    log_x: bool = False,
+) -> Figure:
+    """Error on the last sample against iterations, log scale; a mark where training stopped.
+
+    A curve of a single point belongs to a solver that does not iterate and is drawn as a level. An
+    evaluation stands for its `by_step`.
+    """
+    drawn = [item.by_step if isinstance(item, Evaluation) else item for item in curves]
+    _check(drawn, "iterations")
+    figure, (axes,) = panels(1, title)
+    styles = _styles(curves)
+    first = min(curve.x[0] for curve in drawn)
+    last = max(max(curve.x[-1] for curve in drawn), first + 1)
+    low, high = log_limits(drawn, styles)
+    draw(axes, drawn, styles, levels=(first, last), floor=low)
+    if log_x:
+        axes.set_xscale("log")
+        axes.set_xlim(max(first, 1), last)
+        plain_ticks(axes, first, last)
+    else:
+        axes.set_xlim(first, last)
+        whole_ticks(axes)
+    axes.set_xlabel("iterations", color=INK)
+    axes.set_ylabel(f"{ERROR} on the last sample", color=INK)
+    logarithmic(axes, low, high)
+    if trained is not None:
+        mark_training(axes, trained)
+    legend(figure, axes)
+    return figure
+
+
+def training_loss(
+    runs: Mapping[str, Sequence[Mapping[str, float | int]]], *, title: str = "", value: str = "loss"
+) -> Figure:
+    """A column of each run's metrics rows against the training step, log scale."""
+    if not runs:
+        raise ValueError("there is no run to draw")
+    figure, (axes,) = panels(1, title)
+    styles = strokes(runs)
+    losses: list[float] = []
+    for label, rows in runs.items():
+        if not rows or any("step" not in row or value not in row for row in rows):
+            raise ValueError(f"the metrics of {label!r} need rows with 'step' and {value!r}")
+        steps = [float(row["step"]) for row in rows]
+        values = [float(row[value]) for row in rows]
+        axes.plot(steps, values, label=literal(label), color=styles[label].color, linewidth=1.6)
+        losses += [loss for loss in values if math.isfinite(loss) and loss > 0]
+    if losses:
+        logarithmic(axes, min(losses) / 1.2, max(losses) * 1.2)
+    axes.set_xlabel("training step", color=INK)
+    axes.set_ylabel(f"training {value}", color=INK)
+    axes.margins(x=0.01)
+    legend(figure, axes)
+    return figure
+
+
+def _styles(curves: Sequence[Curve | Evaluation]) -> dict[str, Stroke]:
+    textbook = [item.label for item in curves if isinstance(item, Evaluation) and item.parameters is None]
+    return strokes((item.label for item in curves), textbook=textbook)
+
+
+def _check(curves: Sequence[Curve], axis: str) -> None:
+    if not curves:
+        raise ValueError("there is no curve to draw")
+    labels = [curve.label for curve in curves]
+    for curve in curves:
+        if curve.axis != axis:
+            raise ValueError(f"this plot runs along {axis}, but {curve.label!r} runs along {curve.axis}")
+        if labels.count(curve.label) > 1:
+            raise ValueError(
+                f"two curves are both labelled {curve.label!r}: a legend could not tell them apart"
+            )

@@ -1,0 +1,51 @@
+"""Tables in a terminal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from algoformer.evaluation import Table
+from algoformer.report.numbers import show
+
+if TYPE_CHECKING:
+    from rich.table import Table as RichTable
+else:
+    RichTable = Any
+
+
+def terminal_table(table: Table) -> RichTable:
+    """The table for a rich console: text to the left, numbers to the right; labels are never read as markup.
+
+    >>> from rich.console import Console
+    >>> table = Table(columns=("solver", "error"), rows=(("newton", 0.25), ("[red]", None)))
+    >>> Console(width=40).print(terminal_table(table))
+     solver   error
+    ────────────────
+     newton   0.250
+     [red]        –
+    """
+    # imported here so that `import algoformer` does without rich
+    from rich import box
+    from rich.table import Table as Rich
+    from rich.text import Text
+
+    drawn = Rich(
+        box=box.SIMPLE_HEAD,
+        show_edge=False,
+        title=Text(table.title, style="bold") if table.title else None,
+        title_justify="left",
+        caption=Text(table.note, style="dim") if table.note else None,
+        caption_justify="left",
+    )
+    for place, name in enumerate(table.columns):
+        justify: Any = "left" if is_text(table, place) else "right"
+        # the name of a solver may break, a number may not
+        drawn.add_column(Text(name), justify=justify, no_wrap=justify == "right")
+    for row in table.rows:
+        drawn.add_row(*(Text(show(cell)) for cell in row))
+    return drawn
+
+
+def is_text(table: Table, place: int) -> bool:
+    """Whether a column holds words: then it is set to the left."""
+    return any(isinstance(row[place], str) for row in table.rows)

@@ -1,0 +1,1 @@
+"""Theorems as weights: builders of ordinary models, and checks that hold them to the algorithm."""

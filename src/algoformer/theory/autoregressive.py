@@ -1,0 +1,156 @@
+"""Theorem 3.2: a series in which x_t = A Φ*([x_{t-q}, ..., x_{t-1}]) + noise.
+
+Tokens are an empty one (the sink, and all that was before the start), x_1, ..., x_T, and an empty one for
+x_{T+1}. The copying layer brings the q previous rows to each token, so that place t holds features and
+label of one and the same example: (Φ*(x_{t-q:t-1}), x_t). The last, empty token is the question.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from algoformer.model import AlgoFormer
+from algoformer.theory.blueprint import Blueprint, position_table, row_map
+from algoformer.theory.checks import check_count, check_step_size
+from algoformer.theory.constants import DOUBLE, Constants
+from algoformer.theory.copying import copy_layer, history_codes, history_parts
+from algoformer.theory.gadgets import add_linear, attend
+from algoformer.theory.gradient_descent import descent_layer
+from algoformer.theory.network import Network, write_network
+from algoformer.theory.subspace import Subspaces
+from algoformer.theory.writer import LayerWriter
+
+
+def autoregressive(
+    *,
+    network: Network,
+    order: int,
+    length: int,
+    step_size: float,
+    constants: Constants = DOUBLE,
+    steps: int = 20,
+    dtype: torch.dtype = torch.float64,
+) -> AlgoFormer:
+    """Gradient descent on a series: pre 1 layer × q heads and (L+1) × 1, loop 1 × 2, post 1 × 1.
+
+    It answers `prompt.prefix(i)` for any i: x_{T+1} from x_1 .. x_T, T ≤ length, by regression over the T - q
+    rows that have a whole history.
+
+    Args:
+        network: Φ*, from order · dim numbers, the oldest row first.
+        order: q, how many rows a new one depends on.
+        length: N, the most rows a prompt may have; more than `order`.
+        step_size: η; converges below 2/λ_max of the mean of Φ* Φ*ᵀ (see `check_converges`).
+        constants: the free parameters.
+        steps: how often the loop runs unless an unroll says otherwise.
+        dtype: of the finished model.
+    """
+    check_count("order", order)
+    check_count("length", length, least=order + 1)
+    check_step_size(step_size)
+    constants.check(dtype)
+    if network.dim % order:
+        raise ValueError(
+            f"network must read order={order} rows, so that its dim is a multiple of it; got {network.dim}"
+        )
+    dim = network.dim // order
+    space = series_space(dim=dim, order=order, length=length, broadest=network.broadest)
+    history = torch.cat([space.read(f"back{back}") for back in range(order, 0, -1)])
+    one, sink = space.read("one"), space.read("sink")
+    mlp = write_network(space, network, source=history, into="phi", where=one - sink)
+    loop = descent_layer(
+        space,
+        features=space.read("phi", network.out) if network.layers else history,
+        sink=sink,
+        masked=one - sink - space.read("row") + space.read("early"),
+        step_size=step_size,
+        examples=length - order,
+        constants=constants,
+    )
+    blueprint = Blueprint(
+        space=space,
+        pre={
+            "copy": [copy_layer(space, order=order, constants=constants)],
+            "pre": [*mlp, start_layer(space, constants)],
+        },
+        loop=[loop],
+        post={"post": [last_answer_layer(space, constants)]},
+        rows=[row_map(space, dim=dim, into={"x": dim}, row=1.0)],
+        positions=series_positions(space, order=order, length=length),
+        answer=space.read("answer"),
+        blanks=(1, 1),
+    )
+    return blueprint.build(steps=steps, dtype=dtype)
+
+
+def series_space(*, dim: int, order: int, length: int, broadest: int) -> Subspaces:
+    """The coordinates of a series."""
+    return Subspaces(
+        {
+            "x": (dim, "x_t"),
+            **history_parts(dim=dim, order=order, places=length + 2),
+            "phi": (broadest, "Φ* of the history"),
+            "residual": (dim, "A_k Φ* - x_t at rows, A_k Φ* at the question"),
+            "answer": (dim, "after the post-transformer: A_k Φ* of the question, at every token"),
+            "log_count": (1, "log of the number of examples, at every token"),
+            "row": (1, "1 at rows of the prompt"),
+            "early": (1, "1 at the first q places, whose history is not whole"),
+            "sink": (1, "1 at the empty token before the rows"),
+            "one": (1, "1 at every token"),
+            "place": (1, "0, 1, 2, ... along the sequence"),
+            "log_before": (1, "log of the number of examples before this place"),
+        }
+    )
+
+
+def series_positions(space: Subspaces, *, order: int, length: int) -> torch.Tensor:
+    """Codes, marks and counts for the empty token, `length` rows and the question."""
+    places = torch.arange(length + 2)
+    before = (places - order - 1).clamp(min=1)
+    return position_table(
+        space,
+        {
+            **history_codes(order=order, places=length + 2),
+            "one": torch.ones(length + 2, 1),
+            "sink": (places == 0)[:, None],
+            "early": ((places > 0) & (places <= order))[:, None],
+            "place": places[:, None],
+            "log_before": before.double().log()[:, None],
+        },
+    )
+
+
+def start_layer(space: Subspaces, constants: Constants) -> LayerWriter:
+    """Start from A_0 = 0: residual ← -x_t at every row, 0 at the question; log_count ← log n everywhere."""
+    writer = LayerWriter(space)
+    attend(
+        writer,
+        query=space.read("one"),
+        key=space.read("place"),
+        value=space.read("log_before"),
+        into="log_count",
+        constants=constants,
+        note="head 1: log_count ← log n, read at the last token",
+    )
+    add_linear(
+        writer,
+        source=-space.read("x"),
+        into="residual",
+        note="feed-forward: residual ← -x_t (0 at the empty tokens)",
+    )
+    return writer
+
+
+def last_answer_layer(space: Subspaces, constants: Constants) -> LayerWriter:
+    """Give the last token's residual, A_k Φ* of the question, to every token: `attend` to the last place."""
+    writer = LayerWriter(space)
+    attend(
+        writer,
+        query=space.read("one"),
+        key=space.read("place"),
+        value=space.read("residual"),
+        into="answer",
+        constants=constants,
+        note="head 1: answer ← residual of the last token, the question",
+    )
+    return writer

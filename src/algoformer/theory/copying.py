@@ -1,0 +1,98 @@
+"""The copying lemma: one layer with q heads brings the q previous tokens to the present one.
+
+Tokens are an empty one at place 0, then the rows x_1, x_2, ... Every place carries the codes of the q places
+before it; before the start these point to place 0, where x is 0, so that missing history is zero and no
+filter is needed. (The paper fills it with garbage and filters by the place's number afterwards.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from algoformer.model import AlgoFormer
+from algoformer.theory.blueprint import Blueprint, position_table, row_map
+from algoformer.theory.checks import check_count
+from algoformer.theory.codes import quasi_orthogonal
+from algoformer.theory.constants import DOUBLE, Constants
+from algoformer.theory.gadgets import attend
+from algoformer.theory.subspace import Subspaces
+from algoformer.theory.writer import LayerWriter
+
+
+def copy(
+    *,
+    dim: int,
+    order: int,
+    length: int,
+    constants: Constants = DOUBLE,
+    causal: bool = False,
+    dtype: torch.dtype = torch.float64,
+) -> AlgoFormer:
+    """One layer × `order` heads that answers row t with [x_{t-q}, ..., x_{t-1}], zeros before the start.
+
+    Args:
+        dim: numbers in a row.
+        order: q, how many rows back.
+        length: the most rows a prompt may have.
+        constants: the free parameters.
+        causal: whether a token sees only what comes before it: all this layer needs.
+        dtype: of the finished model.
+    """
+    for name, value in (("dim", dim), ("order", order), ("length", length)):
+        check_count(name, value)
+    constants.check(dtype)
+    space = Subspaces({"x": (dim, "x_t"), **history_parts(dim=dim, order=order, places=length + 1)})
+    blueprint = Blueprint(
+        space=space,
+        pre={"copy": [copy_layer(space, order=order, constants=constants)]},
+        loop=[],
+        post={},
+        rows=[row_map(space, dim=dim, into={"x": dim})],
+        positions=position_table(space, history_codes(order=order, places=length + 1)),
+        answer=torch.cat([space.read(f"back{back}") for back in range(order, 0, -1)]),
+        blanks=(1, 0),
+        causal=causal,
+    )
+    return blueprint.build(dtype=dtype)
+
+
+def history_parts(*, dim: int, order: int, places: int) -> Mapping[str, tuple[int, str]]:
+    """The subspaces that the copying layer needs besides x."""
+    bits = quasi_orthogonal(places).shape[1]
+    backs = range(1, order + 1)
+    return {
+        **{f"back{back}": (dim, f"x_(t-{back}), or 0 before the start") for back in backs},
+        "code": (bits, "±1 code of this place"),
+        **{f"code{back}": (bits, f"±1 code of the place {back} before") for back in backs},
+    }
+
+
+def history_codes(*, order: int, places: int) -> Mapping[str, Float[Tensor, "token part"]]:
+    """The codes of each place and of the `order` places before it; before the start that is place 0."""
+    codes = quasi_orthogonal(places)
+    here = torch.arange(places)
+    shifted = {f"code{back}": codes[(here - back).clamp(min=0)] for back in range(1, order + 1)}
+    return {"code": codes, **shifted}
+
+
+def copy_layer(space: Subspaces, *, order: int, constants: Constants) -> LayerWriter:
+    """Head b gives each token the x of the token b places before it: a shift by b.
+
+    Proof. The query is the code of place t - b, which only that place's key matches; `attend`. ∎
+    """
+    writer = LayerWriter(space)
+    for back in range(1, order + 1):
+        attend(
+            writer,
+            query=space.read(f"code{back}"),
+            key=space.read("code"),
+            value=space.read("x"),
+            into=f"back{back}",
+            constants=constants,
+            note=f"head {back}: back{back} ← x of the token {back} places before",
+        )
+    return writer

@@ -1,0 +1,152 @@
+"""The lemma: one layer with two heads is one step of gradient descent in multivariate regression.
+
+The stream carries features φ and the residual ρ, which is A φ_i - y_i at an example and A φ at the
+question. A step A ← A - η/n Σ_i (A φ_i - y_i) φ_iᵀ changes every residual by
+
+    ρ_j ← ρ_j - η/n Σ_i ρ_i (φ_i · φ_j),
+
+a sum over the examples of values ρ_i with weights φ_i·φ_j: what `linear_attention` computes. A itself is
+nowhere stored. All of Theorems 3.1 to 3.3 share this loop; they differ in how the pre-transformer gets there.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import torch
+
+from algoformer.model import AlgoFormer
+from algoformer.problems import View, pairs
+from algoformer.prompt import Prompt
+from algoformer.theory.blueprint import Blueprint, position_table, row_map
+from algoformer.theory.checks import check_count, check_step_size
+from algoformer.theory.constants import DOUBLE, Constants
+from algoformer.theory.gadgets import linear_attention, sink_scores
+from algoformer.theory.subspace import Subspaces
+from algoformer.theory.writer import LayerWriter, Matrix
+
+
+def descent_layer(
+    space: Subspaces,
+    *,
+    features: Matrix,
+    sink: Matrix,
+    masked: Matrix,
+    step_size: float,
+    examples: int,
+    constants: Constants,
+) -> LayerWriter:
+    """The looped layer: `residual` ← residual - step_size/n Σ_i residual_i (features_i · features).
+
+    It needs the subspaces residual, one and log_count (the log of the number n of examples, at every token
+    whose residual matters). Tokens marked by `masked` are no examples. Products are divided by `examples`
+    before c, as in the paper, so that they are near 1.
+    """
+    writer = LayerWriter(space)
+    scores = sink_scores(
+        one=space.read("one"),
+        sink=sink,
+        masked=masked,
+        log_count=space.read("log_count"),
+        constants=constants,
+    )
+    linear_attention(
+        writer,
+        query=features,
+        key=features,
+        value=space.read("residual"),
+        into="residual",
+        rate=-step_size,
+        unit=float(examples),
+        common=scores,
+        constants=constants,
+        note="heads ±c: residual_j += -η/n Σ_i residual_i (φ_i · φ_j), one gradient step",
+    )
+    return writer
+
+
+def gradient_descent_step(
+    *,
+    dim: int,
+    examples: int,
+    step_size: float,
+    out: int = 1,
+    constants: Constants = DOUBLE,
+    steps: int = 20,
+    dtype: torch.dtype = torch.float64,
+) -> AlgoFormer:
+    """The lemma alone: a loop of one layer with two heads, for rows that hold x and y in one token.
+
+    This is the token matrix that the lemma starts from; `prepared` makes it from a prompt of pairs. For
+    prompts of pairs as they are, with a pre-transformer that joins x and y, take `gradient_descent`.
+
+    Args:
+        dim: numbers in x.
+        examples: N, the most examples a prompt may show before its question.
+        step_size: η; converges below 2/λ_max of the mean of x xᵀ (see `check_converges`).
+        out: numbers in y.
+        constants: the free parameters.
+        steps: how often the loop runs unless an unroll says otherwise.
+        dtype: of the finished model.
+    """
+    for name, value in (("dim", dim), ("examples", examples), ("out", out)):
+        check_count(name, value)
+    check_step_size(step_size)
+    constants.check(dtype)
+    space = Subspaces(
+        {
+            "x": (dim, "x at examples and at the question"),
+            "residual": (out, "A_k x - y at examples, A_k x at the question"),
+            "known": (1, "1 at examples"),
+            "log_count": (1, "log of the number of examples"),
+            "row": (1, "1 at rows of the prompt, 0 at the sink"),
+            "one": (1, "1 at every token"),
+        }
+    )
+    sink = space.read("one") - space.read("row")
+    loop = descent_layer(
+        space,
+        features=space.read("x"),
+        sink=sink,
+        masked=space.read("row") - space.read("known"),
+        step_size=step_size,
+        examples=examples,
+        constants=constants,
+    )
+    entry = row_map(
+        space,
+        dim=dim + out + 2,
+        into={"x": dim, "residual": out, "known": 1, "log_count": 1},
+        signs={"residual": -1.0},
+        row=1.0,
+    )
+    blueprint = Blueprint(
+        space=space,
+        pre={},
+        loop=[loop],
+        post={},
+        rows=[entry],
+        positions=position_table(space, {"one": torch.ones(examples + 2, 1)}),
+        answer=space.read("residual"),
+        blanks=(0, 1),
+    )
+    return blueprint.build(steps=steps, dtype=dtype)
+
+
+def prepared(prompt: Prompt, view: View = pairs) -> Prompt:
+    """The last question of `prompt` as the lemma's token matrix: rows (features, label, known, log n).
+
+    One row a sample, the question's last with label and `known` 0. `view` says what the features are.
+    """
+    last = prompt.prefix(-1)
+    problems = view(last)
+    problem, sample = problems.asked[0]
+    features = problems.features[:, problem, : sample + 1]
+    labels = problems.labels[:, problem, : sample + 1].clone()
+    labels[:, sample] = 0
+    marks = torch.zeros_like(features[..., :2])
+    marks[:, :sample, 0] = 1
+    marks[..., 1] = math.log(max(sample, 1))
+    rows = torch.cat([features, labels, marks], dim=-1)
+    return replace(last, rows=rows, reads=(sample,), parts=1)

@@ -1,0 +1,99 @@
+"""The fixed representation Φ* as weights of feed-forward layers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn.functional import leaky_relu
+
+from algoformer.theory.gadgets import perceptron_layer
+from algoformer.theory.subspace import Subspaces
+from algoformer.theory.writer import LayerWriter, Matrix
+
+
+@dataclass(frozen=True, kw_only=True)
+class Network:
+    """Φ(x): for each layer, weight · x (+ bias), then a leaky ReLU. No layers at all is the identity.
+
+    Attributes:
+        dim: numbers in an input.
+        weights: one matrix a layer, (after, before).
+        biases: one vector a layer, or none.
+        slope: of the leaky ReLU below zero; 0 is a ReLU.
+    """
+
+    dim: int
+    weights: tuple[Float[Tensor, "after before"], ...] = ()
+    biases: tuple[Float[Tensor, " after"], ...] | None = None
+    slope: float = 0.01
+
+    def __post_init__(self) -> None:
+        if self.dim < 1:
+            raise ValueError(f"dim must be at least 1, got {self.dim}")
+        if self.biases is not None and len(self.biases) != len(self.weights):
+            raise ValueError(f"{len(self.weights)} weights need as many biases, got {len(self.biases)}")
+        before = self.dim
+        for number, weight in enumerate(self.weights):
+            if weight.shape[1] != before:
+                raise ValueError(
+                    f"weight {number} must have {before} columns, as layer {number} reads {before} numbers; "
+                    f"got {weight.shape[1]}"
+                )
+            before = len(weight)
+
+    @property
+    def layers(self) -> int:
+        """How many there are; L in the paper."""
+        return len(self.weights)
+
+    @property
+    def out(self) -> int:
+        """Numbers in a feature vector."""
+        return len(self.weights[-1]) if self.weights else self.dim
+
+    @property
+    def broadest(self) -> int:
+        """The most coordinates that any layer writes; 0 without layers."""
+        return max((len(weight) for weight in self.weights), default=0)
+
+    def __call__(self, inputs: Float[Tensor, "*batch dim"]) -> Float[Tensor, "*batch feature"]:
+        """Φ of every vector, computed the ordinary way."""
+        for number, weight in enumerate(self.weights):
+            inputs = inputs @ weight.to(inputs).mT
+            if self.biases is not None:
+                inputs = inputs + self.biases[number].to(inputs)
+            inputs = leaky_relu(inputs, negative_slope=self.slope)
+        return inputs
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __eq__(self, other: Any) -> bool:
+        return self is other
+
+
+def write_network(
+    space: Subspaces, network: Network, *, source: Matrix, into: str, where: Matrix
+) -> Sequence[LayerWriter]:
+    """L layers without heads that turn `source` into Φ(source) in subspace `into`; biases act at `where`."""
+    writers = []
+    for number, weight in enumerate(network.weights):
+        writer = LayerWriter(space)
+        perceptron_layer(
+            writer,
+            weight=weight.double(),
+            source=source,
+            into=into,
+            slope=network.slope,
+            held=len(network.weights[number - 1]) if number else 0,
+            bias=None if network.biases is None else network.biases[number].double(),
+            where=where,
+            note=f"feed-forward: {into} ← leaky(W_{number + 1} · {into if number else 'input'}), layer of Φ*",
+        )
+        writers.append(writer)
+        source = space.read(into, len(weight))
+    return writers

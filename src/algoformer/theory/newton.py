@@ -1,0 +1,287 @@
+"""Theorem 4.1: Newton's method for linear regression, and its lemma, one step in one layer of two heads.
+
+With S = Σ_i x_i x_iᵀ the method is M_0 = αS, M_{k+1} = 2M_k - M_k S M_k, w_k = M_k Σ_i y_i x_i. The stream
+never holds M_k: every x token holds its image M_k x, and
+
+    M_{k+1} x_j  =  2 M_k x_j - Σ_i (M_k x_i) (x_i · M_k x_j)
+
+needs nothing else. The sum has values M_k x_i and weights x_i · M_k x_j: what `linear_attention` computes.
+Tokens are x_1, y_1, ..., x_N, y_N, x_test and an empty one, which is the sink.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import Any
+
+import torch
+from torch import nn
+
+from algoformer.model import AlgoFormer
+from algoformer.problems import Problems
+from algoformer.prompt import Prompt
+from algoformer.theory.blueprint import Blueprint, position_table, row_map
+from algoformer.theory.checks import check_count
+from algoformer.theory.codes import quasi_orthogonal
+from algoformer.theory.constants import DOUBLE, Constants
+from algoformer.theory.gadgets import Score, add_linear, attend, clear, linear_attention, sink_scores
+from algoformer.theory.subspace import Subspaces
+from algoformer.theory.writer import LayerWriter
+
+
+def newton(
+    *,
+    dim: int,
+    examples: int,
+    alpha: float,
+    out: int = 1,
+    constants: Constants = DOUBLE,
+    steps: int = 20,
+    dtype: torch.dtype = torch.float64,
+) -> AlgoFormer:
+    """Each pass of the loop is one step of Newton's method: pre 1 layer × 2 heads, loop 1 × 2, post 2 × 2.
+
+    It answers prompts with exactly `examples` examples before their question, because one layer of two
+    heads has no way to find out which x is the question; `padded` brings shorter ones to that length.
+    `image` in the state `loop[k]` is M_k x at every x token.
+
+    Args:
+        dim: numbers in x.
+        examples: N.
+        alpha: α; the method converges strictly between 0 and 2/λ_max(S)² (see `check_alpha`).
+        out: numbers in y.
+        constants: the free parameters.
+        steps: how often the loop runs unless an unroll says otherwise.
+        dtype: of the finished model.
+
+    >>> from algoformer.tasks import LinearRegression
+    >>> prompt = LinearRegression(dim=3, points=9).sample(
+    ...     2, generator=torch.Generator().manual_seed(0), dtype=torch.float64
+    ... )
+    >>> error = newton(dim=3, examples=8, alpha=1 / 30**2)(prompt.prefix()).final - prompt.targets[:, -1:]
+    >>> bool(error.abs().max() < 1e-8)
+    True
+    """
+    for name, count in (("dim", dim), ("examples", examples), ("out", out)):
+        check_count(name, count)
+    if out > dim:
+        raise ValueError(f"out must be at most dim={dim}, so that a label fits a row; got {out}")
+    check_positive_alpha(alpha)
+    constants.check(dtype)
+    space = newton_space(dim=dim, out=out, examples=examples)
+    places = torch.arange(2 * examples + 2)
+    columns = {
+        "one": torch.ones(len(places), 1),
+        "known": ((places % 2 == 0) & (places < 2 * examples))[:, None],
+        "code": quasi_orthogonal(examples + 1)[places // 2],
+    }
+    model = Blueprint(
+        space=space,
+        pre={"pre": [start_layer(space, alpha=alpha, examples=examples, constants=constants)]},
+        loop=[step_layer(space, constants=constants)],
+        post={"post": [target_layer(space, constants), answer_layer(space, constants)]},
+        rows=[
+            row_map(space, dim=dim, into={"x": dim}, feature=1.0),
+            row_map(space, dim=dim, into={"y": out}, label=1.0),
+        ],
+        positions=position_table(space, columns),
+        answer=space.read("answer"),
+        blanks=(0, 1),
+    ).build(steps=steps, dtype=dtype)
+    model.register_forward_pre_hook(partial(_check_rows, examples=examples))
+    return model
+
+
+def newton_space(*, dim: int, out: int, examples: int) -> Subspaces:
+    """The coordinates of the stream."""
+    return Subspaces(
+        {
+            "x": (dim, "x at x tokens"),
+            "y": (out, "y at y tokens"),
+            "image": (dim, "M_k x at x tokens"),
+            "product": (dim, "M_k S M_k x, between attention and feed-forward"),
+            "target": (out, "y_i at both tokens of example i, from post/0 on"),
+            "answer": (out, "w_k · x at x tokens, after the post-transformer"),
+            "known": (1, "1 at the x tokens of examples"),
+            "feature": (1, "1 at x tokens"),
+            "label": (1, "1 at y tokens"),
+            "one": (1, "1 at every token"),
+            "code": (quasi_orthogonal(examples + 1).shape[1], "±1 code of the sample"),
+        }
+    )
+
+
+def examples_only(space: Subspaces, constants: Constants) -> list[Score]:
+    """Common scores: C at the empty token, 0 at x_1, ..., x_N, -C' at the y tokens and at the question.
+
+    The paper prints keys and values that are 0 at x_test though x_test stands in the same coordinates as
+    the x_i: no linear map does that. A masked key does.
+    """
+    feature, label, one = space.read("feature"), space.read("label"), space.read("one")
+    return sink_scores(
+        one=one,
+        sink=one - feature - label,
+        masked=feature + label - space.read("known"),
+        constants=constants,
+    )
+
+
+def start_layer(space: Subspaces, *, alpha: float, examples: int, constants: Constants) -> LayerWriter:
+    """image ← M_0 x_j = α Σ_i x_i (x_i · x_j). Products grow with dim, so they are divided by N before c."""
+    writer = LayerWriter(space)
+    linear_attention(
+        writer,
+        query=space.read("x"),
+        key=space.read("x"),
+        value=space.read("x"),
+        into="image",
+        rate=alpha,
+        unit=float(examples),
+        common=examples_only(space, constants),
+        constants=constants,
+        note="heads ±c: image_j ← α Σ_i x_i (x_i · x_j) = M_0 x_j",
+    )
+    return writer
+
+
+def step_layer(space: Subspaces, *, constants: Constants) -> LayerWriter:
+    """The lemma: image ← 2 image - M_k S image, one step of Newton's method at every x token.
+
+    Proof. The heads put M_k S M_k x_j = Σ_i (M_k x_i)(x_i · M_k x_j) into `product`, at the question too. The
+    residual connection keeps image once; the feed-forward network adds image - product, exactly, and
+    clears product for the next pass. At y tokens and at the sink image is 0, so query and sum are 0. ∎
+    No division by N here: x_i · M_k x_j tends to an entry of a projection and stays near 1.
+    """
+    writer = LayerWriter(space)
+    linear_attention(
+        writer,
+        query=space.read("image"),
+        key=space.read("x"),
+        value=space.read("image"),
+        into="product",
+        rate=1.0,
+        unit=1.0,
+        common=examples_only(space, constants),
+        constants=constants,
+        note="heads ±c: product_j ← Σ_i image_i (x_i · image_j) = M_k S M_k x_j",
+    )
+    add_linear(
+        writer,
+        source=space.read("image") - space.read("product"),
+        into="image",
+        note="feed-forward: image ← 2 image - product, product ← 0",
+    )
+    clear(writer, name="product")
+    return writer
+
+
+def target_layer(space: Subspaces, constants: Constants) -> LayerWriter:
+    """target ← y_i at both tokens of example i, 0 at the question and at the empty token.
+
+    Proof. The two tokens of a sample share a code, so each gets the mean of 2y and 0. The question shares
+    its code with the empty token; both have y = 0, so the sink's value in the next layer is exactly 0. ∎
+    """
+    writer = LayerWriter(space)
+    attend(
+        writer,
+        query=space.read("code"),
+        key=space.read("code"),
+        value=2 * space.read("y"),
+        into="target",
+        constants=constants,
+        note="head 1: target ← y_i at both tokens of example i",
+    )
+    return writer
+
+
+def answer_layer(space: Subspaces, constants: Constants) -> LayerWriter:
+    """answer ← Σ_i y_i (M_k x_i · x_j) = w_k · x_j, as M_k is symmetric; read at the question."""
+    writer = LayerWriter(space)
+    linear_attention(
+        writer,
+        query=space.read("x"),
+        key=space.read("image"),
+        value=space.read("target"),
+        into="answer",
+        rate=1.0,
+        unit=1.0,
+        common=examples_only(space, constants),
+        constants=constants,
+        note="heads ±c: answer_j ← Σ_i y_i (image_i · x_j) = w_k · x_j",
+    )
+    return writer
+
+
+def padded(prompt: Prompt, *, examples: int) -> Prompt:
+    """The last question with exactly `examples` examples before it: zero pairs are put in front.
+
+    A zero pair adds nothing to S and nothing to Σ y x, so no algorithm of this room notices it.
+
+    Raises:
+        ValueError: the question has more examples than that already.
+    """
+    last = prompt.prefix(-1)
+    have = last.reads[0] // 2
+    if prompt.parts != 2:
+        raise ValueError(f"prompt must hold (x, y) samples of 2 rows, got samples of {prompt.parts} row(s)")
+    if have > examples:
+        raise ValueError(f"the question has {have} examples before it, more than examples={examples}")
+    zeros = last.rows.new_zeros(last.batch, 2 * (examples - have), last.dim)
+    return Prompt(
+        rows=torch.cat([zeros, last.rows], dim=1),
+        targets=last.targets,
+        clean=last.clean,
+        reads=(2 * examples,),
+        parts=2,
+    )
+
+
+def alpha_limit(problems: Problems) -> float:
+    """2/λ_max(S)², the least over all prompts and questions; S = Σ x xᵀ over the examples before a question.
+
+    Newton's method converges from M_0 = αS if and only if α lies strictly between 0 and this.
+    """
+    largest = 0.0
+    for problem, sample in problems.asked:
+        if sample:
+            features = problems.features[:, problem, :sample].double()
+            largest = max(largest, torch.linalg.matrix_norm(features, ord=2).max().item())
+    return 2 / largest**4 if largest else math.inf
+
+
+def check_positive_alpha(alpha: float) -> None:
+    """What can be known of α without data."""
+    if not (math.isfinite(alpha) and alpha > 0):
+        raise ValueError(
+            f"alpha must be a positive number below 2/λ_max(S)², got {alpha}; "
+            "1/150² suits 40 normal examples of 20 numbers"
+        )
+
+
+def check_alpha(alpha: float, problems: Problems) -> None:
+    """Hold α against the problems it shall solve, e.g. `pairs(prompt.prefix())`.
+
+    The paper's interval is closed at 2/λ_max(S)². There the top eigenvalue of I - M_0 S is -1, its square is
+    1, and the method stalls: the interval must be open.
+
+    Raises:
+        ValueError: α is not positive, or not below the limit of some prompt.
+    """
+    check_positive_alpha(alpha)
+    limit = alpha_limit(problems)
+    if alpha >= limit:
+        raise ValueError(
+            f"alpha must lie strictly below 2/λ_max(S)² = {limit:.4g} for these prompts, got {alpha:.4g}; "
+            f"alpha={limit / 2:.4g} converges"
+        )
+
+
+def _check_rows(_: nn.Module, arguments: tuple[Any, ...], *, examples: int) -> None:
+    """Refuse prompts in which the question does not stand where the weights expect it."""
+    prompt = arguments[0] if arguments else None
+    if isinstance(prompt, Prompt) and prompt.rows.shape[1] < 2 * examples + 1:
+        raise ValueError(
+            f"these weights expect examples={examples} before the question, the prompt has "
+            f"{prompt.rows.shape[1] // 2}; bring it to length with padded(prompt, examples={examples})"
+        )

@@ -1,0 +1,71 @@
+"""Random prompts for verifications, and step sizes that suit them."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+from torch.nn.functional import leaky_relu
+
+from algoformer.problems import Problems
+from algoformer.prompt import Prompt
+from algoformer.tasks import ChainOfThought, RepresentationMap
+from algoformer.tasks.representation_map import _master_weights
+from algoformer.theory.checks import step_size_limit
+from algoformer.theory.network import Network
+from algoformer.theory.statement import Sizes
+
+
+def network_of(phi: RepresentationMap) -> Network:
+    """A task's Φ* as weights that a builder takes; the scalar goes into the last layer."""
+    weights, scalar = _master_weights(phi)
+    *first, last = (weight.mT for weight in weights)
+    return Network(dim=phi.in_dim, weights=(*first, scalar * last), slope=phi.slope)
+
+
+def safe_step_size(problems: Problems, preferred: float) -> float:
+    """`preferred`, or 0.8 of what converges on these problems if that is less."""
+    return min(preferred, 0.8 * step_size_limit(problems))
+
+
+def normal(*shape: int, generator: torch.Generator) -> Tensor:
+    """Standard normal numbers in float64."""
+    return torch.randn(shape, generator=generator, dtype=torch.float64)
+
+
+def pair_prompts(sizes: Sizes, *, out: int = 1) -> Prompt:
+    """Linear regression, y = A x with `out` numbers, all of it standard normal; the last question is asked."""
+    generator = sizes.generator()
+    xs = normal(sizes.prompts, sizes.examples + 1, sizes.dim, generator=generator)
+    weights = normal(sizes.prompts, sizes.dim, out, generator=generator)
+    return Prompt.of_pairs(xs, xs @ weights).prefix()
+
+
+def series_prompts(sizes: Sizes, *, order: int) -> Prompt:
+    """Rows of which every one is asked for the `order` rows before it, zeros before the start."""
+    rows = normal(sizes.prompts, sizes.examples, sizes.dim, generator=sizes.generator())
+    padded = torch.nn.functional.pad(rows, (0, 0, order, 0))[:, :-1]
+    history = padded.unfold(1, order, 1).transpose(-1, -2).flatten(-2)
+    return Prompt(rows=rows, targets=history, reads=tuple(range(sizes.examples)))
+
+
+def chain_prompts(sizes: Sizes, task: ChainOfThought) -> list[Prompt]:
+    """For each layer of the chain, prompts that ask for it; together at least `sizes.prompts`.
+
+    The matrices are orthogonal, times √(2/(1 + slope²)). Deep states of normal matrices and small slopes
+    have condition numbers of 1e6: gradient descent on them is just as exact and gets nowhere.
+    """
+    batch, generator = math.ceil(sizes.prompts / task.layers), sizes.generator()
+    scale = math.sqrt(2 / (1 + task.slope**2))
+    prompts = []
+    for layer in range(task.layers):
+        states = [normal(batch, sizes.examples + 1, sizes.dim, generator=generator)]
+        for _ in range(task.layers):
+            basis = torch.linalg.qr(normal(batch, sizes.dim, sizes.dim, generator=generator)).Q
+            states.append(leaky_relu(scale * states[-1] @ basis, task.slope))
+        rows = torch.stack(states, dim=2).flatten(1, 2)
+        asked = sizes.examples * task.parts + layer
+        shown, target = rows[:, : asked + 1], rows[:, asked + 1 : asked + 2]
+        prompts.append(Prompt(rows=shown, targets=target, reads=(asked,), parts=task.parts))
+    return prompts

@@ -1,0 +1,76 @@
+"""Names for the coordinates of the residual stream."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+
+class Subspaces:
+    """Disjoint named runs of coordinates, in the order given; a width of 0 is allowed and holds nothing.
+
+    >>> space = Subspaces({"x": (2, "the input"), "residual": (1, "Ax - y")})
+    >>> space.read("residual")
+    tensor([[0., 0., 1.]], dtype=torch.float64)
+    >>> print(space)
+    x         0..1  the input
+    residual  2     Ax - y
+    """
+
+    def __init__(self, parts: Mapping[str, tuple[int, str]]) -> None:
+        self._slices: dict[str, slice] = {}
+        self._meanings = {name: meaning for name, (_, meaning) in parts.items()}
+        start = 0
+        for name, (width, _) in parts.items():
+            if width < 0:
+                raise ValueError(f"subspace {name!r} must not have a negative width, got {width}")
+            self._slices[name] = slice(start, start + width)
+            start += width
+        if not start:
+            raise ValueError("a stream needs at least one coordinate; give some subspace a width")
+        self.width = start
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The subspaces in the order of their coordinates."""
+        return tuple(self._slices)
+
+    def run(self, name: str) -> slice:
+        """The coordinates of `name`."""
+        if name not in self._slices:
+            raise ValueError(f"no subspace is named {name!r}; there are {', '.join(self._slices)}")
+        return self._slices[name]
+
+    def size(self, name: str) -> int:
+        """How many coordinates `name` has."""
+        run = self.run(name)
+        return run.stop - run.start
+
+    def read(self, name: str, first: int | None = None) -> Float[Tensor, "part width"]:
+        """The matrix that picks `name` (or only its `first` coordinates) out of the stream.
+
+        Sums and multiples of such matrices are linear functions of the stream: `read("one") - read("known")`
+        is 1 - known at every token.
+        """
+        run = self.run(name)
+        stop = run.stop if first is None else run.start + first
+        if stop > run.stop:
+            raise ValueError(f"{name!r} has {run.stop - run.start} coordinates, asked for first={first}")
+        return torch.eye(self.width, dtype=torch.float64)[run.start : stop]
+
+    def write(self, name: str, first: int | None = None) -> Float[Tensor, "width part"]:
+        """The matrix that puts a vector into `name` and zeros everywhere else: the transpose of `read`."""
+        return self.read(name, first).mT
+
+    def __str__(self) -> str:
+        runs = {
+            name: f"{run.start}..{run.stop - 1}" if run.stop - run.start > 1 else f"{run.start}"
+            for name, run in self._slices.items()
+            if run.stop > run.start
+        }
+        broad, wide = max(map(len, runs)), max(map(len, runs.values()))
+        lines = (f"{name:{broad}}  {run:{wide}}  {self._meanings[name]}" for name, run in runs.items())
+        return "\n".join(line.rstrip() for line in lines)

@@ -1,0 +1,130 @@
+"""Hold every construction to its algorithm, and say in words what it does."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from algoformer.theory.blueprint import blueprint_of
+from algoformer.theory.statement import Modules, Sizes, Statement, within
+from algoformer.theory.statements import SECTION_THREE
+
+REGISTRY: dict[str, Statement] = {statement.name: statement for statement in SECTION_THREE}
+"""Every statement by name, in the order of the paper."""
+
+TOLERANCE = 1e-6
+"""No construction may be further from its algorithm than this, at any step, in float64."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """One row of the table: what was claimed, what was counted, how far it is from the algorithm."""
+
+    name: str
+    reference: str
+    textbook: str
+    claimed: str
+    counted: str
+    within_claim: bool
+    width: int
+    dtype: str
+    steps: int
+    prompts: int
+    max_deviation: float
+    seconds: float
+
+    @property
+    def holds(self) -> bool:
+        """Whether the weights are as small as claimed and as close as `TOLERANCE`."""
+        return self.within_claim and self.max_deviation <= TOLERANCE
+
+    def to_data(self) -> dict[str, Any]:
+        """The report as strings and numbers."""
+        return asdict(self)
+
+
+def statement(name: str) -> Statement:
+    """The statement of that name.
+
+    Raises:
+        ValueError: there is none; the message lists those there are.
+    """
+    if name not in REGISTRY:
+        raise ValueError(f"no statement is named {name!r}; there are {', '.join(REGISTRY)}")
+    return REGISTRY[name]
+
+
+def verify(names: str | Iterable[str] | None = None, *, sizes: Sizes | None = None) -> Iterator[Report]:
+    """Verify the statements of these names (all without any), yielding each report when it is done.
+
+    >>> report = next(verify("copy", sizes=Sizes(dim=3, examples=8, prompts=4)))
+    >>> report.max_deviation, report.counted
+    (0.0, 'copy 1×3')
+    """
+    chosen = list(REGISTRY) if names is None else [names] if isinstance(names, str) else list(names)
+    statements = [statement(name) for name in chosen]
+    sizes = sizes or Sizes()
+    for item in statements:
+        start = time.perf_counter()
+        found = item.measurement(sizes)
+        yield Report(
+            name=item.name,
+            reference=item.reference,
+            textbook=item.textbook,
+            claimed=words(item.claimed),
+            counted=words(found.counted),
+            within_claim=within(found.counted, item.claimed),
+            width=found.width,
+            dtype=str(found.dtype).removeprefix("torch."),
+            steps=found.steps,
+            prompts=sizes.prompts,
+            max_deviation=found.deviation,
+            seconds=time.perf_counter() - start,
+        )
+
+
+def verify_all(sizes: Sizes | None = None) -> list[Report]:
+    """A report on every statement."""
+    return list(verify(sizes=sizes))
+
+
+def words(modules: Modules) -> str:
+    """Layers × heads of each module; a dash where there are none.
+
+    >>> words({"pre": (4, 2), "loop": (1, 2)})
+    'pre 4×2, loop 1×2'
+    """
+    return ", ".join(f"{name} {layers}×{heads}" for name, (layers, heads) in modules.items()) or "–"
+
+
+def show(name: str, *, sizes: Sizes | None = None) -> str:
+    """The program of a statement's model, its subspaces, and what each layer writes.
+
+    >>> print(show("copy", sizes=Sizes(dim=2, examples=6)).splitlines()[0])
+    copy: Lemma (copying), q = 3, compared with shift by 1..3, zeros before the start
+    """
+    item = statement(name)
+    title = f"{item.name}: {item.reference}, compared with {item.textbook}"
+    if item.case is None:
+        return title
+    model = item.case(sizes or Sizes()).model
+    blueprint = blueprint_of(model)
+    before, after = blueprint.blanks
+    tokens = f"{before} empty token(s), the rows of the prompt, {after} empty token(s)"
+    return "\n".join(
+        [
+            title,
+            f"claimed  {words(item.claimed)}",
+            "",
+            f"Program (stream of width {model.width}; tokens: {tokens})",
+            str(model.program),
+            "",
+            "Subspaces of the stream",
+            str(blueprint.space),
+            "",
+            "What each layer writes",
+            blueprint.describe(),
+        ]
+    )

@@ -1,0 +1,119 @@
+"""The model's hot pieces through torch.compile: a piece is compiled once, however often a loop runs it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+
+from algoformer.model.address import Notebook
+from algoformer.model.algoformer import AlgoFormer
+from algoformer.model.parts import LayersModule, LoopModule, ParallelModule, ProgramModule
+from algoformer.model.program import Layers, Program
+from algoformer.nn import Layer
+
+LARGEST_PIECE = 2
+"""A piece has at most this many layers: deeper modules are compiled layer by layer, all alike and once."""
+
+SPECIALIZATIONS = 64
+"""How often a piece may be compiled anew (for a batch, with and without a graph) before that is an error."""
+
+QUIET = Notebook((), Program(Layers(1)), 1)
+
+
+@contextmanager
+def compiled_pieces(model: AlgoFormer, *, backend: str = "inductor") -> Iterator[None]:
+    """Inside, the model's pieces run compiled, as long as nobody asks for hidden states.
+
+    The model itself is the same afterwards as before; its weights are never copied.
+    """
+    compilation = torch._dynamo.config.patch(
+        recompile_limit=SPECIALIZATIONS, accumulated_recompile_limit=16 * SPECIALIZATIONS
+    )
+    run = {kind: _compile(function, backend) for kind, function in _FUNCTIONS.items()}
+    patched: list[tuple[nn.Module, str]] = []
+    try:
+        for piece in _pieces(model.body):
+            name = "step" if isinstance(piece, LoopModule) else "forward"
+            setattr(piece, name, _replacement(piece, run[type(piece)]))
+            patched.append((piece, name))
+        with compilation:
+            yield
+    finally:
+        for piece, name in patched:
+            delattr(piece, name)
+
+
+def _compile(function: Callable[..., Tensor], backend: str) -> Callable[..., Tensor]:
+    return torch.compile(function, backend=backend, dynamic=False, fullgraph=True)
+
+
+def _pieces(program: ProgramModule) -> Iterator[nn.Module]:
+    for part in program.parts:
+        if isinstance(part, ParallelModule):
+            for branch in part.branches:
+                yield from _pieces(branch)
+            continue
+        inside = list(part.modules())[1:]
+        small = sum(isinstance(module, Layer) for module in inside) <= LARGEST_PIECE
+        if small and not any(isinstance(module, LoopModule) for module in inside):
+            yield part
+        elif isinstance(part, LoopModule):
+            yield from _pieces(part.body)
+        else:
+            yield from (module for module in inside if isinstance(module, Layer))
+
+
+def _run_layer(layer: Layer, stream: Tensor) -> Tensor:
+    return Layer.forward(layer, stream)
+
+
+def _run_layers(module: LayersModule, stream: Tensor) -> Tensor:
+    return LayersModule.forward(module, stream, QUIET, "")
+
+
+def _run_step(loop: LoopModule, state: Tensor, entry: Tensor) -> Tensor:
+    return LoopModule.step(loop, state, entry, QUIET, "")
+
+
+_FUNCTIONS: dict[type, Callable[..., Tensor]] = {
+    Layer: _run_layer,
+    LayersModule: _run_layers,
+    LoopModule: _run_step,
+}
+
+
+def _replacement(piece: nn.Module, run: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    if isinstance(piece, Layer):
+        return partial(run, piece)
+    if isinstance(piece, LayersModule):
+        return partial(_layers_or_noted, piece, run)
+    assert isinstance(piece, LoopModule)
+    return partial(_step_or_noted, piece, run)
+
+
+def _layers_or_noted(
+    module: LayersModule, run: Callable[..., Tensor], stream: Tensor, notebook: Notebook, address: str
+) -> Tensor:
+    if notebook.keep:
+        return LayersModule.forward(module, stream, notebook, address)
+    return run(module, stream)
+
+
+def _step_or_noted(
+    loop: LoopModule,
+    run: Callable[..., Tensor],
+    state: Tensor,
+    entry: Tensor,
+    notebook: Notebook,
+    address: str,
+) -> Tensor:
+    if notebook.keep:
+        return LoopModule.step(loop, state, entry, notebook, address)
+    if torch.is_grad_enabled() and entry.requires_grad and not state.requires_grad:
+        # the first tracked iteration then looks like all others, and needs no code of its own
+        state = state.detach().requires_grad_()
+    return run(loop, state, entry)

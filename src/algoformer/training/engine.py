@@ -1,0 +1,136 @@
+"""Ways to take a training step: as it stands, or on CUDA as one captured graph around compiled pieces."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor
+
+from algoformer.trace import Unroll
+from algoformer.training.compiled import compiled_pieces
+from algoformer.training.step import TrainingStep
+
+EngineName = Literal["auto", "eager", "graph", "compiled"]
+
+WORTH_COMPILING = 2000
+"""Compiling takes half a minute: worth it for runs of more steps than this."""
+
+WARM_UP = 2
+"""Steps taken and undone before a capture, so that libraries and compilers have done their first-time work."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """Which engine takes the steps, and why that one."""
+
+    engine: Literal["eager", "graph", "compiled"]
+    reason: str
+
+    def __str__(self) -> str:
+        return f"engine {self.engine}: {self.reason}"
+
+
+def plan_engine(wanted: EngineName, *, device: torch.device, steps: int) -> Plan:
+    """The engine for a run of so many steps.
+
+    >>> print(plan_engine("auto", device=torch.device("cpu"), steps=500_000))
+    engine eager: on a CPU neither capturing nor compiling pays
+
+    Raises:
+        ValueError: there is no such engine, or the device cannot do what was asked for.
+    """
+    if wanted not in get_args(EngineName):
+        raise ValueError(f"engine must be one of {', '.join(get_args(EngineName))}, got {wanted!r}")
+    on_cuda = device.type == "cuda"
+    if wanted == "graph" and not on_cuda:
+        raise ValueError(f"engine 'graph' needs a CUDA device, got {device}; choose 'eager' or 'auto'")
+    if wanted != "auto":
+        return Plan(engine=wanted, reason="asked for")
+    if not on_cuda:
+        return Plan(engine="eager", reason="on a CPU neither capturing nor compiling pays")
+    if steps <= WORTH_COMPILING:
+        return Plan(engine="graph", reason=f"compiling does not pay for {steps} steps")
+    if importlib.util.find_spec("triton") is None:
+        return Plan(engine="graph", reason="Triton is not installed, so nothing can be compiled for CUDA")
+    return Plan(engine="compiled", reason=f"the fastest one, and {steps} steps make up for compiling")
+
+
+@contextmanager
+def open_engine(step: TrainingStep, plan: Plan) -> Iterator[Callable[[Unroll], None]]:
+    """Inside, a function that takes one step as planned, with the same result as `step.run`."""
+    with compiled_pieces(step.model) if plan.engine == "compiled" else nullcontext():
+        captured = plan.engine != "eager" and step.device.type == "cuda"
+        yield CapturedStep(step).run if captured else step.run
+
+
+class CapturedStep:
+    """One CUDA graph for each way to unroll, captured when first needed; all share their memory.
+
+    Whatever a step reads or changes lives in tensors that stay in place: weights, optimizer state,
+    learning rate, curricula, sums. Restore a run before its first step, never between two.
+    """
+
+    def __init__(self, step: TrainingStep) -> None:
+        self.step = step
+        self.graphs: dict[tuple[int, int, int | None], torch.cuda.CUDAGraph] = {}
+        self.pool = torch.cuda.graph_pool_handle()
+        # warm-up and capture on one stream: autograd ties the gradients of a weight to the stream it saw first
+        self.stream = torch.cuda.Stream(step.device)
+
+    def run(self, unroll: Unroll) -> None:
+        """Take one step."""
+        key = (unroll.steps, unroll.length, unroll.grad_steps)
+        if key not in self.graphs:
+            with torch.cuda.device(self.step.device):
+                self.graphs[key] = self._capture(unroll)
+        self.graphs[key].replay()
+
+    def _capture(self, unroll: Unroll) -> torch.cuda.CUDAGraph:
+        step = self.step
+        before = Snapshot(step)
+        self.stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(self.stream):
+            for _ in range(WARM_UP):
+                step.run(unroll)
+            step.optimizer.zero_grad(set_to_none=True)
+        torch.cuda.current_stream().wait_stream(self.stream)
+        before.restore()
+        torch.cuda.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        graph.register_generator_state(step.generator)
+        with torch.cuda.graph(graph, pool=self.pool, stream=self.stream):
+            step.run(unroll)
+        # the gradients live in the graphs' memory; the next capture may use their place
+        step.optimizer.zero_grad(set_to_none=True)
+        return graph
+
+
+class Snapshot:
+    """Everything a step changes, to be put back in place."""
+
+    def __init__(self, step: TrainingStep) -> None:
+        self.step = step
+        self.generator = step.generator.get_state()
+        self.values: dict[int, Tensor] = {
+            id(tensor): tensor.detach().clone() for tensor in self._live()
+        }
+
+    @torch.no_grad()
+    def restore(self) -> None:
+        """Undo all steps since; optimizer state that did not exist then becomes zero, as it starts."""
+        for tensor in self._live():
+            if id(tensor) in self.values:
+                tensor.copy_(self.values[id(tensor)])
+            else:
+                tensor.zero_()
+        self.step.generator.set_state(self.generator)
+
+    def _live(self) -> list[Tensor]:
+        states = self.step.optimizer.state.values()
+        moments = [value for state in states for value in state.values() if isinstance(value, Tensor)]
+        return [*self.step.model.parameters(), *moments, self.step.sums]

@@ -1,0 +1,79 @@
+"""How exact the matrix products are, and what stays in single precision whatever they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+
+from algoformer.model.address import Notebook
+from algoformer.model.algoformer import AlgoFormer
+from algoformer.prompt import Prompt
+from algoformer.trace import Trace, Unroll
+
+
+@contextmanager
+def matmul_precision(precision: str) -> Iterator[None]:
+    """Allow TF32 products inside, unless the precision is "fp32"; put things back afterwards."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high" if precision in ("tf32", "bf16") else "highest")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
+class HalfBody(nn.Module):
+    """A model whose body multiplies in bf16. Weights, stream, norms, read-in and read-out stay fp32.
+
+    Every weight is rounded once in a step, before the first iteration and with its gradient tracked, and
+    all iterations use that copy. Autocast's own cache would keep the copies that iterations without a
+    graph make, and the gradients of all later ones would silently be lost: it is switched off here.
+    """
+
+    def __init__(self, model: AlgoFormer) -> None:
+        super().__init__()
+        self.model = model
+        linears = [(name, part) for name, part in model.body.named_modules() if isinstance(part, nn.Linear)]
+        self.names = [
+            f"model.body.{name}.{kind}" for name, part in linears for kind, _ in part.named_parameters()
+        ]
+
+    def answer(self, prompt: Prompt, unroll: Unroll) -> Trace:
+        """What the model answers, with rounded weights in its body."""
+        weights = [self.get_parameter(name) for name in self.names]
+        rounded = cast(tuple[Tensor, ...], RoundWeights.apply(*weights))
+        copies = dict(zip(self.names, rounded, strict=True))
+        return cast(Trace, torch.func.functional_call(self, copies, (prompt, unroll)))
+
+    def forward(self, prompt: Prompt, unroll: Unroll) -> Trace:
+        """Run the model; to be called by `answer`, which puts the rounded weights in place."""
+        model = self.model
+        stream = model.read_in(prompt.rows)
+        quiet = Notebook((), model.program, unroll.steps)
+        with torch.autocast(stream.device.type, dtype=torch.bfloat16, cache_enabled=False):
+            states = model.body.unroll(stream, unroll, quiet)
+        return Trace(predictions=model.answers(states.float(), prompt), first_step=unroll.first_step)
+
+
+class RoundWeights(torch.autograd.Function):
+    """fp32 weights to bf16 and their gradients back, all of them in one launch each way."""
+
+    @staticmethod
+    def forward(ctx: Any, *weights: Tensor) -> tuple[Tensor, ...]:
+        """Copies in bf16."""
+        return _all_to(weights, torch.bfloat16)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, ...]:
+        """Gradients in fp32."""
+        return _all_to(gradients, torch.float32)
+
+
+def _all_to(tensors: tuple[Tensor, ...], dtype: torch.dtype) -> tuple[Tensor, ...]:
+    copies = [torch.empty(tensor.shape, dtype=dtype, device=tensor.device) for tensor in tensors]
+    torch._foreach_copy_(copies, list(tensors))
+    return tuple(copies)

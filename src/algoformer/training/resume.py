@@ -1,0 +1,97 @@
+"""A training step's state to a checkpoint and back, so that a run goes on as if it had never stopped."""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import random
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from algoformer.training.checkpoint import Checkpoint
+from algoformer.training.step import TrainingStep
+
+logger = logging.getLogger("algoformer.training")
+
+MOMENTS = ("step", "exp_avg", "exp_avg_sq")
+"""What Adam keeps for each weight."""
+
+
+def capture(step: TrainingStep, card: Mapping[str, Any]) -> Checkpoint:
+    """Everything that the next step depends on; `card` must hold the steps done and the seconds taken."""
+    state = {"generator": step.generator.get_state(), "sums": step.sums}
+    for name, weight in step.model.named_parameters():
+        moments = step.optimizer.state.get(weight, {})
+        state |= {f"optimizer.{name}.{key}": value for key, value in moments.items()}
+    facts = {"experiment": step.experiment.to_data(), "torch": torch.__version__}
+    return Checkpoint(
+        model=step.model, task=step.experiment.task, card={**card, **facts}, state=state
+    )
+
+
+def restore(step: TrainingStep, checkpoint: Checkpoint) -> tuple[int, float]:
+    """Bring a fresh training step to where the checkpoint was made; the steps and seconds it had taken.
+
+    Raises:
+        ValueError: the checkpoint is of another experiment, or lacks something a run needs.
+    """
+    card, state = checkpoint.card, checkpoint.state
+    if card.get("experiment") != json.loads(json.dumps(step.experiment.to_data())):
+        raise ValueError("the checkpoint is not one of this experiment's; start again in another folder")
+    done, seconds = card.get("step"), card.get("seconds")
+    if type(done) is not int or not 0 <= done <= step.experiment.training.steps:
+        raise ValueError(f"the checkpoint's step must lie in 0..{step.experiment.training.steps}, got {done}")
+    if not isinstance(seconds, float) or not math.isfinite(seconds) or seconds < 0:
+        raise ValueError(f"the checkpoint's seconds must be a positive number, got {seconds!r}")
+    _restore_optimizer(step, state, started=done > 0)
+    step.sums.copy_(_tensor(state, "sums", step.sums))
+    _restore_generator(step, state, done)
+    try:
+        step.model.load_state_dict(checkpoint.model.state_dict())
+    except RuntimeError as error:
+        raise ValueError(f"the checkpoint's weights are not this experiment's: {error}") from None
+    return done, seconds
+
+
+def _restore_optimizer(step: TrainingStep, state: Mapping[str, Tensor], *, started: bool) -> None:
+    for name, weight in step.model.named_parameters():
+        if not started:
+            continue
+        count = torch.zeros((), device=weight.device)
+        shapes = {key: count if key == "step" else weight for key in MOMENTS}
+        step.optimizer.state[weight] = {
+            key: _tensor(state, f"optimizer.{name}.{key}", like).to(weight.device).clone()
+            for key, like in shapes.items()
+        }
+
+
+def _restore_generator(step: TrainingStep, state: Mapping[str, Tensor], done: int) -> None:
+    stored = state.get("generator")
+    if stored is None or stored.dtype != torch.uint8 or stored.ndim != 1:
+        raise ValueError("the checkpoint lacks the state of the random generator")
+    if stored.shape == step.generator.get_state().shape:
+        try:
+            step.generator.set_state(stored)
+        except RuntimeError as error:
+            raise ValueError(f"the checkpoint's random generator cannot be read: {error}") from None
+        return
+    # another kind of device has another kind of generator: go on with prompts that were not seen yet
+    logger.warning("the run was on another kind of device: it goes on, with other prompts than there")
+    fresh = random.Random(f"{step.experiment.training.seed}/{done}/{step.device.type}").randrange(2**30)
+    step.generator.manual_seed(2 * fresh)
+
+
+def _tensor(state: Mapping[str, Tensor], name: str, like: Tensor) -> Tensor:
+    found = state.get(name)
+    if found is None:
+        raise ValueError(f"the checkpoint lacks {name!r}")
+    if found.shape != like.shape or found.dtype != like.dtype:
+        raise ValueError(
+            f"the checkpoint's {name!r} is {tuple(found.shape)} of {found.dtype}, "
+            f"needed is {tuple(like.shape)} of {like.dtype}"
+        )
+    return found

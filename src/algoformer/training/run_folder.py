@@ -1,0 +1,116 @@
+"""The folder of a run: config, metrics, checkpoint, and one process at a time that writes them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+from algoformer.training.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+from algoformer.training.config import Experiment
+from algoformer.training.files import append_line, read_json, remove_leftovers, write_json, write_text
+
+try:
+    import fcntl
+except ImportError:  # only POSIX has it; elsewhere two processes are not kept apart
+    fcntl = None  # type: ignore[assignment]
+
+
+class RunFolder:
+    """What a training run leaves on disk. Open it with `open_folder`."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @property
+    def checkpoint_path(self) -> Path:
+        """Where the newest checkpoint is, if there is one."""
+        return self.path / "checkpoint.safetensors"
+
+    def load(self) -> Checkpoint | None:
+        """The newest checkpoint, if there is one."""
+        return load_checkpoint(self.checkpoint_path) if self.checkpoint_path.exists() else None
+
+    def save(self, checkpoint: Checkpoint) -> None:
+        """Put a new checkpoint in the place of the old one."""
+        save_checkpoint(self.checkpoint_path, checkpoint)
+
+    def add_metrics(self, row: Mapping[str, float]) -> None:
+        """Add a row of metrics."""
+        append_line(self.path / "metrics.jsonl", json.dumps(row))
+
+    def keep_metrics(self, last_step: int) -> list[dict[str, float]]:
+        """Drop the rows after `last_step`, which will be written again, and a line that a kill cut off."""
+        rows = [row for row in read_metrics(self.path) if row["step"] <= last_step]
+        write_text(self.path / "metrics.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+        return rows
+
+
+@contextmanager
+def open_folder(path: Path, experiment: Experiment, *, resume: bool) -> Iterator[RunFolder]:
+    """Start a new run folder, or take up the run that is in it; no other process can do so meanwhile.
+
+    Raises:
+        ValueError: the folder already holds something, or no run to resume, or another experiment's, or
+            another process is training in it.
+    """
+    config = path / "config.json"
+    if resume:
+        if not config.exists():
+            raise ValueError(f"{path} holds no run to resume")
+        if read_json(config) != _plain(experiment.to_data()):
+            raise ValueError(f"{path} holds a run of another experiment; resume with its own settings")
+    else:
+        if path.exists() and (not path.is_dir() or any(path.iterdir())):
+            raise ValueError(f"{path} exists already; resume the run in it or choose another folder")
+        write_json(config, experiment.to_data())
+    with config.open("rb") as handle:
+        _lock(handle, path)
+        remove_leftovers(path)
+        yield RunFolder(path)
+
+
+def read_metrics(folder: Path) -> list[dict[str, float]]:
+    """The rows of a run's metrics; a line that was cut off by a kill is left out."""
+    path = folder / "metrics.jsonl"
+    if not path.exists():
+        return []
+    rows = []
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(row, dict) and isinstance(row.get("step"), int):
+            rows.append(row)
+    return rows
+
+
+def load_experiment(folder: Path) -> Experiment:
+    """The experiment whose run is in `folder`.
+
+    Raises:
+        ValueError: there is no run, or its config cannot be read.
+    """
+    path = folder / "config.json"
+    try:
+        return Experiment.from_data(read_json(path))
+    except ValueError as error:
+        raise ValueError(f"{folder} holds no readable run: {error}") from None
+
+
+def _lock(handle: IO[bytes], path: Path) -> None:
+    if fcntl is None:
+        return
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise ValueError(f"another process is training in {path}; wait for it or stop it") from None
+    except OSError:
+        return  # this file system has no locks
+
+
+def _plain(data: Any) -> Any:
+    return json.loads(json.dumps(data))

@@ -1,0 +1,50 @@
+"""What is public is explained."""
+
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Iterator
+from types import ModuleType
+
+import pytest
+
+import algoformer
+
+pytestmark = pytest.mark.docs
+MODULES = [
+    info.name
+    for info in pkgutil.walk_packages(algoformer.__path__, prefix="algoformer.")
+    if not info.name.endswith("__main__")
+]
+
+
+def public_things(module: ModuleType) -> Iterator[tuple[str, object]]:
+    for name, thing in vars(module).items():
+        at_home = getattr(thing, "__module__", None) == module.__name__
+        if name.startswith("_") or not at_home or not (inspect.isclass(thing) or inspect.isfunction(thing)):
+            continue
+        yield name, thing
+        if inspect.isclass(thing):
+            for inner, member in vars(thing).items():
+                if not inner.startswith("_") and isinstance(
+                    member, property | classmethod | staticmethod | type(public_things)
+                ):
+                    yield f"{name}.{inner}", member
+
+
+@pytest.mark.parametrize("name", ["algoformer", *MODULES])
+def test_every_public_name_has_a_docstring(name: str) -> None:
+    module = importlib.import_module(name)
+    assert (module.__doc__ or "").strip(), f"{name} says nothing about itself"
+    silent = [
+        inner
+        for inner, thing in public_things(module)
+        if not (inspect.getdoc(thing) or "").strip() or written_by_dataclass(thing)
+    ]
+    assert not silent, f"{name}: no docstring for {', '.join(silent)}"
+
+
+def written_by_dataclass(thing: object) -> bool:
+    # a dataclass without a docstring is given its signature as one
+    text = getattr(thing, "__doc__", None) or ""
+    return inspect.isclass(thing) and text.startswith(f"{thing.__name__}(")

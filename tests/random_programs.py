@@ -1,0 +1,77 @@
+"""Random programs for property tests: nested, parallel, named or not, with every switch thrown."""
+
+from typing import Any
+
+import jaxtyping
+from hypothesis import strategies as st
+
+from algoformer.model import Layers, Loop, Parallel, Program
+
+NAMES = ("", "", "pre", "loop", "inner", "post", "with_underscore", "größe")
+
+
+def build(kind: type[Any], *values: Any, **named: Any) -> Any:
+    """Make a part without type checks: beartype looks at random items, and drawing must not be random."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    try:
+        return kind(*values, **named)
+    finally:
+        jaxtyping.config.update("jaxtyping_disable", False)
+
+
+@st.composite
+def layers(draw: st.DrawFn, *, causal: bool | None = None, most: int = 2, name: str = "") -> Layers:
+    count = draw(st.integers(0, most))
+    positions = draw(st.booleans())
+    return build(
+        Layers,
+        count,
+        heads=draw(st.sampled_from((1, 2, 4))),
+        head_width=draw(st.sampled_from((None, None, 1, 3))),
+        hidden=draw(st.sampled_from((None, None, 1, 6))),
+        causal=draw(st.booleans()) if causal is None else causal,
+        norm=draw(st.booleans()),
+        scaled=draw(st.booleans()),
+        activation=draw(st.sampled_from(("gelu", "relu"))),
+        bias=draw(st.booleans()),
+        positions=positions,
+        final_norm=draw(st.booleans()) or (count == 0 and not positions),
+        name=name,
+    )
+
+
+@st.composite
+def programs(
+    draw: st.DrawFn, *, causal: bool | None = None, depth: int = 2, loops: bool = False, most: int = 3
+) -> Program:
+    """Programs nested up to `depth` deep; `loops` asks for at least one loop at the top."""
+    parts = [draw(_part(causal, depth, name)) for name in _names(draw, draw(st.integers(1, most)))]
+    if loops:
+        parts.append(draw(_loop(causal, depth, "traced")))
+        parts += [draw(layers(causal=causal, name="end"))] if draw(st.booleans()) else []
+    return build(Program, *parts)
+
+
+def _names(draw: st.DrawFn, count: int) -> list[str]:
+    named = [draw(st.sampled_from(NAMES)) for _ in range(count)]
+    return [name if name not in named[:index] else "" for index, name in enumerate(named)]
+
+
+@st.composite
+def _loop(draw: st.DrawFn, causal: bool | None, depth: int, name: str) -> Loop:
+    body = draw(programs(causal=causal, depth=depth - 1, most=2) if depth > 1 else layers(causal=causal))
+    inject = draw(st.sampled_from(("add", "none", "gate")))
+    return build(Loop, body, draw(st.integers(1, 3)), inject, name)
+
+
+@st.composite
+def _parallel(draw: st.DrawFn, causal: bool | None, depth: int, name: str) -> Parallel:
+    branch = programs(causal=causal, depth=depth - 1, most=2) if depth > 1 else layers(causal=causal)
+    return build(Parallel, *(draw(branch) for _ in range(draw(st.integers(2, 3)))), name=name)
+
+
+def _part(causal: bool | None, depth: int, name: str) -> st.SearchStrategy[Layers | Loop | Parallel]:
+    plain = layers(causal=causal, name=name)
+    if not depth:
+        return plain
+    return st.one_of(plain, _loop(causal, depth, name), _parallel(causal, depth, name))
