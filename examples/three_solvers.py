@@ -43,9 +43,9 @@ alpha = 1 / 150**2
 solvers = {
     "gradient descent": algorithms.GradientDescent(),
     "Newton's method": algorithms.Newton(alpha=alpha),
-    "transformer, weights by hand": newton(dim=20, examples=40, alpha=alpha),
+    "transformer by hand": newton(dim=20, examples=40, alpha=alpha),
 }
-print(solvers["transformer, weights by hand"].program)
+print(solvers["transformer by hand"].program)
 
 # %% [markdown]
 # ## Measure

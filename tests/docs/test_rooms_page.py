@@ -4,6 +4,7 @@ import re
 
 import pytest
 from pages import ROOT
+
 from test_rooms import MAY_IMPORT, MODULES, room_of
 
 pytestmark = pytest.mark.docs
@@ -12,7 +13,9 @@ pytestmark = pytest.mark.docs
 def rows(page: str) -> list[list[str]]:
     """The rows of a page's tables whose first cell names a room."""
     lines = (ROOT / page).read_text(encoding="utf-8").splitlines()
-    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("| `")]
+    cells = [
+        [cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("| `")
+    ]
     return [row for row in cells if re.fullmatch(r"`[\w/.]+`.*", row[0])]
 
 

@@ -7,7 +7,7 @@ from algoformer.model import AlgoFormer, Layers, Loop, Parallel, Program, addres
 from algoformer.model.presets import algoformer, nested
 from algoformer.prompt import Prompt
 from algoformer.trace import Unroll
-from random_programs import programs
+from tests.random_programs import programs
 
 
 def prompt() -> Prompt:

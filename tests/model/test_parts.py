@@ -11,7 +11,7 @@ from algoformer.model.parts import LayersModule, LoopModule, ParallelModule, Pro
 from algoformer.model.program import traced_part
 from algoformer.prompt import Prompt
 from algoformer.trace import Unroll
-from random_programs import programs
+from tests.random_programs import programs
 
 CLOSE = {"rtol": 0, "atol": 1e-10}
 

@@ -7,7 +7,7 @@ from hypothesis import given
 
 from algoformer.model import Layers, Loop, Parallel, Program
 from algoformer.model.program import as_program, default_steps, has_loop, to_data, traced_part
-from random_programs import programs
+from tests.random_programs import programs
 
 
 @given(programs())

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from algoformer.model import Layers, Loop, Parallel, Program
 from algoformer.model.program import from_data, to_data
-from random_programs import programs
+from tests.random_programs import programs
 
 ONE = Program(Layers(1, name="pre"), Loop(Parallel(Layers(1), Layers(2)), 3, name="loop"))
 PLAIN = st.recursive(

@@ -1,7 +1,7 @@
 """Textbook methods as solvers: each answers question i from the pairs before it, step by step."""
 
 from algoformer.algorithms.catalog import SOLVERS, ListedSolver, build_solver
-from algoformer.algorithms.closed_form import Averaging, LeastSquares, Ridge, Zero
+from algoformer.algorithms.closed_form import Averaging, LeastSquares, LinearInX, Ridge, Zero
 from algoformer.algorithms.gradient_descent import GradientDescent, HeavyBall
 from algoformer.algorithms.newton import Newton
 from algoformer.algorithms.robust import IterativelyReweighted
@@ -13,6 +13,7 @@ __all__ = [
     "HeavyBall",
     "IterativelyReweighted",
     "LeastSquares",
+    "LinearInX",
     "ListedSolver",
     "Newton",
     "Ridge",

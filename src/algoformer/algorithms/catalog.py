@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from difflib import get_close_matches
 
-from algoformer.algorithms.closed_form import Averaging, LeastSquares, Ridge, Zero
+from algoformer.algorithms.closed_form import Averaging, LeastSquares, LinearInX, Ridge, Zero
 from algoformer.algorithms.gradient_descent import GradientDescent, HeavyBall
 from algoformer.algorithms.newton import Newton
 from algoformer.algorithms.robust import IterativelyReweighted
@@ -64,8 +64,8 @@ SOLVERS: dict[str, ListedSolver] = {
         description="Bayes: the posterior mean with the task's representation and noise known",
     ),
     "linear-in-x": ListedSolver(
-        build=lambda view, noise: _posterior_mean(pairs, noise),
-        description="ridge or least squares on the raw x, for whoever has no representation",
+        build=lambda view, noise: LinearInX(noise=noise),
+        description="ridge on the raw x and a constant, for whoever has no representation",
     ),
 }
 """Every solver of this room under the name that the command line uses."""

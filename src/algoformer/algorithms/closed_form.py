@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from algoformer.algorithms.prefixes import Prefixes, in_double, trace_of_solution
 from algoformer.algorithms.spectrum import spectrum_of
-from algoformer.problems import View, pairs
+from algoformer.problems import Problems, View, pairs
 from algoformer.prompt import Prompt
 from algoformer.trace import Trace, Unroll
 
@@ -60,6 +60,31 @@ class Ridge:
     def _weights(self, prefixes: Prefixes) -> Tensor:
         identity = torch.eye(prefixes.gram.shape[-1], dtype=prefixes.gram.dtype, device=prefixes.gram.device)
         return torch.linalg.solve(prefixes.gram + self.strength * identity, prefixes.cross)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinearInX:
+    """Ridge on (x, √dim) with strength dim + noise²: what one does with raw rows and no representation.
+
+    It is the posterior mean if the label is a constant, a part linear in x and a misfit of equal variance.
+    Least squares on x alone would chase the misfit: where pairs and coordinates are equally many its error is
+    thousands of times that of predicting zero.
+    """
+
+    noise: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.noise) and self.noise >= 0):
+            raise ValueError(f"noise must be a finite number >= 0, got {self.noise}")
+
+    def __call__(self, prompt: Prompt, unroll: Unroll) -> Trace:
+        """The same answer at every step, for every question from the pairs before it."""
+        return Ridge(strength=prompt.dim + self.noise**2, view=_pairs_with_constant)(prompt, unroll)
+
+
+def _pairs_with_constant(prompt: Prompt) -> Problems:
+    raw = pairs(prompt)
+    return replace(raw, features=torch.nn.functional.pad(raw.features, (0, 1), value=prompt.dim**0.5))
 
 
 @dataclass(frozen=True, kw_only=True)

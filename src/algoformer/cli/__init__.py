@@ -24,7 +24,9 @@ COMMANDS = {
     "demo": Command("demo", "train three small models, compare them with textbook algorithms", "demo"),
     "train": Command("train", "train a program on a task", "train --task linear --program looped"),
     "evaluate": Command("evaluate", "measure and draw runs and solvers", "evaluate RUN --against newton,gd"),
+    "export": Command("export", "a trained model as one file with its card", "export RUN model.safetensors"),
     "info": Command("info", "what a model is and what it costs", "info --program algoformer"),
+    "theory": Command("theory", "verify, show and plot the theorems as weights", "theory show newton"),
     "tasks": Command("listings", "the tasks, with their constants", "tasks"),
     "programs": Command(
         "listings", "the named programs, as outline or picture", "programs nested --svg n.svg"

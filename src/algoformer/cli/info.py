@@ -70,31 +70,23 @@ def _say_cost(experiment: Experiment) -> None:
     title = (
         f"a training step: batch {training.batch}, window {last.length}, gradient through {last.grad_steps}"
     )
-    say(_cost_table(cost(experiment.program, unroll=last, **sizes), title))
+    say(_cost_table(cost(experiment.program, unroll=last, **sizes), title, training=True))
 
 
-def _cost_table(bill: Cost, title: str) -> Table:
-    rows = [
-        (
-            part.name,
-            part.parameters,
-            part.work.layers,
-            part.work.forward / 1e9,
-            (part.work.forward + part.work.backward) / 1e9,
-            part.work.kept * bill.number_bytes / 2**20,
-        )
-        for part in bill.parts
+def _cost_table(bill: Cost, title: str, *, training: bool = False) -> Table:
+    lines = [(part.name, part.parameters, part.work) for part in bill.parts]
+    lines.append(("total", bill.parameters, bill.work))
+    columns: tuple[str, ...] = ("part", "parameters", "layer runs", "forward GFLOP")
+    rows: list[tuple[str | int | float, ...]] = [
+        (name, parameters, work.layers, work.forward / 1e9) for name, parameters, work in lines
     ]
-    total = (
-        "total",
-        bill.parameters,
-        bill.work.layers,
-        bill.forward / 1e9,
-        bill.training / 1e9,
-        bill.activation_bytes / 2**20,
-    )
-    columns = ("part", "parameters", "layer runs", "forward GFLOP", "with backward", "kept MiB")
-    return Table(columns=columns, rows=(*rows, total), title=title)
+    if training:
+        columns += ("with backward", "kept MiB")
+        rows = [
+            (*row, (work.forward + work.backward) / 1e9, work.kept * bill.number_bytes / 2**20)
+            for row, (_, _, work) in zip(rows, lines, strict=True)
+        ]
+    return Table(columns=columns, rows=tuple(rows), title=title)
 
 
 def _say_comparison() -> None:

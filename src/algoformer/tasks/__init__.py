@@ -5,12 +5,13 @@ from algoformer.tasks.catalog import TASKS, from_json, to_json
 from algoformer.tasks.chain import ChainOfThought
 from algoformer.tasks.linear import LinearRegression
 from algoformer.tasks.representation import RegressionWithRepresentation
-from algoformer.tasks.representation_map import RepresentationMap
+from algoformer.tasks.representation_map import AffineMap, RepresentationMap
 from algoformer.tasks.robust import RobustRegression
 from algoformer.tasks.task import Task
 
 __all__ = [
     "TASKS",
+    "AffineMap",
     "AutoregressiveWithRepresentation",
     "ChainOfThought",
     "LinearRegression",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from jaxtyping import Float
 from torch import Tensor
@@ -74,6 +74,31 @@ class Network:
 
     def __eq__(self, other: Any) -> bool:
         return self is other
+
+
+@runtime_checkable
+class Representation(Protocol):
+    """A fixed network that can show its weights, such as the Φ* of a task."""
+
+    @property
+    def in_dim(self) -> int:
+        """Numbers in an input."""
+        ...
+
+    @property
+    def slope(self) -> float:
+        """Of the leaky ReLU below zero."""
+        ...
+
+    def weights(self) -> tuple[Float[Tensor, "row column"], ...]:
+        """One matrix a layer, for inputs that are rows."""
+        ...
+
+
+def network_of(phi: Representation) -> Network:
+    """A task's Φ* in the form that builders take."""
+    weights = tuple(weight.mT.contiguous() for weight in phi.weights())
+    return Network(dim=phi.in_dim, weights=weights, slope=phi.slope)
 
 
 def write_network(

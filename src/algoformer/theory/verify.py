@@ -9,9 +9,12 @@ from typing import Any
 
 from algoformer.theory.blueprint import blueprint_of
 from algoformer.theory.statement import Modules, Sizes, Statement, within
-from algoformer.theory.statements import SECTION_THREE
+from algoformer.theory.verify_beyond import BEYOND, SECTION_FOUR
+from algoformer.theory.verify_statements import SECTION_THREE
 
-REGISTRY: dict[str, Statement] = {statement.name: statement for statement in SECTION_THREE}
+REGISTRY: dict[str, Statement] = {
+    statement.name: statement for statement in (*SECTION_THREE, *SECTION_FOUR, *BEYOND)
+}
 """Every statement by name, in the order of the paper."""
 
 TOLERANCE = 1e-6

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -23,6 +24,9 @@ FORMAT = 1
 HEADER = "algoformer"
 """Under this key of the safetensors metadata stands the JSON."""
 
+WEIGHTS_OF_A_LAYER = 4
+"""A layer has at least this many weights: queries, keys and values; output; up; down."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Checkpoint:
@@ -42,7 +46,12 @@ class Checkpoint:
 
 
 def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
-    """Write the checkpoint; an existing file is replaced in one step or not at all."""
+    """Write the checkpoint; an existing file is replaced in one step or not at all.
+
+    Raises:
+        OSError: the file could not be written, say because the disk is full; the old one is intact.
+    """
+    from safetensors import SafetensorError
     from safetensors.torch import save_file
 
     model = checkpoint.model
@@ -57,7 +66,14 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
     tensors |= {f"state.{name}": value for name, value in checkpoint.state.items()}
     on_cpu = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
     metadata = {HEADER: json.dumps(header)}
-    write_atomically(path, lambda temporary: save_file(on_cpu, temporary, metadata=metadata))
+
+    def write(temporary: Path) -> None:
+        try:
+            save_file(on_cpu, temporary, metadata=metadata)
+        except SafetensorError as error:
+            raise OSError(errno.EIO, str(error)) from error
+
+    write_atomically(path, write)
 
 
 def load_checkpoint(path: Path) -> Checkpoint:
@@ -65,22 +81,19 @@ def load_checkpoint(path: Path) -> Checkpoint:
 
     Raises:
         ValueError: the file is missing, cut off, not a checkpoint of this library, or its weights do not
-            fit its program. Nothing in it is ever executed.
+            fit its program. Nothing in it is ever executed, and nothing is built that the file does not hold.
     """
-    header, tensors = _read(path)
+    from safetensors import SafetensorError, safe_open
+
+    if not path.is_file():
+        raise ValueError(f"{path} does not exist or is not a file")
     try:
-        model = _build(header, {name: value for name, value in tensors.items() if name.startswith("model.")})
-        stored = header.get("task")
-        task = None if stored is None else tasks.from_json(stored)
-        card = header.get("card", {})
-        if not isinstance(card, dict):
-            raise ValueError(f"card must be an object, got {type(card).__name__}")
-    except ValueError as error:
+        with safe_open(path, framework="pt", device="cpu") as file:
+            return _load(file)
+    except SafetensorError as error:
+        raise ValueError(f"{path} is not a checkpoint, or is cut off: {error}") from None
+    except (ValueError, OSError) as error:
         raise ValueError(f"{path} is not a usable checkpoint: {error}") from None
-    state = {
-        name.removeprefix("state."): value for name, value in tensors.items() if name.startswith("state.")
-    }
-    return Checkpoint(model=model, task=task, card=card, state=state)
 
 
 def _sizes(model: AlgoFormer) -> dict[str, Any]:
@@ -94,57 +107,82 @@ def _sizes(model: AlgoFormer) -> dict[str, Any]:
     }
 
 
-def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    from safetensors import SafetensorError, safe_open
+def _load(file: Any) -> Checkpoint:
+    header = _header(file)
+    names = [str(name) for name in file.keys()]  # noqa: SIM118
+    weights = [name.removeprefix("model.") for name in names if name.startswith("model.")]
+    shapes = {name: tuple(file.get_slice(f"model.{name}").get_shape()) for name in weights}
+    model = _build(header, shapes)
+    model.load_state_dict(
+        _one_kind({name: file.get_tensor(f"model.{name}") for name in weights}), assign=True
+    )
+    task, card = header.get("task"), header.get("card", {})
+    for name, value in {"task": {} if task is None else task, "card": card}.items():
+        if not isinstance(value, dict):
+            raise ValueError(f"{name} must be an object, got {type(value).__name__}")
+    return Checkpoint(
+        model=model.requires_grad_(True),
+        task=None if task is None else tasks.from_json(task),
+        card=card,
+        state={
+            name.removeprefix("state."): file.get_tensor(name) for name in names if name.startswith("state.")
+        },
+    )
 
-    if not path.is_file():
-        raise ValueError(f"{path} does not exist or is not a file")
-    try:
-        with safe_open(path, framework="pt", device="cpu") as file:
-            metadata = file.metadata() or {}
-            if HEADER not in metadata:
-                raise ValueError(f"{path} is a safetensors file, but not one of algoformer's")
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except SafetensorError as error:
-        raise ValueError(f"{path} is not a checkpoint, or is cut off: {error}") from None
+
+def _header(file: Any) -> dict[str, Any]:
+    metadata = file.metadata() or {}
+    if HEADER not in metadata:
+        raise ValueError("it is a safetensors file, but not one of algoformer's")
     try:
         header = json.loads(metadata[HEADER])
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path} has a damaged header: {error}") from None
+        raise ValueError(f"its header is damaged: {error}") from None
     if not isinstance(header, dict) or header.get("format") != FORMAT:
-        found = header.get("format") if isinstance(header, dict) else header
-        raise ValueError(f"{path} has format {found!r}; this version reads format {FORMAT}")
-    return header, tensors
+        found = header.get("format") if isinstance(header, dict) else type(header).__name__
+        raise ValueError(f"it has format {str(found)[:40]!r}; this version reads format {FORMAT}")
+    return header
 
 
-def _build(header: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> AlgoFormer:
+def _build(header: Mapping[str, Any], found: Mapping[str, tuple[int, ...]]) -> AlgoFormer:
+    """The model on the meta device, if its weights have exactly the names and shapes that were found."""
     program = from_data(header.get("program"))
-    sizes = header.get("model")
-    wanted = {"dim", "out", "context", "width", "row_maps", "blanks"}
-    if not isinstance(sizes, dict) or set(sizes) != wanted:
-        raise ValueError(f"model must have exactly the sizes {', '.join(sorted(wanted))}")
-    blanks = sizes.pop("blanks")
-    if not (isinstance(blanks, list) and len(blanks) == 2 and all(type(count) is int for count in blanks)):
-        raise ValueError(f"blanks must be two whole numbers, got {blanks!r}")
-    for name, size in sizes.items():
-        if type(size) is not int:
-            raise ValueError(f"{name} must be a whole number, got {size!r}")
-    # a header may claim any size: compare with the weights that are there before anything is built
-    if sum(layers.count + 1 for layers in modules_of(program)) > len(tensors) or sizes["row_maps"] > len(
-        tensors
-    ):
-        raise ValueError("the program has more layers than the file has weights")
-    with torch.device("meta"):
-        model = AlgoFormer(program, blanks=(blanks[0], blanks[1]), **sizes)
-    weights = {name.removeprefix("model."): value for name, value in tensors.items()}
-    expected = {name: value.shape for name, value in model.state_dict().items()}
-    found = {name: value.shape for name, value in weights.items()}
+    sizes, blanks = _read_sizes(header.get("model"))
+    # a header may claim any size: compare with what is in the file before anything is built
+    layers = sum(module.count for module in modules_of(program))
+    if max(WEIGHTS_OF_A_LAYER * layers, len(modules_of(program)), sizes["row_maps"]) > len(found):
+        raise ValueError("its program has more layers than the file has weights")
+    try:
+        with torch.device("meta"):
+            model = AlgoFormer(program, blanks=blanks, **sizes)
+    except (RuntimeError, TypeError, OverflowError) as error:
+        raise ValueError(f"its sizes are impossible: {error}") from None
+    expected = {name: tuple(value.shape) for name, value in model.state_dict().items()}
     for name in sorted(set(expected) ^ set(found)):
         raise ValueError(f"weight {name!r} is {'missing' if name in expected else 'not part of the program'}")
     for name, shape in expected.items():
         if shape != found[name]:
-            raise ValueError(
-                f"weight {name!r} has shape {tuple(found[name])}, the program needs {tuple(shape)}"
-            )
-    model.load_state_dict(weights, assign=True)
-    return model.requires_grad_(True)
+            raise ValueError(f"weight {name!r} has shape {found[name]}, its program needs {shape}")
+    return model
+
+
+def _read_sizes(sizes: object) -> tuple[dict[str, int], tuple[int, int]]:
+    wanted = {"dim", "out", "context", "width", "row_maps", "blanks"}
+    if not isinstance(sizes, dict) or set(sizes) != wanted:
+        raise ValueError(f"model must have exactly the sizes {', '.join(sorted(wanted))}")
+    rest = dict(sizes)
+    blanks = rest.pop("blanks")
+    if not (isinstance(blanks, list) and len(blanks) == 2 and all(type(count) is int for count in blanks)):
+        raise ValueError(f"blanks must be two whole numbers, got {str(blanks)[:40]}")
+    for name, size in rest.items():
+        if type(size) is not int:
+            raise ValueError(f"{name} must be a whole number, got {str(size)[:40]}")
+    return rest, (blanks[0], blanks[1])
+
+
+def _one_kind(weights: dict[str, Tensor]) -> dict[str, Tensor]:
+    kinds = {value.dtype for value in weights.values()}
+    if len(kinds) != 1 or not next(iter(kinds)).is_floating_point:
+        names = ", ".join(sorted(str(kind) for kind in kinds))
+        raise ValueError(f"weights must all be of one floating point type, got {names or 'none'}")
+    return weights

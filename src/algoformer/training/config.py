@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
+import math
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, Literal, TypeVar
 
 import torch
 
 from algoformer import tasks
-from algoformer.model.algoformer import AlgoFormer
-from algoformer.model.program import Loop, Program, default_steps, from_data, to_data, traced_part
+from algoformer.model.algoformer import AlgoFormer, modules_of
+from algoformer.model.parts import head_width
+from algoformer.model.program import Loop, Parallel, Program, default_steps, from_data, to_data, traced_part
 from algoformer.tasks import Task
 
 Kind = TypeVar("Kind")
+
+Schedule = Literal["constant", "cosine"]
+Grad = Literal["window", "full"]
+Precision = Literal["fp32", "tf32", "bf16"]
+
+MOST = 10**12
+"""No count of a run is larger: what is read from a file must not overflow later."""
+
+LARGEST_SEED = 2**31 - 1
+"""PyTorch's CPU generator sees 32 bits of a seed, and one of them tells training from evaluation."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +42,7 @@ class Ramp:
     """How often, as a fraction of all steps, so that a shorter run has the same curriculum."""
 
     def __post_init__(self) -> None:
-        if self.start < 1 or self.increment < 1:
+        if not (1 <= self.start <= MOST and 1 <= self.increment <= MOST):
             raise ValueError(f"start and increment must be at least 1, got {self.start} and {self.increment}")
         if not 0 < self.interval <= 1:
             raise ValueError(f"interval is a fraction of the run in (0, 1], got {self.interval}")
@@ -46,7 +58,7 @@ class TrainConfig:
     """Fresh prompts for each step."""
     learning_rate: float = 1e-4
     """Of Adam, at its highest."""
-    schedule: Literal["constant", "cosine"] = "constant"
+    schedule: Schedule = "constant"
     """How the learning rate goes on after the warm-up."""
     warmup: float = 0.0
     """Fraction of the run over which the learning rate rises from zero."""
@@ -56,7 +68,7 @@ class TrainConfig:
     """Largest norm of the gradient; None leaves it alone."""
     window: int = 15
     """ΔT: the loss is the mean over this many last iterations."""
-    grad: Literal["window", "full"] = "window"
+    grad: Grad = "window"
     """Whether the gradient flows through the window only or through all iterations."""
     burn_in: tuple[int, ...] = ()
     """Extra iterations without gradient before a step, one of these at random: teaches the loop to hold."""
@@ -66,7 +78,7 @@ class TrainConfig:
     """Curriculum over the in-context samples that count."""
     loops: Ramp | None = None
     """Curriculum over the loop's iterations."""
-    precision: Literal["fp32", "tf32", "bf16"] = "fp32"
+    precision: Precision = "fp32"
     """Of the matrix products; weights, optimizer and loss are always fp32."""
     seed: int = 0
     """Of the weights and of the prompts."""
@@ -76,21 +88,24 @@ class TrainConfig:
     """Steps between two checkpoints."""
 
     def __post_init__(self) -> None:
-        least = {"steps": 1, "batch": 1, "window": 1, "log_every": 1, "checkpoint_every": 1, "seed": 0}
-        for name, smallest in least.items():
-            if getattr(self, name) < smallest:
-                raise ValueError(f"{name} must be at least {smallest}, got {getattr(self, name)}")
-        if not self.learning_rate > 0:
-            raise ValueError(f"learning_rate must be positive, got {self.learning_rate}")
+        counts = {name: (1, MOST) for name in ("steps", "batch", "window", "log_every", "checkpoint_every")}
+        for name, (least, most) in (counts | {"seed": (0, LARGEST_SEED)}).items():
+            if not least <= getattr(self, name) <= most:
+                raise ValueError(f"{name} must lie in {least}..{most}, got {getattr(self, name)}")
+        choices = {"schedule": Schedule, "grad": Grad, "precision": Precision}
+        for name, allowed in choices.items():
+            if getattr(self, name) not in typing.get_args(allowed):
+                words = ", ".join(typing.get_args(allowed))
+                raise ValueError(f"{name} must be one of {words}, got {getattr(self, name)!r}")
+        if not 0 < self.learning_rate < math.inf:
+            raise ValueError(f"learning_rate must be a positive number, got {self.learning_rate}")
         if not 0 <= self.warmup < 1:
             raise ValueError(f"warmup is a fraction of the run in [0, 1), got {self.warmup}")
         if not 0 <= self.final_rate <= 1:
-            raise ValueError(
-                f"final_rate is a fraction of the rate in [0, 1], got {self.final_rate}"
-            )
+            raise ValueError(f"final_rate is a fraction of the rate in [0, 1], got {self.final_rate}")
         if self.clip is not None and not self.clip > 0:
             raise ValueError(f"clip must be positive, or None for no clipping, got {self.clip}")
-        if any(extra < 0 for extra in self.burn_in):
+        if not all(0 <= extra <= MOST for extra in self.burn_in):
             raise ValueError(f"burn_in counts iterations and cannot be negative, got {self.burn_in}")
 
 
@@ -104,23 +119,33 @@ class Experiment:
     training: TrainConfig = field(default_factory=TrainConfig)
 
     def __post_init__(self) -> None:
-        training, traced = self.training, traced_part(self.program)
-        if traced is None:
+        if type(self.width) is not int or self.width < 1:
+            raise ValueError(f"width must be a whole number of at least 1, got {self.width!r}")
+        for layers in modules_of(self.program):
+            head_width(layers, self.width)  # refuses heads that do not divide the width
+            if not layers.causal:
+                raise ValueError(
+                    "training asks all questions of a prompt at once, and full attention would see the answers; "
+                    "choose causal layers"
+                )
+        if self.training.dims is not None and not self.task.takes_dims:
+            raise ValueError("dims: this task has no dims curriculum; leave it out")
+        self._check_loop()
+
+    def _check_loop(self) -> None:
+        training, steps = self.training, default_steps(self.program)
+        if traced_part(self.program) is None:
             if training.loops is not None or training.burn_in:
                 raise ValueError("loops and burn_in need a program with a loop; leave them out for this one")
             return
-        steps = default_steps(self.program)
         if training.window > steps:
             raise ValueError(f"window must lie in 1..{steps} (the loop's steps), got {training.window}")
-        part = self.program.parts[traced]
-        cut = training.grad == "window" and (training.window < steps or bool(training.burn_in))
-        if isinstance(part, Loop) and part.inject == "none" and (cut or training.burn_in):
+        cut = training.grad == "window" and training.window < steps
+        if (cut or training.burn_in) and any(loop.inject == "none" for loop in _unrolled(self.program)):
             raise ValueError(
                 "with inject='none' a gradient cut at the window never reaches what stands before the loop; "
                 "choose grad='full' without burn_in, or inject='add'"
             )
-        if training.dims is not None and not self.task.takes_dims:
-            raise ValueError("dims: this task has no dims curriculum; leave it out")
 
     def to_data(self) -> dict[str, Any]:
         """Lists, dicts, strings and numbers."""
@@ -136,8 +161,8 @@ class Experiment:
         """Read what `to_data` wrote; anything else raises ValueError."""
         if not isinstance(data, Mapping) or set(data) != {"program", "task", "width", "training"}:
             raise ValueError("an experiment has exactly the keys program, task, width and training")
-        if not isinstance(data["width"], int):
-            raise ValueError(f"width must be a whole number, got {data['width']!r}")
+        if not isinstance(data["task"], Mapping):
+            raise ValueError(f"task must be an object, got {type(data['task']).__name__}")
         return cls(
             program=from_data(data["program"]),
             task=tasks.from_json(data["task"]),
@@ -154,6 +179,17 @@ def build_model(experiment: Experiment) -> AlgoFormer:
         return AlgoFormer(
             experiment.program, dim=task.dim, out=task.out, context=task.context, width=experiment.width
         )
+
+
+def _unrolled(program: Program) -> Iterator[Loop]:
+    """The loops that an unroll runs, instead of as often as they say themselves."""
+    traced = traced_part(program)
+    part = None if traced is None else program.parts[traced]
+    if isinstance(part, Loop):
+        yield part
+    elif isinstance(part, Parallel):
+        for branch in part.branches:
+            yield from _unrolled(branch)
 
 
 def as_data(value: object) -> Any:
@@ -195,6 +231,8 @@ def _read_value(name: str, hint: Any, value: Any) -> Any:
     if is_dataclass(hint):
         return read_dataclass(typing.cast(type, hint), value)
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
+        if abs(value) > MOST:
+            raise ValueError(f"{name} is too large")
         return float(value)
     if not isinstance(value, hint) or (isinstance(value, bool) and hint is not bool):
         raise ValueError(f"{name} must be of type {hint.__name__}, got {value!r}")

@@ -21,7 +21,7 @@ WORTH_COMPILING = 2000
 """Compiling takes half a minute: worth it for runs of more steps than this."""
 
 WARM_UP = 2
-"""Steps taken and undone before a capture, so that libraries and compilers have done their first-time work."""
+"""Steps taken and undone before a capture: libraries and compilers do their first-time work in them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +79,7 @@ class CapturedStep:
         self.step = step
         self.graphs: dict[tuple[int, int, int | None], torch.cuda.CUDAGraph] = {}
         self.pool = torch.cuda.graph_pool_handle()
-        # warm-up and capture on one stream: autograd ties the gradients of a weight to the stream it saw first
+        # warm-up and capture on one stream: autograd ties a weight's gradient to the stream it saw first
         self.stream = torch.cuda.Stream(step.device)
 
     def run(self, unroll: Unroll) -> None:
@@ -116,9 +116,7 @@ class Snapshot:
     def __init__(self, step: TrainingStep) -> None:
         self.step = step
         self.generator = step.generator.get_state()
-        self.values: dict[int, Tensor] = {
-            id(tensor): tensor.detach().clone() for tensor in self._live()
-        }
+        self.values: dict[int, Tensor] = {id(tensor): tensor.detach().clone() for tensor in self._live()}
 
     @torch.no_grad()
     def restore(self) -> None:

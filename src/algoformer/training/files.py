@@ -73,7 +73,9 @@ def read_json(path: Path) -> Any:
 
 def _named(error: OSError, path: Path) -> OSError:
     reason = error.strerror or str(error)
-    return type(error)(error.errno, f"{path} could not be written ({reason}); what was there before is intact")
+    return type(error)(
+        error.errno, f"{path} could not be written ({reason}); what was there before is intact"
+    )
 
 
 def _remove(path: Path) -> None:

@@ -39,4 +39,4 @@ def last_error(trace: Trace, prompt: Prompt, weights: Float[Tensor, " point"]) -
     squares = (trace.final.float() - prompt.targets).square().sum(-1).mean(0)
     # found on the device, so that nothing waits for it
     counting = torch.arange(1, len(weights) + 1, device=weights.device) * (weights > 0)
-    return squares[counting.argmax()]
+    return squares.index_select(0, counting.argmax().reshape(1)).squeeze(0)

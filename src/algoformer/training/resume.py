@@ -28,9 +28,7 @@ def capture(step: TrainingStep, card: Mapping[str, Any]) -> Checkpoint:
         moments = step.optimizer.state.get(weight, {})
         state |= {f"optimizer.{name}.{key}": value for key, value in moments.items()}
     facts = {"experiment": step.experiment.to_data(), "torch": torch.__version__}
-    return Checkpoint(
-        model=step.model, task=step.experiment.task, card={**card, **facts}, state=state
-    )
+    return Checkpoint(model=step.model, task=step.experiment.task, card={**card, **facts}, state=state)
 
 
 def restore(step: TrainingStep, checkpoint: Checkpoint) -> tuple[int, float]:

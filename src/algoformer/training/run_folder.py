@@ -12,11 +12,6 @@ from algoformer.training.checkpoint import Checkpoint, load_checkpoint, save_che
 from algoformer.training.config import Experiment
 from algoformer.training.files import append_line, read_json, remove_leftovers, write_json, write_text
 
-try:
-    import fcntl
-except ImportError:  # only POSIX has it; elsewhere two processes are not kept apart
-    fcntl = None  # type: ignore[assignment]
-
 
 class RunFolder:
     """What a training run leaves on disk. Open it with `open_folder`."""
@@ -102,8 +97,10 @@ def load_experiment(folder: Path) -> Experiment:
 
 
 def _lock(handle: IO[bytes], path: Path) -> None:
-    if fcntl is None:
-        return
+    try:
+        import fcntl
+    except ImportError:
+        return  # only POSIX has it; elsewhere two processes are not kept apart
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -36,7 +36,8 @@ def ramp_value(ramp: Ramp | None, step: int, *, steps: int, end: int) -> int:
     """
     if ramp is None:
         return end
-    return min(end, ramp.start + ramp.increment * int(step / (ramp.interval * steps)))
+    rounds = step / (ramp.interval * steps) + 1e-9  # 7 / (0.07 * 100) is a little less than 1
+    return end if rounds >= end else min(end, ramp.start + ramp.increment * int(rounds))
 
 
 @dataclass(frozen=True, kw_only=True)

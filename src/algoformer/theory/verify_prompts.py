@@ -10,18 +10,9 @@ from torch.nn.functional import leaky_relu
 
 from algoformer.problems import Problems
 from algoformer.prompt import Prompt
-from algoformer.tasks import ChainOfThought, RepresentationMap
-from algoformer.tasks.representation_map import _master_weights
+from algoformer.tasks import ChainOfThought
 from algoformer.theory.checks import step_size_limit
-from algoformer.theory.network import Network
 from algoformer.theory.statement import Sizes
-
-
-def network_of(phi: RepresentationMap) -> Network:
-    """A task's Φ* as weights that a builder takes; the scalar goes into the last layer."""
-    weights, scalar = _master_weights(phi)
-    *first, last = (weight.mT for weight in weights)
-    return Network(dim=phi.in_dim, weights=(*first, scalar * last), slope=phi.slope)
 
 
 def safe_step_size(problems: Problems, preferred: float) -> float:
@@ -35,7 +26,7 @@ def normal(*shape: int, generator: torch.Generator) -> Tensor:
 
 
 def pair_prompts(sizes: Sizes, *, out: int = 1) -> Prompt:
-    """Linear regression, y = A x with `out` numbers, all of it standard normal; the last question is asked."""
+    """Linear regression, y = A x with `out` numbers, all standard normal; the last question is asked."""
     generator = sizes.generator()
     xs = normal(sizes.prompts, sizes.examples + 1, sizes.dim, generator=generator)
     weights = normal(sizes.prompts, sizes.dim, out, generator=generator)

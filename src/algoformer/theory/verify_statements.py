@@ -15,9 +15,10 @@ from algoformer.theory.chain import chain
 from algoformer.theory.codes import quasi_orthogonal
 from algoformer.theory.copying import copy
 from algoformer.theory.gradient_descent import gradient_descent_step, prepared
-from algoformer.theory.prompts import chain_prompts, network_of, pair_prompts, safe_step_size, series_prompts
+from algoformer.theory.network import network_of
 from algoformer.theory.representation import representation
 from algoformer.theory.statement import Case, Measurement, Sizes, Statement
+from algoformer.theory.verify_prompts import chain_prompts, pair_prompts, safe_step_size, series_prompts
 from algoformer.trace import Trace, Unroll, constant_trace
 
 ORDER = 3

@@ -1,0 +1,69 @@
+"""`algoformer export`: a trained model as one small file with its card, to keep and to share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+import torch
+import tyro
+
+from algoformer.cli.measure import load_contender
+from algoformer.cli.parse import parse
+from algoformer.cli.progress import counting
+from algoformer.cli.train import pick_device
+from algoformer.evaluation import depth_sweep, evaluate, evaluation_prompts
+from algoformer.training import Checkpoint, load_checkpoint, save_checkpoint
+
+DESCRIPTION = """Write the model of a run, without what only training needs, to one file with a card of measured facts:
+task, steps, error at the trained depth and beyond it.
+
+Example: algoformer export runs/linear-algoformer-smoke-seed0 linear.safetensors
+"""
+
+CARRIED = ("step", "seconds", "experiment", "torch", "device", "commit", "engine", "precision")
+"""What the card takes over from the run."""
+
+
+@dataclass(frozen=True)
+class ExportOptions:
+    """Options of `algoformer export`."""
+
+    run: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(help="A run folder or a checkpoint file.")]
+    file: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(help="What to write.")]
+    half: Annotated[bool, tyro.conf.arg(help="Store in half precision; measured as it will be read.")] = False
+    depths: Annotated[tuple[int, ...], tyro.conf.arg(help="Measure after so many iterations.")] = (200, 1000)
+    prompts: Annotated[int, tyro.conf.arg(help="Held-out prompts.")] = 1280
+    device: Annotated[Literal["auto", "cpu", "cuda", "mps"], tyro.conf.arg(help="Where to measure.")] = "auto"
+
+
+def run_export(arguments: list[str]) -> int:
+    """Measure the model as it will be stored, and write it."""
+    chosen = parse(ExportOptions, arguments, command="export", description=DESCRIPTION)
+    if chosen.file.exists():
+        raise ValueError(f"{chosen.file} exists already; choose another name")
+    contender = load_contender(chosen.run)
+    source = chosen.run / "checkpoint.safetensors" if chosen.run.is_dir() else chosen.run
+    card = {name: value for name, value in load_checkpoint(source).card.items() if name in CARRIED}
+    model = contender.model
+    if chosen.half:
+        model = model.half().float()
+    model = model.to(pick_device(chosen.device))
+    prompt = evaluation_prompts(contender.task, count=chosen.prompts)
+    with counting("measuring") as progress:
+        result = evaluate(model, prompt, scale=contender.task.scale, label=contender.label, window=1)
+        depths = sorted({contender.steps, *chosen.depths})
+        curve = depth_sweep(model, prompt, depths=depths, scale=contender.task.scale, progress=progress)
+    card |= {
+        "prompts": chosen.prompts,
+        "error_by_sample": list(result.by_sample.error),
+        "error_band": [result.by_sample.low[-1], result.by_sample.high[-1]],
+        "error_by_depth": {str(depth): curve.at(depth) for depth in depths},
+    }
+    stored = model.cpu().half() if chosen.half else model.cpu().to(torch.float32)
+    save_checkpoint(chosen.file, Checkpoint(model=stored, task=contender.task, card=card))
+    for depth in depths:
+        print(f"error at T = {depth}: {curve.at(depth):.3g}")
+    print(chosen.file)
+    return 0

@@ -1,0 +1,80 @@
+"""The error laws that the theorems promise, and error by step, as plain numbers for a plot."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+import torch
+
+from algoformer.algorithms import GradientDescent, Newton
+from algoformer.problems import pairs
+from algoformer.theory.newton import newton
+from algoformer.theory.representation import gradient_descent
+from algoformer.theory.statement import Sizes
+from algoformer.theory.verify_prompts import pair_prompts, safe_step_size
+from algoformer.theory.verify_statements import lemma_case
+from algoformer.trace import Solver, Unroll
+
+SMALL = Sizes(prompts=8, steps=50)
+"""Enough to see a law."""
+
+
+def error_against_c(
+    values: Sequence[float] = (1e-1, 3e-2, 1e-2, 3e-3, 1e-3, 3e-4, 1e-4), *, sizes: Sizes = SMALL
+) -> list[tuple[float, float]]:
+    """(c, largest deviation from gradient descent): falls as c² until rounding, eps/c, takes over."""
+    return [(c, _deviation(replace(sizes, constants=replace(sizes.constants, c=c)))) for c in values]
+
+
+def error_against_sink(
+    values: Sequence[float] = (6, 8, 10, 12, 14, 16, 20, 25), *, sizes: Sizes = SMALL
+) -> list[tuple[float, float]]:
+    """(C, largest deviation from gradient descent): falls as e^(-C) until the error in c takes over."""
+    return [
+        (sink, _deviation(replace(sizes, constants=replace(sizes.constants, sink=float(sink)))))
+        for sink in values
+    ]
+
+
+def _deviation(sizes: Sizes) -> float:
+    return lemma_case(sizes).measure().deviation
+
+
+def fitted_slope(points: Sequence[tuple[float, float]]) -> float:
+    """The slope of the least-squares line through `points`."""
+    middle = [sum(axis) / len(points) for axis in zip(*points, strict=True)]
+    run = sum((x - middle[0]) ** 2 for x, _ in points)
+    return sum((x - middle[0]) * (y - middle[1]) for x, y in points) / run
+
+
+def power_of_c(points: Sequence[tuple[float, float]]) -> float:
+    """p in error ~ c^p."""
+    return fitted_slope([(math.log(c), math.log(error)) for c, error in points])
+
+
+def rate_of_sink(points: Sequence[tuple[float, float]]) -> float:
+    """p in error ~ e^(pC)."""
+    return fitted_slope([(sink, math.log(error)) for sink, error in points])
+
+
+@torch.inference_mode()
+def error_by_step(*, sizes: Sizes = SMALL, alpha: float = 1 / 150**2) -> dict[str, list[float]]:
+    """Mean squared error of the last answer after each step, divided by dim: weights next to textbooks."""
+    prompt = pair_prompts(sizes)
+    step_size = safe_step_size(pairs(prompt), 0.5)
+    shape = {"dim": sizes.dim, "examples": sizes.examples, "constants": sizes.constants}
+    solvers: dict[str, Solver] = {
+        "gradient descent, weights": gradient_descent(step_size=step_size, **shape),  # type: ignore[arg-type]
+        "gradient descent, textbook": GradientDescent(step_size=step_size),
+        "Newton, weights": newton(alpha=alpha, **shape),  # type: ignore[arg-type]
+        "Newton, textbook": Newton(alpha=alpha),
+    }
+    unroll = Unroll(steps=sizes.steps or 40)
+    return {
+        name: (
+            (solver(prompt, unroll).predictions - prompt.targets).square().mean(dim=(1, 2, 3)) / sizes.dim
+        ).tolist()
+        for name, solver in solvers.items()
+    }

@@ -1,0 +1,73 @@
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from algoformer.cli import main
+from tiny import TINY
+
+
+def test_runs_and_solvers_stand_in_one_table_and_one_picture(
+    tiny_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = tmp_path / "other"
+    shutil.copytree(tiny_run, other)
+    out = tmp_path / "both"
+    arguments = ["evaluate", str(tiny_run), str(other), "--against", "newton,gd", "--prompts", "32"]
+    assert main([*arguments, "--out", str(out)]) == 0
+    text = capsys.readouterr().out
+    assert all(word in text for word in ("tiny", "other", "newton", "gd"))
+    results = json.loads((out / "evaluation.json").read_text())
+    assert [result["label"] for result in results] == ["tiny", "other", "newton", "gd"]
+    assert results[0]["by_sample"]["error"] == results[1]["by_sample"]["error"]
+    drawing = (out / "error_by_sample.svg").read_text()
+    assert all(word in drawing for word in ("tiny", "newton"))
+
+
+def test_runs_of_one_name_are_told_apart(tiny_run: Path, tmp_path: Path) -> None:
+    twin = tmp_path / "elsewhere" / "tiny"
+    shutil.copytree(tiny_run, twin)
+    assert main(["evaluate", str(tiny_run), str(twin), "--prompts", "8", "--out", str(tmp_path / "o")]) == 0
+    labels = [result["label"] for result in json.loads((tmp_path / "o" / "evaluation.json").read_text())]
+    assert labels == [str(tiny_run), str(twin)]
+
+
+def test_runs_on_different_tasks_are_not_compared(
+    tiny_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = tmp_path / "noisy"
+    options = [*TINY, "--training.steps", "1", "--data.noise", "0.5", "--no-evaluate"]
+    assert main(["train", *options, "--out", str(other)]) == 0
+    capsys.readouterr()
+    assert main(["evaluate", str(tiny_run), str(other)]) == 1
+    assert "were trained on different tasks" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"\x80\x04N.", b"PK\x03\x04", b"{}", b"\xff" * 64],
+    ids=["empty", "pickle", "zip", "json", "noise"],
+)
+def test_a_file_that_is_no_checkpoint_is_refused_in_one_line(
+    content: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "model.safetensors"
+    file.write_bytes(content)
+    assert main(["evaluate", str(file)]) == 1
+    message = capsys.readouterr().err
+    assert message.count("\n") == 1
+    assert "model.safetensors" in message
+
+
+def test_a_checkpoint_that_was_cut_off_is_refused(tiny_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tiny_run / "checkpoint.safetensors"
+    file.write_bytes(file.read_bytes()[:-100])
+    assert main(["evaluate", str(tiny_run)]) == 1
+    assert "cut off" in capsys.readouterr().err
+
+
+def test_more_iterations_than_in_training_are_measured(tiny_run: Path) -> None:
+    assert main(["evaluate", str(tiny_run), "--steps", "9", "--prompts", "8"]) == 0
+    result = json.loads((tiny_run / "evaluation.json").read_text())[0]
+    assert result["by_step"]["x"] == list(range(1, 10))

@@ -1,0 +1,42 @@
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import pytest
+
+from algoformer.cli import main
+from algoformer.model.program import Program
+
+
+def test_info_shows_the_papers_parameter_counts(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["info", "--compare"]) == 0
+    text = capsys.readouterr().out
+    # protocol: block 789,760 and a norm of 512, times 12, 1 and 3
+    assert f"{12 * 789_760 + 512:,}" in text
+    assert f"{789_760 + 512:,}" in text
+    assert f"{3 * (789_760 + 512):,}" in text
+
+
+def test_info_describes_a_run(tiny_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    capsys.readouterr()
+    assert main(["info", str(tiny_run)]) == 0
+    text = capsys.readouterr().out
+    assert "loop  ⟲ 4 steps, inject add" in text
+    assert "step: 4" in text
+
+
+def test_programs_are_printed_drawn_and_written_as_json(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "nested.svg"
+    assert main(["programs", "nested", "--svg", str(file)]) == 0
+    assert "inner  ⟲ 4 steps" in capsys.readouterr().out
+    assert ElementTree.parse(file).getroot().tag.endswith("svg")
+    assert main(["programs", "nested", "--json"]) == 0
+    assert "inner  ⟲ 4 steps" in str(Program.from_json(capsys.readouterr().out))
+
+
+def test_tasks_are_listed_with_their_constants(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["tasks"]) == 0
+    text = capsys.readouterr().out
+    assert "linear\n" in text
+    assert "dim=20, points=41, noise=0.0" in text

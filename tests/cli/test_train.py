@@ -1,0 +1,106 @@
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from algoformer.cli import main
+from algoformer.training import load_checkpoint, load_experiment, read_metrics
+from tiny import TINY
+
+
+def test_a_run_folder_holds_all_that_was_asked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "run"
+    assert main(["train", *TINY, "--training.steps", "4", "--out", str(folder)]) == 0
+    names = {path.name for path in folder.iterdir()}
+    assert {"config.json", "metrics.jsonl", "checkpoint.safetensors", "evaluation.json"} <= names
+    assert {"error_by_sample.png", "error_by_sample.svg", "error_by_step.png"} <= names
+    assert capsys.readouterr().out.rstrip().endswith(str(folder)), (
+        "scripts read the folder from the last line"
+    )
+    experiment = load_experiment(folder)
+    assert (experiment.width, experiment.task.dim, experiment.training.steps) == (8, 2, 4)
+    assert [row["step"] for row in read_metrics(folder)] == [2, 4]
+
+
+def test_an_option_reaches_the_part_of_the_program_that_it_names(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    options = ["--program", "nested", "--model.loop.inner.steps", "2", "--model.loop.outer.heads", "1"]
+    tiny = ["--model.width", "8", "--training.steps", "1", "--training.batch", "2", "--training.window", "2"]
+    assert main(["train", *options, *tiny, "--out", str(folder), "--no-evaluate"]) == 0
+    loop = load_experiment(folder).program.parts[1]
+    assert loop.body.parts[0].heads == 1
+    assert loop.body.parts[1].steps == 2
+    assert loop.steps == 4
+
+
+def test_a_program_of_ones_own_is_read_from_json(tmp_path: Path) -> None:
+    file = tmp_path / "mine.json"
+    file.write_text(json.dumps([{"part": "layers", "count": 1, "heads": 2, "name": "only"}]))
+    options = ["--model.width", "8", "--training.steps", "1", "--training.batch", "2"]
+    folder = tmp_path / "run"
+    assert main(["train", "--program", str(file), *options, "--out", str(folder), "--no-evaluate"]) == 0
+    assert str(load_experiment(folder).program) == "only  1 layer × 2 heads"
+
+
+def test_a_run_folder_that_exists_is_refused_and_left_alone(
+    tiny_run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = (tiny_run / "checkpoint.safetensors").read_bytes()
+    assert main(["train", *TINY, "--out", str(tiny_run)]) == 1
+    assert "exists already; resume the run in it or choose another folder" in capsys.readouterr().err
+    assert (tiny_run / "checkpoint.safetensors").read_bytes() == before
+
+
+def test_a_run_starts_from_the_settings_of_another(tiny_run: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "again"
+    config = str(tiny_run / "config.json")
+    arguments = ["train", "--config", config, "--training.seed", "1", "--out", str(folder), "--no-evaluate"]
+    assert main(arguments) == 0
+    first, second = load_experiment(tiny_run), load_experiment(folder)
+    assert (first.program, first.task) == (second.program, second.task)
+    assert second.training.seed == 1
+
+
+def test_ctrl_c_keeps_a_checkpoint_that_resumes_to_the_same_weights(tmp_path: Path) -> None:
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    options = [*TINY, "--training.steps", "60", "--training.checkpoint-every", "1000", "--no-evaluate"]
+    assert main(["train", *options, "--out", str(whole)]) == 0
+    command = [sys.executable, "-m", "algoformer", "train", *options, "--out", str(cut)]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 60
+    while not (cut / "metrics.jsonl").exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    _, message = process.communicate(timeout=60)
+    if process.returncode != 0:  # a very quick machine may have finished first
+        assert process.returncode == 130
+        assert f"go on with: algoformer train --resume --out {cut}" in message
+        assert "Traceback" not in message
+    assert main(["train", "--resume", "--out", str(cut), "--no-evaluate"]) == 0
+    one, other = (load_checkpoint(folder / "checkpoint.safetensors").model for folder in (whole, cut))
+    for left, right in zip(one.parameters(), other.parameters(), strict=True):
+        torch.testing.assert_close(left, right, rtol=0, atol=0)
+    assert [row["step"] for row in read_metrics(cut)] == [row["step"] for row in read_metrics(whole)]
+
+
+def test_a_run_that_is_out_of_time_says_how_to_go_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "slice"
+    options = [*TINY, "--training.steps", "1000", "--max-minutes", "0.0001", "--out", str(folder)]
+    assert main(["train", *options]) == 0
+    assert "of 1000 steps; go on with --resume" in capsys.readouterr().out
+
+
+def test_a_device_that_is_not_there_is_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    if torch.cuda.is_available():
+        pytest.skip("this machine has CUDA")
+    assert main(["train", *TINY, "--device", "cuda", "--out", str(tmp_path / "run")]) == 1
+    assert "choose cpu or auto" in capsys.readouterr().err
