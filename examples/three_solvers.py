@@ -1,15 +1,16 @@
 # %% [markdown]
 # # Three solvers, one signature
 #
-# A prompt shows forty pairs (x, y) with y = <w, x> for some hidden w in twenty dimensions, and asks for the y
-# of one more x. Three very different things answer it here:
+# A prompt shows forty pairs (x, y) with y = <w, x> for some hidden w in twenty dimensions, and asks for
+# the y of one more x. Three very different things answer it here:
 #
 # - **gradient descent**, straight from the textbook, with the best fixed step for each prompt;
 # - **Newton's iteration** for the inverse of the Gram matrix, from the textbook too;
-# - **a transformer**. Nobody trained it: its weights were written down from a theorem that says one pass of
-#   its loop is one step of Newton's method.
+# - **a transformer**. Nobody trained it: its weights were written down from a theorem that says one pass
+#   of its loop is one step of Newton's method.
 #
-# All three are called the same way, `solver(prompt, unroll) -> trace`, so nothing below asks which is which.
+# All three are called the same way, `solver(prompt, unroll) -> trace`, so nothing below asks which is
+# which.
 
 # %%
 from pathlib import Path
@@ -23,9 +24,10 @@ from algoformer.theory.newton import newton
 # %% [markdown]
 # ## The task
 #
-# A task is a distribution over prompts. It draws them from a generator that it is handed, so the same seed gives
-# the same prompts. Theorems live in float64. `prefix()` keeps only the last question of each prompt, and takes
-# away every row after it: this transformer looks at all rows at once, and must not see the answer.
+# A task is a distribution over prompts. It draws them from a generator that it is handed, so the same
+# seed gives the same prompts. Theorems live in float64. `prefix()` keeps only the last question of each
+# prompt, and takes away every row after it: this transformer looks at all rows at once, and must not see
+# the answer.
 
 # %%
 task = tasks.LinearRegression(dim=20, points=41)
@@ -34,9 +36,9 @@ prompt = task.sample(32, generator=torch.Generator().manual_seed(0), dtype=torch
 # %% [markdown]
 # ## The solvers
 #
-# Newton's iteration is M₀ = αS, then M ← 2M - M S M with S = Σ xᵢxᵢᵀ; it converges for 0 < α < 2/λ_max(S)². The
-# theorem's `newton` returns an `AlgoFormer`, the very class that is trained elsewhere in this library. Print its
-# program to see how little it takes: one layer of two heads is the whole loop.
+# Newton's iteration is M₀ = αS, then M ← 2M - M S M with S = Σ xᵢxᵢᵀ; it converges for 0 < α <
+# 2/λ_max(S)². The theorem's `newton` returns an `AlgoFormer`, the very class that is trained elsewhere in
+# this library. Print its program to see how little it takes: one layer of two heads is the whole loop.
 
 # %%
 alpha = 1 / 150**2
@@ -59,9 +61,10 @@ for result in results:
     print(f"{result.label:30} {result.error:.1e}")
 
 # %% [markdown]
-# Gradient descent has won one more digit in the second half of its steps. Newton squares its error at every step
-# once it is near, and so does the transformer. They agree to ten digits: the attention head multiplies through
-# a softmax, which is exact only in the limit, and the answer carries an error of about 1e-10 from it.
+# Gradient descent has won one more digit in the second half of its steps. Newton squares its error at
+# every step once it is near, and so does the transformer. They agree to ten digits: the attention head
+# multiplies through a softmax, which is exact only in the limit, and the answer carries an error of about
+# 1e-10 from it.
 
 # %%
 newtons, transformers = (result.by_step.error for result in results[1:])
@@ -72,7 +75,8 @@ assert gap < 1e-3
 # %% [markdown]
 # ## Draw
 #
-# Solid lines are models, dashed ones textbook methods. The dashes are lifted above the line that they lie on.
+# Solid lines are models, dashed ones textbook methods. The dashes are lifted above the line that they lie
+# on.
 
 # %%
 figure = error_by_step(results)

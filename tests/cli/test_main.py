@@ -36,9 +36,9 @@ def test_each_command_explains_itself(name: str, capsys: pytest.CaptureFixture[s
     [
         (["train", "--task", "linaer"], 1, ["unknown task 'linaer'", "did you mean 'linear'?"]),
         (["train", "--program", "loped"], 1, ["unknown program 'loped'", "did you mean 'looped'?"]),
-        (["train", "--training.window", "50"], 1, ["window must lie in 1..10", "got 50"]),
+        (["train", "--training.window", "50"], 1, ["window must lie in 1..6", "got 50"]),
         (["train", "--training.steps", "0"], 1, ["steps must be at least 1", "got 0"]),
-        (["train", "--model.pre.heads", "5"], 1, ["5 heads do not divide", "64"]),
+        (["train", "--model.pre.heads", "5"], 1, ["5 heads do not divide", "32"]),
         (["train", "--data.dim", "-3"], 1, ["dim", "-3"]),
         (["train", "--model.loop.inject", "none"], 1, ["inject='none'", "grad='full'"]),
         (["train", "--config", "nowhere.json"], 1, ["nowhere.json does not exist"]),

@@ -37,7 +37,7 @@ def test_an_option_reaches_the_part_of_the_program_that_it_names(tmp_path: Path)
     loop = load_experiment(folder).program.parts[1]
     assert loop.body.parts[0].heads == 1
     assert loop.body.parts[1].steps == 2
-    assert loop.steps == 4
+    assert loop.steps == 3
 
 
 def test_a_program_of_ones_own_is_read_from_json(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
-from pages import PAGES, ROOT, Block, Reader, blocks_of, commands_of, inside, same
+from tests.docs.pages import PAGES, ROOT, Block, Reader, blocks_of, commands_of, inside, same
 
 pytestmark = pytest.mark.docs
 WRITTEN = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").glob("*.md")])
@@ -19,7 +19,9 @@ def test_the_page_shows_what_its_code_prints(page: Path, tmp_path: Path) -> None
             if block.language == "python":
                 printed = reader.run(block)
             elif block.language == "text":
-                assert same(block.lines, printed, close=block.close), f"{page.name}:{block.start} shows other than\n{printed}"
+                assert same(block.lines, printed, close=block.close), (
+                    f"{page.name}:{block.start} shows other than\n{printed}"
+                )
             elif block.language == "console":
                 check_commands(reader, block, page)
 
@@ -28,7 +30,9 @@ def check_commands(reader: Reader, block: Block, page: Path) -> None:
     for command, shown in commands_of(block):
         printed = reader.command(command)
         if printed is not None:
-            assert same(shown, printed, close=block.close), f"{page.name}:{block.start} $ {command} prints\n{printed}"
+            assert same(shown, printed, close=block.close), (
+                f"{page.name}:{block.start} $ {command} prints\n{printed}"
+            )
 
 
 @pytest.mark.parametrize("page", WRITTEN, ids=lambda page: str(page.relative_to(ROOT)))

@@ -3,9 +3,8 @@
 import re
 
 import pytest
-from pages import ROOT
-
-from test_rooms import MAY_IMPORT, MODULES, room_of
+from tests.docs.pages import ROOT
+from tests.test_rooms import MAY_IMPORT, MODULES, room_of
 
 pytestmark = pytest.mark.docs
 

@@ -1,3 +1,6 @@
+import sys
+import tracemalloc
+
 import numpy as np
 import pytest
 
@@ -49,15 +52,13 @@ def test_columns_are_resampled_together_and_apart_alike() -> None:
 def test_resampling_in_small_chunks_gives_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     values = np.random.default_rng(5).normal(size=(31, 7))
     whole = bootstrap(values, resamples=101)
-    monkeypatch.setattr("algoformer.evaluation.bootstrap._NUMBERS_AT_ONCE", 311)
+    monkeypatch.setattr(sys.modules["algoformer.evaluation.bootstrap"], "_NUMBERS_AT_ONCE", 311)
     pieces = bootstrap(values, resamples=101)
     np.testing.assert_allclose(pieces.low, whole.low, rtol=1e-12)
     np.testing.assert_allclose(pieces.high, whole.high, rtol=1e-12)
 
 
 def test_memory_is_bounded() -> None:
-    import tracemalloc
-
     values = np.ones((1280, 1000))
     tracemalloc.start()
     bootstrap(values)

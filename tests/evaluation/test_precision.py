@@ -21,7 +21,7 @@ class Witness(nn.Module):
         self.seen: list[tuple] = []
 
     def forward(self, prompt: Prompt, unroll: Unroll) -> Trace:
-        self.seen.append(circumstances() + (self.training, self.inner.training))
+        self.seen.append((*circumstances(), self.training, self.inner.training))
         if self.fail:
             raise RuntimeError("as planned")
         return constant_trace(prompt.targets, unroll)

@@ -4,8 +4,7 @@ from dataclasses import replace
 import pytest
 
 from algoformer.evaluation import Table, depth_table, summary_table
-from evaluation.test_curve import line
-from evaluation.test_evaluation import one
+from evaluation.known import line, one
 
 
 def test_a_summary_shows_a_quarter_a_half_and_all_of_the_samples() -> None:

@@ -20,8 +20,8 @@ def test_about_three_in_a_hundred_series_are_redrawn() -> None:
     shares = []
     for phi_seed in range(4):
         unbounded = AutoregressiveWithRepresentation(phi_seed=phi_seed, bound=1e30)
-        shares.append((peaks(unbounded.sample(2000, generator=seeded(phi_seed))) > 10).float().mean())
-    # protocol 3C says 2.8 %; single Φ* range from 1.7 to 4.4 %, and 2000 series add 0.4 %
+        shares.append((peaks(unbounded.sample(1200, generator=seeded(phi_seed))) > 10).float().mean())
+    # protocol 3C says 2.8 %; single Φ* range from 1.7 to 4.4 %, and 1200 series add 0.5 % each
     assert 0.015 < torch.stack(shares).mean().item() < 0.045
 
 

@@ -13,8 +13,8 @@ from torch import Tensor
 from algoformer.problems import Problems
 from algoformer.trace import Trace, Unroll, constant_trace
 
-_NUMBERS_AT_ONCE = 2**24
-"""Numbers held at once in the largest intermediate: 128 MiB in float64."""
+_NUMBERS_AT_ONCE = {"cpu": 2**20, "cuda": 2**24}
+"""Numbers held at once in the largest intermediate: 8 MiB in float64 fit a cache, 128 MiB fill a GPU."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,7 +116,8 @@ def _in_chunks(problems: Problems) -> Iterator[Problems]:
     out = problems.labels.shape[-1]
     per_prompt = max(columns * samples, len(problems.asked)) * dim * max(dim, out)
     per_prompt = max(per_prompt, len(problems.asked) * samples * max(dim, out))
-    size = max(1, _NUMBERS_AT_ONCE // per_prompt)
+    allowance = _NUMBERS_AT_ONCE.get(problems.features.device.type, _NUMBERS_AT_ONCE["cpu"])
+    size = max(1, allowance // per_prompt)
     for start in range(0, batch, size):
         chunk = slice(start, start + size)
         yield replace(problems, features=problems.features[chunk], labels=problems.labels[chunk])

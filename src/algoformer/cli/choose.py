@@ -78,7 +78,7 @@ def _own_program(program: Program, task: str, scale: Scale) -> Experiment:
     return Experiment(
         program=program,
         task=chosen,
-        width=64 if scale == "smoke" else 256,
+        width=32 if scale == "smoke" else 256,
         training=training(program, chosen, scale),
     )
 

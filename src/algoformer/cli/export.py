@@ -16,7 +16,7 @@ from algoformer.cli.train import pick_device
 from algoformer.evaluation import depth_sweep, evaluate, evaluation_prompts
 from algoformer.training import Checkpoint, load_checkpoint, save_checkpoint
 
-DESCRIPTION = """Write the model of a run, without what only training needs, to one file with a card of measured facts:
+DESCRIPTION = """Write the model of a run, without what only training needs, to one file with measured facts:
 task, steps, error at the trained depth and beyond it.
 
 Example: algoformer export runs/linear-algoformer-smoke-seed0 linear.safetensors

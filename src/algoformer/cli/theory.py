@@ -17,9 +17,11 @@ from algoformer.cli.say import say
 from algoformer.evaluation import Table
 from algoformer.experiments.scales import nearest
 from algoformer.extras import require
+from algoformer.report import save
+from algoformer.report.laws import exponential_law, power_law, weights_beside_textbook
 from algoformer.training.files import write_json
 
-DESCRIPTION = """Build every lemma and theorem of the paper as weights; hold each to its textbook algorithm, step by step.
+DESCRIPTION = """Build the lemmas and theorems as weights; hold each to its textbook algorithm, step by step.
 
 Examples:
   algoformer theory                          verify all, one row each
@@ -112,17 +114,13 @@ def _table(reports: Iterable[theory.Report]) -> Table:
 
 def _plot(folder: Path) -> int:
     require("matplotlib", extra="viz")
-    from algoformer.report import save
-    from algoformer.report.plots import error_law, solver_errors
-
-    save(
-        error_law(theory.error_against_c(), name="c", law="c²", slope=2),
-        folder / "error_against_c",
-    )
-    save(
-        error_law(theory.error_against_sink(), name="C", law="e^(-C)", rate=-1),
-        folder / "error_against_sink",
-    )
-    save(solver_errors(theory.error_by_step()), folder / "error_by_step")
+    with bars() as progress:
+        bar = progress.add_task("measuring", total=3, note="")
+        save(power_law(theory.error_against_c(), name="c", power=2), folder / "error_against_c")
+        progress.advance(bar)
+        save(exponential_law(theory.error_against_sink(), name="C", rate=-1), folder / "error_against_sink")
+        progress.advance(bar)
+        save(weights_beside_textbook(theory.error_by_step()), folder / "error_by_step")
+        progress.advance(bar)
     print(f"pictures: {folder}/error_against_c.png, error_against_sink.png, error_by_step.png")
     return 0

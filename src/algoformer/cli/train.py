@@ -16,6 +16,7 @@ from algoformer.cli.progress import bars, training_bar
 from algoformer.cli.say import say
 from algoformer.evaluation import summary_table
 from algoformer.training import Experiment, Run, load_experiment, train
+from algoformer.training.engine import EngineName
 
 DESCRIPTION = """Train a program on a task; leave a folder with config, metrics, checkpoint, numbers, plots.
 
@@ -37,6 +38,7 @@ def options() -> list[tuple[str, Any, Any]]:
         ),
         ("resume", _help(bool, "Go on with the run in --out, with its own settings."), False),
         ("device", _help(Literal["auto", "cpu", "cuda", "mps"], "Where to train."), "auto"),
+        ("engine", _help(EngineName, "How steps are taken; auto chooses and says why."), "auto"),
         ("max_minutes", _help(float | None, "Stop after this long; resume later."), None),
         ("evaluate", _help(bool, "Measure and draw the model when it is trained."), True),
     ]
@@ -84,6 +86,7 @@ def train_with_bar(experiment: Experiment, folder: Path, settings: Any, device: 
             folder,
             resume=settings.resume,
             device=device,
+            engine=settings.engine,
             max_minutes=settings.max_minutes,
             progress=training_bar(progress, bar),
         )

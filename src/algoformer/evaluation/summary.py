@@ -107,7 +107,8 @@ def _note(evaluations: Sequence[Evaluation]) -> str:
     words = {"clean": "answers without noise", "shown": "answers as shown, noise included"}
     note = (
         f"Squared error divided by the task's scale, mean over {', '.join(map(str, prompts))} prompts, "
-        f"against {' / '.join(words[kind] for kind in kinds)}; 5–95\u00a0% bootstrap band at the last of them."
+        f"against {' / '.join(words[kind] for kind in kinds)}. "
+        "5 % and 95 %: bootstrap band at the largest number of samples."
     )
     for result in evaluations:
         if result.broken:

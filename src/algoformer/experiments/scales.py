@@ -18,20 +18,20 @@ from algoformer.training.config import Experiment, Ramp, TrainConfig
 Scale = Literal["smoke", "short", "paper"]
 
 SMALL_TASKS: dict[str, dict[str, Any]] = {
-    "linear": {"dim": 4, "points": 11},
-    "representation": {"dim": 4, "points": 13},
-    "autoregressive": {"dim": 4, "points": 20},
-    "chain": {"dim": 4, "points": 8, "layers": 3},
-    "robust": {"dim": 4, "points": 17},
+    "linear": {"dim": 3, "points": 8},
+    "representation": {"dim": 3, "points": 10},
+    "autoregressive": {"dim": 3, "points": 16},
+    "chain": {"dim": 3, "points": 8, "layers": 2},
+    "robust": {"dim": 3, "points": 12},
 }
 """What `smoke` changes in a task, so that a prompt is a few dozen rows."""
 
 SMALL_PROGRAMS: dict[str, dict[str, int]] = {
     "standard": {"layers": 6},
-    "looped": {"steps": 10},
-    "algoformer": {"steps": 10},
-    "nested": {"steps": 4, "inner_steps": 3},
-    "two_loops": {"steps": 8},
+    "looped": {"steps": 6},
+    "algoformer": {"steps": 6},
+    "nested": {"steps": 3, "inner_steps": 2},
+    "two_loops": {"steps": 5},
 }
 """What `smoke` changes in a program."""
 
@@ -50,7 +50,7 @@ def experiment(task: str, program: str, scale: Scale = "smoke", *, seed: int = 0
     heads = 4 if small else 8
     shape: dict[str, int] = SMALL_PROGRAMS.get(program, {}) if small else {}
     built = PRESETS[program](heads=heads, **shape)
-    width = 64 if small else 256
+    width = 32 if small else 256
     return Experiment(
         program=built, task=chosen, width=width, training=training(built, chosen, scale, seed=seed)
     )
@@ -59,7 +59,7 @@ def experiment(task: str, program: str, scale: Scale = "smoke", *, seed: int = 0
 def training(program: Program, task: Task, scale: Scale, *, seed: int = 0) -> TrainConfig:
     """How the paper's recipe is run at a scale on this program and task."""
     steps = default_steps(program)
-    window = min(steps, 15 if scale != "smoke" else 6)
+    window = min(steps, 15 if scale != "smoke" else 4)
     curricula = TrainConfig(
         dims=Ramp(start=min(5, task.dim), increment=1) if task.takes_dims else None,
         points=Ramp(start=min(11, task.points), increment=2),
@@ -75,17 +75,20 @@ def training(program: Program, task: Task, scale: Scale, *, seed: int = 0) -> Tr
             quick,
             steps=40_000,
             learning_rate=5e-4,
+            precision="bf16",
             dims=stretch(quick.dims, 2.5),
             points=stretch(quick.points, 2.5),
         )
     return replace(
         quick,
-        steps=1500,
-        learning_rate=2e-3,
-        dims=Ramp(start=2, increment=1, interval=0.1) if task.takes_dims else None,
-        points=Ramp(start=5, increment=2, interval=0.1),
-        log_every=25,
-        checkpoint_every=250,
+        steps=3500,
+        batch=32,
+        learning_rate=3e-3,
+        warmup=0.05,
+        dims=Ramp(start=1, increment=1, interval=0.12) if task.takes_dims else None,
+        points=Ramp(start=min(5, task.points), increment=2, interval=0.06),
+        log_every=50,
+        checkpoint_every=500,
     )
 
 

@@ -94,8 +94,9 @@ def top_of(curves: Sequence[Curve]) -> float:
 
 def logarithmic(axes: Axes, low: float, high: float) -> None:
     """A log axis from `low` to `high`; lines that fall below it are drawn down to its edge."""
-    axes.set_yscale("log", nonpositive="clip")
+    # limits first: choosing them itself, a log axis would warn about curves that are zero
     axes.set_ylim(low, high)
+    axes.set_yscale("log", nonpositive="clip")
     ticks = require("matplotlib.ticker", extra="viz")
     axes.yaxis.set_minor_formatter(ticks.NullFormatter())
     if high / low > 100:
@@ -162,8 +163,11 @@ def mark_training(axes: Axes, steps: int) -> None:
     )
 
 
-def legend(figure: Figure, axes: Axes) -> None:
-    """One legend under all panels, in as many columns as fit."""
+def finish(figure: Figure, axes: Axes) -> Figure:
+    """Put one legend under all panels, in as many columns as fit, and settle where everything goes.
+
+    Every drawing would move the panels by a hair, and pictures would depend on how often they were drawn.
+    """
     handles, labels = axes.get_legend_handles_labels()
     longest = max(len(label) for label in labels)
     fitting = max(1, int(figure.get_figwidth() * 11.5 / (longest + 7)))
@@ -177,6 +181,9 @@ def legend(figure: Figure, axes: Axes) -> None:
         labelcolor=INK,
         handlelength=2.8,
     )
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")
+    return figure
 
 
 def save(figure: Figure, path: Path | str) -> tuple[Path, Path]:

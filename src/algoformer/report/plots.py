@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from algoformer.evaluation import Curve, Evaluation
 from algoformer.report.canvas import (
     draw,
-    legend,
+    finish,
     literal,
     log_limits,
     logarithmic,
@@ -48,8 +48,7 @@ def error_by_sample(curves: Sequence[Curve | Evaluation], *, title: str = "") ->
     linear.set_ylim(0, top_of(drawn))
     logarithmic(logs, *log_limits(drawn, styles))
     logs.set_ylabel(f"{ERROR}, log scale", color=INK)
-    legend(figure, linear)
-    return figure
+    return finish(figure, linear)
 
 
 def error_by_step(
@@ -84,8 +83,7 @@ def error_by_step(
     logarithmic(axes, low, high)
     if trained is not None:
         mark_training(axes, trained)
-    legend(figure, axes)
-    return figure
+    return finish(figure, axes)
 
 
 def training_loss(
@@ -109,8 +107,7 @@ def training_loss(
     axes.set_xlabel("training step", color=INK)
     axes.set_ylabel(f"training {value}", color=INK)
     axes.margins(x=0.01)
-    legend(figure, axes)
-    return figure
+    return finish(figure, axes)
 
 
 def _styles(curves: Sequence[Curve | Evaluation]) -> dict[str, Stroke]:

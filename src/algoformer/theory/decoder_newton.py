@@ -33,7 +33,7 @@ from algoformer.theory.decoder import (
     example_layer,
     own_sample,
 )
-from algoformer.theory.gadgets import add_linear, clear, linear_attention
+from algoformer.theory.gadgets import add_linear, add_piecewise, clear, linear_attention
 from algoformer.theory.newton import check_positive_alpha
 from algoformer.theory.subspace import Subspaces
 from algoformer.theory.writer import LayerWriter, Matrix
@@ -141,7 +141,7 @@ def step_layer(space: Subspaces, *, constants: Constants) -> LayerWriter:
 
     Proof. Pair (a, f) gives row a of `product` the term (M S)_af M_f, as at the top of this file; the sum
     over f is row a of M S M. The residual connection keeps M once, the feed-forward network adds M - M S M
-    and clears product. The sink and the y tokens hold zeros in moments and inverse and keep them. ∎
+    and clears product. The sink and the y tokens hold no moments; the gate keeps rounding from doubling. ∎
     """
     writer = LayerWriter(space)
     dim = space.size("x")
@@ -162,7 +162,15 @@ def step_layer(space: Subspaces, *, constants: Constants) -> LayerWriter:
             )
     for row in range(dim):
         inverse, product = space.read(f"inverse_{row}"), space.read(f"product_{row}")
-        add_linear(writer, source=inverse - product, into=f"inverse_{row}")
+        add_piecewise(
+            writer,
+            source=inverse - product,
+            into=f"inverse_{row}",
+            positive=1.0,
+            negative=1.0,
+            closed=space.read("one") - space.read("feature"),
+            bound=constants.bound,
+        )
         clear(writer, name=f"product_{row}")
     writer.note("feed-forward: inverse ← 2 inverse - product, product ← 0")
     return writer

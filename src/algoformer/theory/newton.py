@@ -25,7 +25,7 @@ from algoformer.theory.blueprint import Blueprint, position_table, row_map
 from algoformer.theory.checks import check_count
 from algoformer.theory.codes import quasi_orthogonal
 from algoformer.theory.constants import DOUBLE, Constants
-from algoformer.theory.gadgets import Score, add_linear, attend, clear, linear_attention, sink_scores
+from algoformer.theory.gadgets import Score, add_piecewise, attend, clear, linear_attention, sink_scores
 from algoformer.theory.subspace import Subspaces
 from algoformer.theory.writer import LayerWriter
 
@@ -150,7 +150,8 @@ def step_layer(space: Subspaces, *, constants: Constants) -> LayerWriter:
 
     Proof. The heads put M_k S M_k x_j = Σ_i (M_k x_i)(x_i · M_k x_j) into `product`, at the question too. The
     residual connection keeps image once; the feed-forward network adds image - product, exactly, and
-    clears product for the next pass. At y tokens and at the sink image is 0, so query and sum are 0. ∎
+    clears product for the next pass. At y tokens and at the sink image is 0, so query and sum are 0; the
+    gate keeps rounding, should there be any, from doubling there at every pass. ∎
     No division by N here: x_i · M_k x_j tends to an entry of a projection and stays near 1.
     """
     writer = LayerWriter(space)
@@ -166,11 +167,15 @@ def step_layer(space: Subspaces, *, constants: Constants) -> LayerWriter:
         constants=constants,
         note="heads ±c: product_j ← Σ_i image_i (x_i · image_j) = M_k S M_k x_j",
     )
-    add_linear(
+    add_piecewise(
         writer,
         source=space.read("image") - space.read("product"),
         into="image",
-        note="feed-forward: image ← 2 image - product, product ← 0",
+        positive=1.0,
+        negative=1.0,
+        closed=space.read("one") - space.read("feature"),
+        bound=constants.bound,
+        note="feed-forward: image ← 2 image - product at x tokens, product ← 0",
     )
     clear(writer, name="product")
     return writer

@@ -12,7 +12,7 @@ from torch import Tensor
 from algoformer.nn import Layer
 from algoformer.theory.subspace import Subspaces
 
-Matrix = Float[Tensor, "row width"]
+Matrix = Float[Tensor, "_ width"]
 """A linear function of the stream, one output a row: sums and stacks of `Subspaces.read`."""
 
 

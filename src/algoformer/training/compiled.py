@@ -13,7 +13,6 @@ from algoformer.model.address import Notebook
 from algoformer.model.algoformer import AlgoFormer
 from algoformer.model.parts import LayersModule, LoopModule, ParallelModule, ProgramModule
 from algoformer.model.program import Layers, Program
-from algoformer.nn import Layer
 
 LARGEST_PIECE = 2
 """A piece has at most this many layers: deeper modules are compiled layer by layer, all alike and once."""
@@ -38,7 +37,7 @@ def compiled_pieces(model: AlgoFormer, *, backend: str = "inductor") -> Iterator
     try:
         for piece in _pieces(model.body):
             name = "step" if isinstance(piece, LoopModule) else "forward"
-            setattr(piece, name, _replacement(piece, run[type(piece)]))
+            setattr(piece, name, _replacement(piece, run.get(type(piece), run[nn.Module])))
             patched.append((piece, name))
         with compilation:
             yield
@@ -57,18 +56,19 @@ def _pieces(program: ProgramModule) -> Iterator[nn.Module]:
             for branch in part.branches:
                 yield from _pieces(branch)
             continue
-        inside = list(part.modules())[1:]
-        small = sum(isinstance(module, Layer) for module in inside) <= LARGEST_PIECE
-        if small and not any(isinstance(module, LoopModule) for module in inside):
+        inside = list(part.modules())
+        layers = [layer for module in inside if isinstance(module, LayersModule) for layer in module.layers]
+        nested = any(isinstance(module, LoopModule) for module in inside[1:])
+        if len(layers) <= LARGEST_PIECE and not nested:
             yield part
         elif isinstance(part, LoopModule):
             yield from _pieces(part.body)
         else:
-            yield from (module for module in inside if isinstance(module, Layer))
+            yield from layers
 
 
-def _run_layer(layer: Layer, stream: Tensor) -> Tensor:
-    return Layer.forward(layer, stream)
+def _run_layer(layer: nn.Module, stream: Tensor) -> Tensor:
+    return type(layer).forward(layer, stream)
 
 
 def _run_layers(module: LayersModule, stream: Tensor) -> Tensor:
@@ -80,19 +80,18 @@ def _run_step(loop: LoopModule, state: Tensor, entry: Tensor) -> Tensor:
 
 
 _FUNCTIONS: dict[type, Callable[..., Tensor]] = {
-    Layer: _run_layer,
+    nn.Module: _run_layer,
     LayersModule: _run_layers,
     LoopModule: _run_step,
 }
 
 
 def _replacement(piece: nn.Module, run: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    if isinstance(piece, Layer):
-        return partial(run, piece)
     if isinstance(piece, LayersModule):
         return partial(_layers_or_noted, piece, run)
-    assert isinstance(piece, LoopModule)
-    return partial(_step_or_noted, piece, run)
+    if isinstance(piece, LoopModule):
+        return partial(_step_or_noted, piece, run)
+    return partial(run, piece)
 
 
 def _layers_or_noted(

@@ -88,7 +88,7 @@ class TrainConfig:
     """Steps between two checkpoints."""
 
     def __post_init__(self) -> None:
-        counts = {name: (1, MOST) for name in ("steps", "batch", "window", "log_every", "checkpoint_every")}
+        counts = dict.fromkeys(("steps", "batch", "window", "log_every", "checkpoint_every"), (1, MOST))
         for name, (least, most) in (counts | {"seed": (0, LARGEST_SEED)}).items():
             if not least <= getattr(self, name) <= most:
                 raise ValueError(f"{name} must lie in {least}..{most}, got {getattr(self, name)}")
@@ -125,7 +125,7 @@ class Experiment:
             head_width(layers, self.width)  # refuses heads that do not divide the width
             if not layers.causal:
                 raise ValueError(
-                    "training asks all questions of a prompt at once, and full attention would see the answers; "
+                    "training asks all questions of a prompt at once; full attention would see the answers: "
                     "choose causal layers"
                 )
         if self.training.dims is not None and not self.task.takes_dims:

@@ -13,6 +13,10 @@ from algoformer.training.config import Experiment
 from algoformer.training.files import append_line, read_json, remove_leftovers, write_json, write_text
 
 
+Metrics = Mapping[str, float]
+"""One row: counts (step, loops, dims, samples) and measurements, by name; all of them floats."""
+
+
 class RunFolder:
     """What a training run leaves on disk. Open it with `open_folder`."""
 
@@ -32,11 +36,11 @@ class RunFolder:
         """Put a new checkpoint in the place of the old one."""
         save_checkpoint(self.checkpoint_path, checkpoint)
 
-    def add_metrics(self, row: Mapping[str, float]) -> None:
+    def add_metrics(self, row: Metrics) -> None:
         """Add a row of metrics."""
         append_line(self.path / "metrics.jsonl", json.dumps(row))
 
-    def keep_metrics(self, last_step: int) -> list[dict[str, float]]:
+    def keep_metrics(self, last_step: int) -> list[Metrics]:
         """Drop the rows after `last_step`, which will be written again, and a line that a kill cut off."""
         rows = [row for row in read_metrics(self.path) if row["step"] <= last_step]
         write_text(self.path / "metrics.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
@@ -67,20 +71,22 @@ def open_folder(path: Path, experiment: Experiment, *, resume: bool) -> Iterator
         yield RunFolder(path)
 
 
-def read_metrics(folder: Path) -> list[dict[str, float]]:
+def read_metrics(folder: Path) -> list[Metrics]:
     """The rows of a run's metrics; a line that was cut off by a kill is left out."""
     path = folder / "metrics.jsonl"
     if not path.exists():
         return []
-    rows = []
-    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(row, dict) and isinstance(row.get("step"), int):
-            rows.append(row)
-    return rows
+    lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    return [row for line in lines if (row := _read_row(line)) is not None]
+
+
+def _read_row(line: str) -> Metrics | None:
+    try:
+        row = json.loads(line)
+        numbers = {str(name): float(value) for name, value in row.items()}
+    except (ValueError, TypeError, AttributeError, OverflowError, RecursionError):
+        return None
+    return numbers if "step" in numbers else None
 
 
 def load_experiment(folder: Path) -> Experiment:

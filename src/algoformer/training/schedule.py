@@ -20,7 +20,7 @@ def learning_rate(config: TrainConfig, step: int) -> float:
     """
     warm = config.warmup * config.steps
     if step < warm:
-        return config.learning_rate * (step + 1) / warm
+        return config.learning_rate * min(1.0, (step + 1) / warm)
     if config.schedule == "constant":
         return config.learning_rate
     progress = (step - warm) / max(1.0, config.steps - warm)

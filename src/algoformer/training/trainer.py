@@ -6,7 +6,7 @@ import logging
 import math
 import platform
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,13 +19,13 @@ from algoformer.training.engine import EngineName, Plan, open_engine, plan_engin
 from algoformer.training.interrupts import deferred_interrupt
 from algoformer.training.precision import matmul_precision
 from algoformer.training.resume import capture, restore
-from algoformer.training.run_folder import RunFolder, open_folder
+from algoformer.training.run_folder import Metrics, RunFolder, open_folder
 from algoformer.training.run_folder import load_experiment as load_experiment
 from algoformer.training.run_folder import read_metrics as read_metrics
 from algoformer.training.schedule import learning_rate, stage
 from algoformer.training.step import TrainingStep
 
-Progress = Callable[[int, int, Mapping[str, float]], None]
+Progress = Callable[[int, int, Metrics], None]
 """Called with steps done, steps in all, and the newest metrics."""
 
 logger = logging.getLogger("algoformer.training")
@@ -49,7 +49,7 @@ class Run:
     experiment: Experiment
     model: AlgoFormer
     step: int
-    metrics: tuple[Mapping[str, float], ...]
+    metrics: tuple[Metrics, ...]
     plan: Plan
 
     @property
@@ -121,7 +121,7 @@ class _Session:
         self.experiment, self.folder, self.plan = experiment, folder, plan
         self.step = 0
         self.seconds = 0.0
-        self.metrics: list[Mapping[str, float]] = []
+        self.metrics: list[Metrics] = []
         self.model = build_model(experiment).to(device)
         generator = torch.Generator(device).manual_seed(prompt_seed(experiment.training.seed))
         self.stepper = TrainingStep(experiment, self.model, generator)
@@ -194,7 +194,7 @@ class _Session:
         now = stage(self.experiment, self.step - 1)
         (step, seconds), self.logged = self.logged, (self.step, self.seconds)
         count = (self.step - 1) % config.log_every + 1
-        row = {
+        numbers = {
             "step": self.step,
             "loss": loss / count,
             "error": error / count,
@@ -206,7 +206,8 @@ class _Session:
             "steps_per_second": (self.step - step) / max(self.seconds - seconds, 1e-9),
         }
         if self.stepper.device.type == "cuda":
-            row["peak_memory"] = torch.cuda.max_memory_allocated(self.stepper.device)
+            numbers["peak_memory"] = torch.cuda.max_memory_allocated(self.stepper.device)
+        row = {name: float(number) for name, number in numbers.items()}
         self.metrics.append(row)
         if self.folder is not None:
             self.folder.add_metrics(row)

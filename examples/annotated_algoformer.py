@@ -1,0 +1,129 @@
+# %% [markdown]
+# # The annotated AlgoFormer
+#
+# The paper's architecture in one line (Equation 2):
+#
+#     TF_post( TF_loop( ... TF_loop( TF_pre(X) ) ... ) )        TF_loop runs T times with one set of weights
+#
+# A pre-transformer turns the input into a problem, the looped transformer iterates on it as an algorithm
+# does, and a post-transformer turns the result into an answer. This page takes the model apart, and shows
+# the one decision that the equation leaves open and that decides whether it can be trained.
+
+# %%
+import torch
+
+from algoformer import AlgoFormer, Layers, Loop, Program, Unroll, programs, tasks
+from algoformer.training.objective import window_loss
+
+torch.manual_seed(0)
+
+# %% [markdown]
+# ## What goes in
+#
+# A prompt of in-context regression: rows x₁, y₁, x₂, y₂, ... where a label's row is y followed by zeros.
+# Question i is read at row xᵢ, where a causal model has seen the pairs before it and not yᵢ.
+
+# %%
+task = tasks.LinearRegression(dim=4, points=6)
+prompt = task.sample(8, generator=torch.Generator().manual_seed(0))
+print("rows", tuple(prompt.rows.shape), "read at", prompt.reads)
+print(prompt.rows[0, :4])
+
+# %% [markdown]
+# ## The program
+#
+# The architecture is a value. `programs.algoformer` builds the same one that is spelled out here.
+
+# %%
+program = Program(
+    Layers(1, heads=2, name="pre"),
+    Loop(Layers(1, heads=2), steps=10, inject="add", name="loop"),
+    Layers(1, heads=2, name="post"),
+)
+assert program == programs.algoformer(pre=1, loop=1, post=1, steps=10, heads=2)
+print(program)
+
+# %% [markdown]
+# ## The model
+#
+# A linear read-in, the program, a linear read-out. Called on a prompt with an unroll it returns a trace:
+# one answer for each question after each iteration that is read out. T and ΔT of the paper are `steps`
+# and `window`.
+
+# %%
+model = AlgoFormer(program, dim=task.dim, out=task.out, context=task.context, width=16)
+with torch.no_grad():  # GPT-2's small first weights hardly move the state; larger ones let us see something
+    for weight in model.body.parameters():
+        weight.mul_(12 if weight.dim() == 2 else 1)
+trace = model(prompt, Unroll(steps=10, window=5))
+print("predictions", tuple(trace.predictions.shape), "after iterations", trace.steps)
+
+# %% [markdown]
+# The loop does not know how often it will run, so it can run longer than its program says, and stop when
+# answers stop moving.
+
+# %%
+with torch.no_grad():
+    longer = model(prompt, Unroll(steps=50, window=1))
+    settled = model.converge(prompt, tolerance=1e-4, max_steps=200)
+print("after 50 iterations", tuple(longer.final.shape), "; settled after", settled.iterations.tolist())
+
+# %% [markdown]
+# ## By hand
+#
+# The forward pass in six lines. The state starts at zero; the pre-transformer's output is **added at
+# every iteration**, not only at the first. The loop's own positions and final norm are inside `step`, so
+# that they are applied again and again, which keeps the state bounded.
+
+# %%
+pre, loop, post = model.body.parts
+quiet = type("Quiet", (), {"note": lambda *_: None})()  # nobody asks for hidden states here
+entry = pre(model.read_in(prompt.rows), quiet, "")
+state = torch.zeros_like(entry)
+for _ in range(10):
+    state = loop.body(state + entry, quiet, "")
+answers = model.read_out(post(state, quiet, ""))[:, list(prompt.reads)]
+torch.testing.assert_close(answers, trace.final)
+
+# %% [markdown]
+# ## Hidden states
+#
+# Each state has an address; `docs/notation.md` has the grammar. How far does the state move in each
+# iteration?
+
+# %%
+kept = model(prompt, Unroll(steps=10, keep=tuple(f"loop[{step}]" for step in range(1, 11)))).states
+moves = [
+    (kept[f"loop[{k + 1}]"] - kept[f"loop[{k}]"]).norm() / kept[f"loop[{k}]"].norm() for k in range(1, 10)
+]
+print("relative move", " ".join(f"{move:.3f}" for move in moves))
+
+# %% [markdown]
+# ## The loss, and where its gradient goes
+#
+# Equation 3 averages the squared error over the last ΔT iterations. To save memory the iterations before
+# the window keep no graph. Then comes the trap: take Equation 2 to the letter, with the pre-transformer's
+# output as the first state and nowhere else, and the state that enters the window is a constant. **The
+# pre-transformer gets no gradient at all.** With injection it gets one through every iteration of the
+# window.
+
+
+# %%
+def gradient_of_pre(inject: str, unroll: Unroll) -> float:
+    """The norm of the loss's gradient in the pre-transformer."""
+    torch.manual_seed(0)
+    model = AlgoFormer(programs.algoformer(heads=2, inject=inject), dim=4, out=1, context=12, width=16)
+    window_loss(model(prompt, unroll), prompt).backward()
+    pre = model.body.parts[0]
+    return sum(p.grad.norm().item() for p in pre.parameters() if p.grad is not None)
+
+
+truncated = Unroll(steps=10, window=5, grad_steps=5)
+for inject in ("add", "gate", "none"):
+    print(f"inject {inject:5} gradient in pre {gradient_of_pre(inject, truncated):.4f}")
+assert gradient_of_pre("none", truncated) == 0 < gradient_of_pre("add", truncated)
+assert gradient_of_pre("none", Unroll(steps=10, window=5)) > 0  # the full gradient reaches it
+
+# %% [markdown]
+# The library refuses to train the combination that cannot learn. What is left is to train one that can:
+# `docs/getting-started.md`.

@@ -1,0 +1,211 @@
+"""Newton's method in a decoder with no more heads in the loop than gradient descent: one layer × two.
+
+`decoder_newton` forms the d² terms (M S)_af M_f of M S M side by side, a pair of heads each. Here one pair
+forms them one after another. Two clocks run along with the passes, one through the rows a = 0..d-1 and one
+through the columns f = 0..d; as d and d + 1 have no common divisor, d(d+1) passes meet every (a, f) just
+once. The attention multiplies what stands in `left`, `right` and `value`; the feed-forward network delivers
+the result, turns the clocks and fetches the next operands through gates that are exact. Column d is b, and
+gives w_a = M_a · b. When both clocks reach their end, M ← 2M - M S M.
+
+So a step of Newton's method is d(d+1) passes: the heads of the parallel construction are paid for in time.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from algoformer.model import AlgoFormer
+from algoformer.theory.blueprint import Blueprint
+from algoformer.theory.checks import check_count
+from algoformer.theory.constants import DOUBLE, Constants
+from algoformer.theory.decoder import (
+    answer_layer,
+    decoder_positions,
+    decoder_rows,
+    decoder_sink,
+    decoder_space,
+    example_layer,
+    own_sample,
+)
+from algoformer.theory.decoder_newton import FINENESS, moments_layer, stacked
+from algoformer.theory.gadgets import add_linear, add_piecewise, clear, linear_attention
+from algoformer.theory.newton import check_positive_alpha
+from algoformer.theory.subspace import Subspaces
+from algoformer.theory.writer import LayerWriter, Matrix
+
+GATE = 1e9
+"""No number in a gate may be larger. An open gate subtracts exactly 0, so a large bound costs nothing."""
+
+
+def decoder_newton_serial(
+    *,
+    dim: int,
+    points: int,
+    alpha: float,
+    constants: Constants = DOUBLE,
+    steps: int = 20,
+    dtype: torch.dtype = torch.float64,
+) -> AlgoFormer:
+    """`passes_per_step(dim)` passes are one step of Newton's method at every prefix; loop 1 × 2, post 1 × 2.
+
+    After n · passes_per_step passes the token x_i holds M^i_n in `inverse_0`, `inverse_1`, ... and, as w is
+    formed from the M that the step starts with, w^i_{n-1} in `weights`; its answer is w^i_{n-1} · x_i.
+
+    Args:
+        dim: numbers in x.
+        points: the most questions a prompt may ask.
+        alpha: α; one for all prefixes, strictly between 0 and 2/λ_max(S)² of the longest (see `check_alpha`).
+        constants: the free parameters.
+        steps: steps of Newton's method that the loop runs for unless an unroll says otherwise.
+        dtype: of the finished model.
+    """
+    check_count("dim", dim)
+    check_count("points", points)
+    check_positive_alpha(alpha)
+    constants.check(dtype)
+    space = serial_space(dim=dim, points=points)
+    positions = decoder_positions(space, points=points)
+    for clock in ("row", "column"):
+        positions[1:, space.run(clock).start] = 1  # not at the sink, whose values must be 0
+    blueprint = Blueprint(
+        space=space,
+        pre={
+            "copy": [example_layer(space, constants)],
+            "moments": [first_operands(space, alpha=alpha, constants=constants)],
+        },
+        loop=[term_layer(space, constants=constants)],
+        post={"post": [answer_layer(space, constants)]},
+        rows=decoder_rows(space, dim=dim),
+        positions=positions,
+        answer=space.read("answer"),
+        blanks=(1, 0),
+        causal=True,
+    )
+    return blueprint.build(steps=steps * passes_per_step(dim), dtype=dtype)
+
+
+def passes_per_step(dim: int) -> int:
+    """How many passes of the loop make one step of Newton's method."""
+    return dim * (dim + 1)
+
+
+def serial_space(*, dim: int, points: int) -> Subspaces:
+    """The coordinates: (S b), M and M S M row by row, the operands of one term, and the clocks."""
+    rows = {
+        "moments": (dim + 1, "row {} of S^i, then entry {} of b^i"),
+        "inverse": (dim, "row {} of M^i"),
+        "product": (dim, "the terms of row {} of M S M so far"),
+    }
+    state = {
+        f"{name}_{row}": (width, meaning.format(row, row))
+        for name, (width, meaning) in rows.items()
+        for row in range(dim)
+    }
+    state |= {
+        "weights": (dim, "w^i at token x_i"),
+        "answer": (1, "w^i · x_i at x tokens, after the post-transformer"),
+        "left": (dim, "row a of M"),
+        "right": (dim, "column f of (S b)"),
+        "value": (dim, "row f of M; 0 for f = d"),
+        "term": (dim + 1, "(left · right) times (value, 1 if f = d), inside a pass"),
+        "row": (dim, "the clock a, one-hot"),
+        "column": (dim + 1, "the clock f, one-hot"),
+    }
+    return decoder_space(dim=dim, points=points, state=state)
+
+
+def first_operands(space: Subspaces, *, alpha: float, constants: Constants) -> LayerWriter:
+    """`moments_layer`, and the operands of the first term: row 0 of M_0, column 0 of S, row 0 of M_0."""
+    writer = moments_layer(space, alpha=alpha, constants=constants)
+    first_row = alpha * space.read("moments_0", space.size("x"))
+    add_linear(writer, source=first_row, into="left")
+    add_linear(writer, source=stacked(space, "moments", 0), into="right")
+    add_linear(writer, source=first_row, into="value", note="feed-forward: operands of the first term")
+    return writer
+
+
+def term_layer(space: Subspaces, *, constants: Constants) -> LayerWriter:
+    """One term of M S M, or one entry of M b, at every token x_i: a pair of heads."""
+    writer = LayerWriter(space)
+    linear_attention(
+        writer,
+        query=space.read("left"),
+        key=space.read("right"),
+        value=torch.cat([space.read("value"), space.read("column")[-1, None]]),
+        into="term",
+        rate=1.0,
+        unit=FINENESS,
+        common=[*decoder_sink(space, constants), own_sample(space, constants)],
+        constants=constants,
+        note="heads ±c: term ← (M_a · (S b)_f) times row f of M, or times 1 for f = d",
+    )
+    deliver(writer)
+    finish_step(writer)
+    fetch(writer)
+    for clock in ("row", "column"):
+        now = space.read(clock)
+        add_linear(writer, source=now.roll(1, dims=0) - now, into=clock)
+    writer.note("feed-forward: both clocks turn by one")
+    return writer
+
+
+def gate(writer: LayerWriter, *, source: Matrix, into: str, closed: Matrix) -> None:
+    """Add `source` to `into` where `closed` is 0, nothing where it is 1 or more; exact for |source| ≤ GATE."""
+    add_piecewise(writer, source=source, into=into, positive=1.0, negative=1.0, closed=closed, bound=GATE)
+
+
+def deliver(writer: LayerWriter) -> None:
+    """Add the term to row a of product; for f = d set entry a of weights to it.
+
+    Proof. Gate a is open where the clock says a. For f = d `value` is 0, so only the last number of the term
+    is not, and for f < d it is the last that is 0. ∎
+    """
+    space = writer.space
+    dim, one, rows = space.size("x"), space.read("one"), space.read("row")
+    for row in range(dim):
+        gate(writer, source=space.read("term", dim), into=f"product_{row}", closed=one - rows[row, None])
+    entry = space.read("term")[-1, None].expand(dim, -1) - space.read("weights")
+    gate(writer, source=entry, into="weights", closed=2 * one - rows - space.read("column")[-1, None])
+    writer.note("feed-forward: term goes to row a of product; for f = d to entry a of weights")
+
+
+def finish_step(writer: LayerWriter) -> None:
+    """Where both clocks are at their end: inverse ← 2 inverse - product, and product ← 0.
+
+    Proof. The last pass of a step has f = d and adds nothing to product, which is therefore complete. The
+    operands that `fetch` takes from row 0 of the old inverse get the same correction. ∎
+    """
+    space = writer.space
+    closed = (
+        3 * space.read("one")
+        - space.read("row")[-1, None]
+        - space.read("column")[-1, None]
+        - space.read("feature")
+    )
+    for row in range(space.size("x")):
+        product = space.read(f"product_{row}")
+        change = space.read(f"inverse_{row}") - product
+        gate(writer, source=change, into=f"inverse_{row}", closed=closed)
+        gate(writer, source=-product, into=f"product_{row}", closed=closed)
+        if row == 0:
+            gate(writer, source=change, into="left", closed=closed)
+            gate(writer, source=change, into="value", closed=closed)
+    writer.note("feed-forward: at the end of both clocks inverse ← 2 inverse - product, product ← 0")
+
+
+def fetch(writer: LayerWriter) -> None:
+    """left, right, value ← the operands for the clocks' next position; term ← 0."""
+    space = writer.space
+    dim, one = space.size("x"), space.read("one")
+    rows, columns = space.read("row"), space.read("column")
+    for name in ("left", "right", "value", "term"):
+        clear(writer, name=name)
+    for row in range(dim):
+        source = space.read(f"inverse_{(row + 1) % dim}")
+        gate(writer, source=source, into="left", closed=one - rows[row, None])
+    for column in range(dim + 1):
+        following, closed = (column + 1) % (dim + 1), one - columns[column, None]
+        gate(writer, source=stacked(space, "moments", following), into="right", closed=closed)
+        if following < dim:
+            gate(writer, source=space.read(f"inverse_{following}"), into="value", closed=closed)
+    writer.note("feed-forward: left, right, value ← operands of the next term, term ← 0")

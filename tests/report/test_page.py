@@ -1,0 +1,162 @@
+import re
+import sys
+from functools import cache
+from html.parser import HTMLParser
+
+import pytest
+
+from algoformer.evaluation import Table
+from algoformer.report import (
+    Fact,
+    Page,
+    Picture,
+    Section,
+    Verdict,
+    error_by_sample,
+    error_by_step,
+    inline_svg,
+    render,
+)
+from evaluation.known import line
+
+EVIL = "<script>alert('x')</script>\"'&--><img src=x onerror=alert(1)>"
+VOID = {"meta", "br", "hr", "img", "link", "input"}
+
+
+class Reader(HTMLParser):
+    """Collects tags, attributes and text, and checks that what is opened is closed."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.attributes: list[tuple[str, str]] = []
+        self.words: list[str] = []
+        self.open: list[str] = []
+        self.feed(text)
+        self.close()
+        assert not self.open
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += [(name, value or "") for name, value in attrs]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += [(name, value or "") for name, value in attrs]
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.words.append(data)
+
+
+@cache
+def picture(text: str) -> str:
+    return inline_svg(error_by_sample([line(label=text), line(label="AlgoFormer")], title=text))
+
+
+def full(text: str) -> Page:
+    """A page with `text` in every place that takes one."""
+    table = Table(columns=(text, "error"), rows=((text, 0.5), ("b", None)), title=text, note=text)
+    return Page(
+        title=text,
+        lead=text,
+        sections=(
+            Section(
+                title=text,
+                text=(text, text),
+                verdicts=(Verdict(claim=text, outcome="holds", because=text),),
+                pictures=(Picture(svg=picture(text), caption=text, alt=text),) * 2,
+                tables=(table,),
+                code=text,
+            ),
+        ),
+        commands=(text,),
+        facts=(Fact(name=text, value=text),),
+    )
+
+
+def test_every_text_is_escaped() -> None:
+    page = Reader(render(full(EVIL)))
+    assert "script" not in page.tags
+    assert "img" not in page.tags
+    assert not [name for name, _ in page.attributes if name.startswith("on")]
+    # title, heading and lead; section: heading, two paragraphs, claim and reason, two captions; table: title,
+    # column, cell, note; code; command; fact: name and value
+    assert sum(word.count(EVIL) for word in page.words) == 3 + 7 + 4 + 1 + 1 + 2
+    assert [value for name, value in page.attributes if name == "aria-label"] == [EVIL] * 2
+
+
+def test_the_page_loads_nothing() -> None:
+    text = render(full("plain"))
+    assert "http" not in text
+    assert "//" not in text
+    assert "@import" not in text
+    page = Reader(text)
+    assert not {"script", "link", "iframe", "object", "embed", "img"} & set(page.tags)
+    assert all(value.startswith("#") for name, value in page.attributes if name in ("href", "src"))
+    assert all(target.startswith("#") for target in re.findall(r"url\(([^)]*)\)", text))
+
+
+def test_no_identifier_comes_twice() -> None:
+    names = [value for name, value in Reader(render(full("plain"))).attributes if name == "id"]
+    assert names
+    assert len(names) == len(set(names))
+
+
+def test_every_reference_has_its_target() -> None:
+    text = render(full("plain"))
+    names = {value for name, value in Reader(text).attributes if name == "id"}
+    assert set(re.findall(r'(?:href="|url\()#([^")]+)', text)) <= names
+
+
+def test_the_numbers_are_in_the_page_as_people_read_them() -> None:
+    table = Table(columns=("solver", "error"), rows=(("a", 4.04e-4), ("b", None), ("c", float("nan"))))
+    text = render(Page(title="t", sections=(Section(title="s", tables=(table,)),)))
+    assert '<td class="words">a</td><td>4.04e-4</td>' in text
+    assert "<td>–</td>" in text
+    assert "<td>NaN</td>" in text
+
+
+@pytest.mark.parametrize(
+    ("outcome", "tone"), [("holds", "holds"), ("does not hold", "fails"), ("not decided", "undecided")]
+)
+def test_a_verdict_wears_its_color(outcome: str, tone: str) -> None:
+    section = Section(title="s", verdicts=(Verdict(claim="c", outcome=outcome),))
+    assert f'<li class="{tone}"><b>{outcome}</b>c</li>' in render(Page(title="t", sections=(section,)))
+
+
+def test_a_bare_page_has_no_empty_parts() -> None:
+    page = Reader(render(Page(title="t")))
+    assert not {"section", "figure", "table", "ul", "pre", "dl"} & set(page.tags)
+
+
+def test_the_page_follows_the_reader() -> None:
+    text = render(Page(title="t"))
+    for need in ("prefers-color-scheme: dark", "@media print", "width=device-width", '<html lang="en">'):
+        assert need in text
+
+
+def test_a_picture_that_is_no_drawing_is_refused() -> None:
+    section = Section(title="s", pictures=(Picture(svg="<svg><script>alert(1)</script></svg>"),))
+    with pytest.raises(ValueError, match="must not hold <script>"):
+        render(Page(title="t", sections=(section,)))
+
+
+def test_the_same_page_gives_the_same_text() -> None:
+    assert render(full("plain")) == render(full("plain"))
+
+
+def test_figures_of_both_kinds_can_stand_in_a_page() -> None:
+    figure = error_by_step([line(axis="iterations", x=(1.0, 30.0))], trained=20)
+    section = Section(title="s", pictures=(Picture(svg=inline_svg(figure)),))
+    assert "currentColor" in render(Page(title="t", sections=(section,)))
+
+
+def test_a_missing_jinja_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    with pytest.raises(ModuleNotFoundError, match=r"'jinja2'.*pip install 'algoformer\[viz\]'"):
+        render(Page(title="t"))

@@ -1,0 +1,48 @@
+import ast
+import io
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from algoformer.evaluation import Table
+from algoformer.report import tables, terminal_table
+
+REPORT = Path(tables.__file__).parent
+
+
+def printed(table: Table, width: int = 60) -> str:
+    console = Console(file=io.StringIO(), width=width, color_system=None)
+    console.print(terminal_table(table))
+    return console.file.getvalue()  # type: ignore[attr-defined]
+
+
+def test_words_stand_left_and_numbers_right() -> None:
+    text = printed(
+        Table(columns=("solver", "error"), rows=(("a", 1e-5), ("longer", None)), title="T", note="N")
+    )
+    lines = [line.rstrip() for line in text.splitlines()]
+    assert lines[0] == "T"
+    assert [line for line in lines if line.startswith(" a ")] == [" a        1.00e-5"]
+    assert [line for line in lines if line.startswith(" longer")] == [" longer         –"]
+    assert lines[-1] == "N"
+
+
+def test_labels_are_not_markup() -> None:
+    table = Table(columns=("[bold]solver[/]",), rows=(("[red]x[/red] [link=a]",),), title="[i]t", note="[/]")
+    text = printed(table)
+    for label in ("[bold]solver[/]", "[red]x[/red] [link=a]", "[i]t", "[/]"):
+        assert label in text
+
+
+def test_numbers_are_never_broken() -> None:
+    table = Table(columns=("solver", "error"), rows=(("a very long name for a solver", 1.23456e-5),))
+    assert "1.23e-5" in printed(table, width=24)
+
+
+@pytest.mark.parametrize("path", sorted(REPORT.glob("*.py")), ids=lambda path: path.stem)
+def test_nothing_optional_is_imported_before_it_is_needed(path: Path) -> None:
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            module = node.module or "" if isinstance(node, ast.ImportFrom) else node.names[0].name
+            assert module.split(".")[0] not in ("rich", "matplotlib", "jinja2", "markupsafe")

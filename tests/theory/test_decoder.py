@@ -1,0 +1,244 @@
+import math
+from dataclasses import replace
+from itertools import islice
+
+import pytest
+import torch
+from torch import Tensor
+
+from algoformer.algorithms import GradientDescent
+from algoformer.model import AlgoFormer
+from algoformer.nn import Layer
+from algoformer.problems import pairs
+from algoformer.prompt import Prompt
+from algoformer.theory.blueprint import blueprint_of
+from algoformer.theory.checks import check_converges, step_size_limit
+from algoformer.theory.constants import DOUBLE, SINGLE, Constants
+from algoformer.theory.decoder import decoder_gradient_descent, decoder_space, own_sample
+from algoformer.theory.statement import count_modules
+from algoformer.theory.subspace import Subspaces
+from algoformer.theory.textbook import descent, moments_of
+from algoformer.theory.writer import LayerWriter, layer_sizes
+from algoformer.trace import Unroll
+
+from .linearized import linearized, regression, slope
+
+DIM, POINTS, STEPS, STEP_SIZE = 3, 8, 100, 0.1
+
+# residuals z of up to 5 units leave (cz)²/6 < 5e-8 of a step at c = 1e-4
+CLOSE = 2e-7
+
+
+def built(constants: Constants = DOUBLE) -> AlgoFormer:
+    return decoder_gradient_descent(dim=DIM, points=POINTS, step_size=STEP_SIZE, constants=constants)
+
+
+def states(model: AlgoFormer, prompt: Prompt, steps: int, name: str) -> list[Tensor]:
+    """Subspace `name` at every token of the prompt, after each pass."""
+    keep = tuple(f"loop[{step}]" for step in range(1, steps + 1))
+    with torch.no_grad():
+        kept = model(prompt, Unroll(steps=steps, keep=keep)).states
+    return [kept[address][:, 1:, blueprint_of(model).space.run(name)] for address in keep]
+
+
+def gap(model: AlgoFormer, prompt: Prompt, steps: int = STEPS) -> float:
+    with torch.no_grad():
+        found = model(prompt, Unroll(steps=steps)).predictions
+    expected = GradientDescent(step_size=STEP_SIZE)(prompt, Unroll(steps=steps)).predictions
+    return (found - expected).abs().max().item()
+
+
+@pytest.fixture(scope="module")
+def prompt() -> Prompt:
+    return regression(DIM, POINTS, noise=0.1)
+
+
+@pytest.mark.theorem
+def test_each_pass_is_one_gradient_step_at_every_prefix(prompt: Prompt) -> None:
+    check_converges(STEP_SIZE, pairs(prompt))
+    assert gap(built(), prompt) < CLOSE
+
+
+@pytest.mark.theorem
+def test_each_x_token_holds_the_weights_of_its_prefix(prompt: Prompt) -> None:
+    expected = islice(descent(moments_of(prompt), step_size=STEP_SIZE), STEPS)
+    for found, weights in zip(states(built(), prompt, STEPS, "weights"), expected, strict=True):
+        torch.testing.assert_close(found[:, ::2], weights[..., 0], rtol=0, atol=CLOSE)
+        assert not found[:, 1::2].any()
+        assert not found[:, 0].any()
+
+
+@pytest.mark.theorem
+def test_the_paper_s_size_is_followed_at_every_prefix() -> None:
+    prompt = regression(20, 41, batch=2)
+    model = decoder_gradient_descent(dim=20, points=41, step_size=0.03)
+    with torch.no_grad():
+        found = model(prompt, Unroll(steps=20)).predictions
+    expected = GradientDescent(step_size=0.03)(prompt, Unroll(steps=20)).predictions
+    torch.testing.assert_close(found, expected, rtol=0, atol=CLOSE)
+
+
+@pytest.mark.theorem
+def test_a_pass_is_a_step_with_sinh_of_the_residual(prompt: Prompt) -> None:
+    """For finite c and C the looped layer does just this, to rounding."""
+    constants = Constants(c=0.1, sink=8.0)
+    xs, ys = prompt.part(0), prompt.part(1)[..., 0]
+    numbers = torch.arange(POINTS)
+    count = numbers.clamp(min=1).double()[:, None]
+    seen = torch.where(numbers < numbers[:, None], 0.0, -math.inf)
+    weights = torch.zeros_like(xs)
+    for found in states(built(constants), prompt, STEPS, "weights"):
+        residuals = weights @ xs.mT - ys[:, None, :]
+        pull = linearized(
+            residuals + seen,
+            unit=DIM,
+            constants=constants,
+            count=count,
+            silent=numbers.double()[:, None] + 1,  # x_1, ..., x_i
+        )
+        weights = weights - STEP_SIZE / count * (pull @ xs)
+        torch.testing.assert_close(found[:, ::2], weights, rtol=0, atol=1e-10)
+
+
+@pytest.mark.theorem
+def test_the_error_falls_with_the_square_of_c(prompt: Prompt) -> None:
+    values = [0.1, 0.05, 0.025, 0.0125, 0.00625]
+    errors = [gap(built(replace(DOUBLE, c=c)), prompt) for c in values]
+    assert slope([math.log(c) for c in values], [math.log(error) for error in errors]) == pytest.approx(
+        2, rel=0.05
+    )
+
+
+@pytest.mark.theorem
+def test_the_error_falls_exponentially_with_the_sink_s_score(prompt: Prompt) -> None:
+    values = [6.0, 7.0, 8.0, 9.0, 10.0]
+    errors = [gap(built(replace(DOUBLE, sink=sink)), prompt) for sink in values]
+    assert slope(values, [math.log(error) for error in errors]) == pytest.approx(-1, rel=0.05)
+
+
+def printed_layer(space: Subspaces, c: float) -> Layer:
+    """The paper's two heads to the letter: the first has keys and values at x tokens; both add to weights."""
+    one, feature, label = space.read("one"), space.read("feature"), space.read("label")
+    sink = DOUBLE.sink * (one - feature - label)
+    gain = math.exp(DOUBLE.sink) / c
+    writer = LayerWriter(space)
+    writer.head(
+        query=torch.cat([space.read("weights"), one]),
+        key=torch.cat([c * space.read("x"), sink]),
+        value=gain * space.read("x"),
+        output=space.write("weights"),
+    )
+    writer.head(
+        query=torch.cat([feature, one]),
+        key=torch.cat([c * space.read("y"), sink]),
+        value=-gain * space.read("example"),
+        output=space.write("weights"),
+    )
+    layer = Layer(
+        width=space.width, causal=True, norm=False, scaled=False, bias=False, **layer_sizes([writer])
+    ).double()
+    writer.load(layer)
+    return layer
+
+
+@pytest.mark.theorem
+def test_the_printed_heads_diverge_as_c_is_refined(prompt: Prompt) -> None:
+    """Why keys stand at y tokens: at x tokens j = i adds x_i/c, which the second head does not take away."""
+    model = built()
+    space = blueprint_of(model).space
+    with torch.no_grad():
+        state = model(prompt, Unroll(steps=1, keep=("loop[1]",))).states["loop[1]"]
+        weights = state[:, 1::2, space.run("weights")]
+        moments = moments_of(prompt)
+        gradient = (moments.gram @ weights[..., None] - moments.cross)[..., 0]
+        errors = []
+        for c in (1e-2, 1e-3, 1e-4):
+            found = printed_layer(space, c)(state)[:, 1::2, space.run("weights")] - weights
+            errors.append((found - gradient).norm().item())
+    assert errors[1] / errors[0] == pytest.approx(10, rel=0.05)
+    assert errors[2] / errors[1] == pytest.approx(10, rel=0.05)
+
+
+def test_the_pre_transformer_copies_each_x_to_its_y_token_exactly(prompt: Prompt) -> None:
+    model = built()
+    with torch.no_grad():
+        state = model(prompt, Unroll(steps=1, keep=("pre",))).states["pre"]
+    example = state[..., blueprint_of(model).space.run("example")]
+    assert torch.equal(example[:, 2::2], prompt.part(0))
+    assert not example[:, 0].any()
+    assert not example[:, 1::2].any()
+
+
+def test_scores_of_other_samples_are_masked_and_of_one_s_own_exactly_zero() -> None:
+    points = 6
+    space = decoder_space(dim=1, points=points, state={})
+    model = decoder_gradient_descent(dim=1, points=points, step_size=0.1)
+    table = blueprint_of(model).positions
+    code = table[:, blueprint_of(model).space.run("code")]
+    stream = torch.zeros(2 * points + 1, space.width, dtype=torch.float64)
+    stream[:, space.run("code")] = code
+    stream[1::2, space.run("feature")] = 1
+    stream[2::2, space.run("label")] = 1
+    query, key = own_sample(space, DOUBLE)
+    scores = (stream @ query.mT) @ (stream @ key.mT).mT
+    sample = torch.cat([torch.tensor([-1]), torch.arange(2 * points) // 2])
+    same = (sample[:, None] == sample) | (sample == -1) | (sample[:, None] == -1)
+    assert not scores[same].any()
+    assert scores[~same].max() == -DOUBLE.mask
+
+
+def test_an_answer_does_not_depend_on_what_comes_later(prompt: Prompt) -> None:
+    changed = prompt.rows.clone()
+    changed[:, 9:] += 1
+    with torch.no_grad():
+        before, after = (
+            built()(shown, Unroll(steps=10)).predictions for shown in (prompt, replace(prompt, rows=changed))
+        )
+    assert torch.equal(before[:, :, :5], after[:, :, :5])
+    assert not torch.equal(before[:, :, 5:], after[:, :, 5:])
+
+
+def test_shorter_prompts_are_answered_too() -> None:
+    assert gap(built(), regression(DIM, 5)) < CLOSE
+
+
+def test_layers_and_heads_are_within_the_theorem() -> None:
+    model = decoder_gradient_descent(dim=20, points=41, step_size=0.03)
+    assert count_modules(model) == {"pre": (1, 1), "loop": (1, 2), "post": (1, 2)}
+    assert model.causal
+
+
+def test_single_precision_keeps_two_digits(prompt: Prompt) -> None:
+    model = decoder_gradient_descent(
+        dim=DIM, points=POINTS, step_size=STEP_SIZE, constants=SINGLE, dtype=torch.float32
+    )
+    assert gap(model, prompt.to(torch.float32), steps=50) < 5e-2
+
+
+def test_a_step_size_must_suit_the_shortest_prefix(prompt: Prompt) -> None:
+    """A single example x_1 needs η < 2/|x_1|², far less than all examples together."""
+    limit = step_size_limit(pairs(prompt))
+    assert limit <= 2 / prompt.part(0)[:, 0].square().sum(dim=-1).max() + 1e-12
+    with pytest.raises(ValueError, match="step_size must lie below 2/λ_max"):
+        check_converges(limit, pairs(prompt))
+
+
+@pytest.mark.parametrize("step_size", [0.0, -0.1, math.inf, math.nan])
+def test_the_step_size_must_be_positive(step_size: float) -> None:
+    with pytest.raises(ValueError, match="step_size must be a positive number"):
+        decoder_gradient_descent(dim=DIM, points=POINTS, step_size=step_size)
+
+
+@pytest.mark.parametrize("name", ["dim", "points"])
+def test_counts_start_at_one(name: str) -> None:
+    with pytest.raises(ValueError, match=f"{name} must be at least 1, got 0"):
+        decoder_gradient_descent(**{"dim": DIM, "points": POINTS, "step_size": 0.1, name: 0})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("dim", "points", "message"),
+    [(DIM, POINTS + 1, "built for context=16"), (DIM + 1, POINTS, "rows of dim=3")],
+)
+def test_a_prompt_of_another_shape_is_refused(dim: int, points: int, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        built()(regression(dim, points))

@@ -1,0 +1,190 @@
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from training.small import same_weights, small
+
+from algoformer import Layers, Loop, Parallel, Program, programs, tasks
+from algoformer.training import Experiment, Ramp, TrainConfig, build_model
+
+pytestmark = pytest.mark.usefixtures("as_a_user")
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"steps": 0}, "steps must lie in 1"),
+        ({"steps": 10**13}, "steps must lie in 1"),
+        ({"batch": 0}, "batch must lie in 1"),
+        ({"window": 0}, "window must lie in 1"),
+        ({"log_every": 0}, "log_every must lie in 1"),
+        ({"checkpoint_every": -1}, "checkpoint_every must lie in 1"),
+        ({"seed": -1}, "seed must lie in 0..2147483647"),
+        ({"seed": 2**31}, "seed must lie in 0..2147483647"),
+        ({"learning_rate": 0.0}, "learning_rate must be a positive number"),
+        ({"learning_rate": float("nan")}, "learning_rate must be a positive number"),
+        ({"learning_rate": float("inf")}, "learning_rate must be a positive number"),
+        ({"warmup": 1.0}, "warmup is a fraction"),
+        ({"warmup": -0.1}, "warmup is a fraction"),
+        ({"final_rate": 1.1}, "final_rate is a fraction"),
+        ({"clip": 0.0}, "clip must be positive"),
+        ({"burn_in": (0, -1)}, "burn_in counts iterations"),
+        ({"schedule": "linear"}, "schedule must be one of constant, cosine"),
+        ({"grad": "none"}, "grad must be one of window, full"),
+        ({"precision": "fp16"}, "precision must be one of fp32, tf32, bf16"),
+    ],
+)
+def test_a_bad_setting_is_named_with_its_bounds(settings: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        TrainConfig(**settings)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"start": 0, "increment": 1}, "at least 1, got 0 and 1"),
+        ({"start": 1, "increment": 0}, "at least 1, got 1 and 0"),
+        ({"start": 1, "increment": 1, "interval": 0.0}, "interval is a fraction"),
+        ({"start": 1, "increment": 1, "interval": 1.5}, "interval is a fraction"),
+        ({"start": 1, "increment": 1, "interval": float("nan")}, "interval is a fraction"),
+    ],
+)
+def test_a_bad_ramp_is_refused(settings: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        Ramp(**settings)
+
+
+def test_a_window_longer_than_the_loop_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"window must lie in 1\.\.3"):
+        small(window=4)
+
+
+@pytest.mark.parametrize("settings", [{"loops": Ramp(start=1, increment=1)}, {"burn_in": (1,)}])
+def test_loop_settings_need_a_loop(settings: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="need a program with a loop"):
+        small(programs.standard(1, heads=2), **settings)
+
+
+@pytest.mark.parametrize("program", [programs.standard(1, heads=2), programs.algoformer(steps=3, heads=2)])
+def test_dims_need_a_task_that_takes_them(program: Program) -> None:
+    task = tasks.ChainOfThought(dim=2, points=3, layers=2)
+    with pytest.raises(ValueError, match="no dims curriculum"):
+        small(program, task, dims=Ramp(start=1, increment=1))
+
+
+@pytest.mark.parametrize("settings", [{"grad": "window"}, {"grad": "full", "burn_in": (1,)}])
+def test_a_cut_gradient_without_injection_is_refused_with_the_reason(settings: dict[str, Any]) -> None:
+    branch = Loop(Layers(1, heads=2), steps=3, inject="none")
+    alone = programs.algoformer(steps=3, heads=2, inject="none")
+    beside = Program(Parallel(branch, Loop(Layers(1, heads=2), steps=3)))
+    for program in (alone, beside):
+        with pytest.raises(ValueError, match="never reaches what stands before the loop"):
+            small(program, window=2, **settings)
+
+
+def test_without_injection_the_whole_gradient_is_fine() -> None:
+    program = programs.algoformer(steps=3, heads=2, inject="none")
+    small(program, window=2, grad="full")
+    small(program, window=3, grad="window")
+
+
+@pytest.mark.parametrize(
+    ("program", "width", "words"),
+    [
+        (programs.algoformer(heads=2), 0, "width must be a whole number of at least 1"),
+        (programs.algoformer(heads=3), 8, "3 heads do not divide a stream of width 8"),
+        (programs.algoformer(heads=2, causal=False), 8, "choose causal layers"),
+    ],
+)
+def test_a_model_that_cannot_be_trained_is_refused_before_anything_is_built(program, width, words) -> None:
+    with pytest.raises(ValueError, match=words):
+        Experiment(program=program, task=tasks.LinearRegression(dim=2, points=3), width=width)
+
+
+def test_the_seed_alone_decides_the_weights() -> None:
+    import torch
+
+    one = build_model(small())
+    torch.manual_seed(99)
+    before = torch.get_rng_state()
+    two = build_model(small(batch=9, learning_rate=0.5))
+    assert same_weights(one, two)
+    assert torch.equal(before, torch.get_rng_state())
+    assert not same_weights(one, build_model(small(seed=1)))
+
+
+ramps = st.builds(
+    Ramp,
+    start=st.integers(1, 100),
+    increment=st.integers(1, 9),
+    interval=st.floats(0, 1, exclude_min=True, allow_subnormal=False),
+)
+configs = st.builds(
+    TrainConfig,
+    steps=st.integers(1, 10**9),
+    batch=st.integers(1, 999),
+    learning_rate=st.floats(1e-9, 10),
+    schedule=st.sampled_from(["constant", "cosine"]),
+    warmup=st.floats(0, 0.99),
+    clip=st.none() | st.floats(1e-3, 10),
+    window=st.integers(1, 3),
+    grad=st.sampled_from(["window", "full"]),
+    burn_in=st.lists(st.integers(0, 90), max_size=4).map(tuple),
+    dims=st.none() | ramps,
+    loops=st.none() | ramps,
+    precision=st.sampled_from(["fp32", "tf32", "bf16"]),
+    seed=st.integers(0, 2**31 - 1),
+)
+
+
+@given(configs)
+def test_an_experiment_comes_back_from_json_as_it_was(training: TrainConfig) -> None:
+    experiment = replace(small(), training=training)
+    assert Experiment.from_data(json.loads(json.dumps(experiment.to_data()))) == experiment
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers(-(10**400), 10**400) | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+FIELDS = [*small().to_data()["training"], "anything"]
+
+
+@given(json_values)
+def test_what_is_no_experiment_raises_value_error(data: Any) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011
+        Experiment.from_data(data)
+
+
+@settings(max_examples=300)
+@given(st.sampled_from(FIELDS), json_values)
+def test_any_value_in_any_training_field_is_read_or_refused(name: str, value: Any) -> None:
+    data = json.loads(json.dumps(small().to_data()))
+    data["training"][name] = value
+    try:
+        read = Experiment.from_data(data)
+    except ValueError:
+        return
+    assert json.loads(json.dumps(read.to_data()))["training"][name] == pytest.approx(value, nan_ok=True)
+
+
+@given(st.sampled_from(["program", "task", "width", "training"]), json_values)
+def test_any_value_in_any_part_is_read_or_refused(name: str, value: Any) -> None:
+    data = json.loads(json.dumps(small().to_data()))
+    data[name] = value
+    try:
+        Experiment.from_data(data)
+    except ValueError:
+        return
+    assert name == "training" or value == data[name]
+
+
+def test_a_field_that_does_not_exist_is_named() -> None:
+    data = small().to_data()
+    data["training"]["stpes"] = 3
+    with pytest.raises(ValueError, match="no field 'stpes'"):
+        Experiment.from_data(data)

@@ -1,0 +1,160 @@
+import logging
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+import torch
+from training.small import same_weights, small, stepper
+
+from algoformer import programs
+from algoformer.training import train
+from algoformer.training.engine import Plan, Snapshot, open_engine, plan_engine
+from algoformer.training.schedule import unroll_at
+
+CPU, CUDA = torch.device("cpu"), torch.device("cuda")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "device", "steps", "engine", "word"),
+    [
+        ("auto", CPU, 500_000, "eager", "CPU"),
+        ("auto", CUDA, 2000, "graph", "does not pay"),
+        ("eager", CUDA, 10, "eager", "asked for"),
+        ("graph", CUDA, 10, "graph", "asked for"),
+        ("compiled", CUDA, 10, "compiled", "asked for"),
+    ],
+)
+def test_the_plan_says_what_and_why(wanted: Any, device: torch.device, steps: int, engine: str, word: str) -> None:
+    plan = plan_engine(wanted, device=device, steps=steps)
+    assert plan.engine == engine
+    assert word in plan.reason
+    assert str(plan) == f"engine {engine}: {plan.reason}"
+
+
+@pytest.mark.parametrize(("found", "engine"), [(object(), "compiled"), (None, "graph")])
+def test_long_runs_are_compiled_where_triton_is(monkeypatch: Any, found: Any, engine: str) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: found)
+    assert plan_engine("auto", device=CUDA, steps=2001).engine == engine
+
+
+@pytest.mark.usefixtures("as_a_user")
+def test_what_cannot_be_done_is_refused() -> None:
+    with pytest.raises(ValueError, match="needs a CUDA device, got cpu"):
+        plan_engine("graph", device=CPU, steps=1)
+    with pytest.raises(ValueError, match="engine must be one of auto, eager, graph, compiled"):
+        plan_engine("fast", device=CPU, steps=1)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="needs a CUDA device"):
+        train(small(), engine="graph")
+
+
+def test_a_run_tells_its_engine(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, "algoformer.training"):
+        run = train(small(steps=1))
+    assert run.plan.engine == "eager"
+    assert "engine eager: on a CPU" in caplog.text
+
+
+@pytest.mark.parametrize("started", [False, True])
+def test_a_snapshot_undoes_steps(started: bool) -> None:
+    experiment = small(burn_in=(1,))
+    unroll = unroll_at(experiment, 0)
+    step, plain = stepper(experiment), stepper(experiment)
+    if started:
+        step.run(unroll)
+        plain.run(unroll)
+    before = Snapshot(step)
+    for _ in range(3):
+        step.run(unroll)
+    assert not same_weights(step.model, plain.model)
+    places = [weight.data_ptr() for weight in step.model.parameters()]
+    before.restore()
+    assert places == [weight.data_ptr() for weight in step.model.parameters()]
+    assert same_weights(step.model, plain.model)
+    assert step.read_sums() == plain.read_sums()
+    for _ in range(2):
+        step.run(unroll)
+        plain.run(unroll)
+    assert same_weights(step.model, plain.model)
+    assert step.read_sums() == plain.read_sums()
+
+
+def test_the_eager_engine_is_the_step_itself() -> None:
+    step = stepper(small())
+    with open_engine(step, Plan(engine="eager", reason="")) as run:
+        assert run == step.run
+
+
+COMPILED = """
+import sys, torch
+from algoformer import programs
+from training.small import small, stepper, same_weights
+from algoformer.training.compiled import compiled_pieces
+from algoformer.training.schedule import unroll_at
+from algoformer.trace import Unroll
+import torch._dynamo.utils as counted
+
+CASES = {
+    "algoformer": (programs.algoformer(steps=3, heads=2), {"burn_in": (0, 1, 4)}, 4),
+    "half": (programs.looped(steps=3, heads=2), {"precision": "bf16", "burn_in": (2,)}, 2),
+    "deep": (programs.standard(5, heads=2), {}, 1),
+}
+for name, (program, settings, graphs) in CASES.items():
+    torch._dynamo.reset()
+    counted.counters.clear()
+    experiment = small(program, **settings)
+    fast, plain = stepper(experiment), stepper(experiment)
+    with compiled_pieces(fast.model, backend="aot_eager"):
+        for number in range(4):
+            unroll = unroll_at(experiment, number)
+            fast.run(unroll)
+            plain.run(unroll)
+        found = counted.counters["stats"]["unique_graphs"]
+        assert found == graphs, f"{name}: {found} pieces compiled, {graphs} expected"
+        if name == "algoformer":
+            prompt = plain.sample()
+            kept = Unroll(steps=2, window=1, keep=("loop[2]", "pre/0"))
+            one, other = fast.model(prompt, kept), plain.model(prompt, kept)
+            assert torch.equal(one.states["loop[2]"], other.states["loop[2]"])
+    assert same_weights(fast.model, plain.model), name
+    assert fast.read_sums() == plain.read_sums(), name
+    left = [m for m in fast.model.modules() if "forward" in vars(m) or "step" in vars(m)]
+    assert not left, f"{name}: the model was not put back"
+print("same")
+"""
+
+
+def test_compiled_pieces_do_what_the_model_does() -> None:
+    # in a process of its own: the shape hook of the tests cannot be compiled
+    command = [sys.executable, "-W", "ignore", "-c", COMPILED]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, cwd="tests")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "same"
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
+@pytest.mark.parametrize("settings", [{"grad": "full"}, {"burn_in": (0, 3)}, {"clip": 0.1}])
+def test_a_captured_run_takes_the_same_steps_as_an_eager_one(settings: dict[str, Any]) -> None:
+    experiment = small(programs.algoformer(steps=3, heads=2), steps=20, log_every=1, **settings)
+    eager = train(experiment, device="cuda", engine="eager")
+    graph = train(experiment, device="cuda", engine="graph")
+    for one, other in zip(eager.metrics, graph.metrics, strict=True):
+        assert one["loss"] == pytest.approx(other["loss"], rel=1e-5)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
+def test_a_captured_run_goes_on_with_the_same_prompts(tmp_path: Any) -> None:
+    experiment = small(steps=20, log_every=1, checkpoint_every=7)
+    whole = train(experiment, device="cuda", engine="graph")
+
+    def stop(done: int, total: int, metrics: Any) -> None:
+        if done == 9:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train(experiment, tmp_path / "run", device="cuda", engine="graph", progress=stop)
+    rest = train(experiment, tmp_path / "run", device="cuda", engine="graph", resume=True)
+    for one, other in zip(whole.metrics, rest.metrics, strict=True):
+        assert one["loss"] == pytest.approx(other["loss"], rel=1e-5)

@@ -1,0 +1,135 @@
+import math
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from training.small import small
+
+from algoformer import programs, tasks
+from algoformer.training import Ramp, TrainConfig
+from algoformer.training.schedule import learning_rate, ramp_value, samples_of, stage, unroll_at
+
+
+def yang(start: int, end: int, increment: int, interval: int, steps: int) -> list[int]:
+    """Yang et al.'s curriculum, as protocol.md 1.1 tells it: `update()` once after each step."""
+    value, count, values = start, 0, []
+    for _ in range(steps):
+        values.append(value)
+        count += 1
+        if count % interval == 0:
+            value = min(value + increment, end)
+    return values
+
+
+@pytest.mark.parametrize(("start", "end", "increment"), [(5, 20, 1), (11, 41, 2), (15, 20, 2), (26, 101, 5)])
+@pytest.mark.parametrize("interval", [0.01, 0.07, 0.1, 0.001])
+def test_a_ramp_is_yangs_curriculum(start: int, end: int, increment: int, interval: float) -> None:
+    steps = 2000
+    expected = yang(start, end, increment, round(interval * steps), steps)
+    ramp = Ramp(start=start, increment=increment, interval=interval)
+    assert [ramp_value(ramp, step, steps=steps, end=end) for step in range(steps)] == expected
+
+
+def test_a_shorter_run_has_the_same_curriculum_squeezed() -> None:
+    ramp = Ramp(start=5, increment=1)
+    long = [ramp_value(ramp, step, steps=50_000, end=20) for step in range(0, 50_000, 100)]
+    short = [ramp_value(ramp, step, steps=500, end=20) for step in range(500)]
+    assert long == short
+
+
+@given(st.integers(1, 50), st.integers(1, 9), st.floats(1e-300, 1), st.integers(1, 10**9), st.data())
+def test_a_ramp_never_falls_and_never_leaves_its_bounds(start, increment, interval, steps, data) -> None:
+    ramp = Ramp(start=start, increment=increment, interval=interval)
+    end = data.draw(st.integers(start, 100))
+    moments = sorted(data.draw(st.lists(st.integers(0, steps - 1), min_size=2, max_size=5)))
+    values = [ramp_value(ramp, step, steps=steps, end=end) for step in moments]
+    assert values == sorted(values)
+    assert all(start <= value <= end for value in values)
+    assert ramp_value(ramp, 0, steps=steps, end=end) == start
+
+
+def test_no_ramp_stands_at_its_end_and_a_start_beyond_it_too() -> None:
+    assert ramp_value(None, 0, steps=10, end=7) == 7
+    assert ramp_value(Ramp(start=9, increment=1), 0, steps=10, end=7) == 7
+
+
+@given(st.integers(1, 1000), st.floats(0, 0.9), st.floats(0, 1))
+def test_the_cosine_follows_its_formula(steps: int, warmup: float, final: float) -> None:
+    config = TrainConfig(
+        steps=steps, learning_rate=0.5, schedule="cosine", warmup=warmup, final_rate=final, window=1
+    )
+    warm = warmup * steps
+    for step in {0, steps // 3, steps // 2, steps - 1}:
+        if step < warm:
+            expected = 0.5 * min(1, (step + 1) / warm)
+        else:
+            progress = (step - warm) / max(1.0, steps - warm)
+            expected = 0.5 * (final + (1 - final) * (1 + math.cos(math.pi * progress)) / 2)
+        assert learning_rate(config, step) == pytest.approx(expected, rel=1e-12)
+
+
+def test_the_warm_up_rises_in_a_line_and_a_constant_rate_stays() -> None:
+    config = TrainConfig(steps=100, learning_rate=2.0, warmup=0.1)
+    assert [learning_rate(config, step) for step in range(10)] == pytest.approx([0.2 * i for i in range(1, 11)])
+    assert {learning_rate(config, step) for step in range(10, 100)} == {2.0}
+
+
+@pytest.mark.parametrize("warmup", [0.05, 0.15, 0.25, 0.37])
+def test_a_warm_up_that_is_no_whole_number_of_steps_never_exceeds_the_rate(warmup: float) -> None:
+    config = TrainConfig(steps=10, learning_rate=1.0, warmup=warmup)
+    assert max(learning_rate(config, step) for step in range(10)) == 1.0
+
+
+def test_a_window_larger_than_the_early_loops_shrinks_with_them() -> None:
+    experiment = small(
+        programs.algoformer(steps=20, heads=2), window=15, steps=100, loops=Ramp(start=4, increment=8)
+    )
+    first = unroll_at(experiment, 0)
+    assert (first.steps, first.window, first.grad_steps) == (4, 4, 4)
+    second = unroll_at(experiment, 1)
+    assert (second.steps, second.window, second.grad_steps) == (12, 12, 12)
+    last = unroll_at(experiment, 99)
+    assert (last.steps, last.window, last.grad_steps) == (20, 15, 15)
+
+
+def test_the_full_gradient_goes_through_all_loops_but_not_through_the_burn_in() -> None:
+    experiment = small(window=2, grad="full", burn_in=(7,))
+    unroll = unroll_at(experiment, 0)
+    assert (unroll.steps, unroll.window, unroll.grad_steps) == (10, 2, 3)
+
+
+def test_the_burn_in_depends_on_seed_and_step_alone() -> None:
+    experiment = small(burn_in=(0, 5, 9), steps=300)
+    extras = [unroll_at(experiment, step).steps - 3 for step in range(300)]
+    assert extras == [unroll_at(experiment, step).steps - 3 for step in range(300)]
+    assert all(count > 70 for count in Counter(extras).values())
+    assert set(extras) == {0, 5, 9}
+    other = small(burn_in=(0, 5, 9), steps=300, seed=1)
+    assert extras != [unroll_at(other, step).steps - 3 for step in range(300)]
+
+
+def test_a_program_without_a_loop_is_read_once() -> None:
+    unroll = unroll_at(small(programs.standard(1, heads=2)), 0)
+    assert (unroll.steps, unroll.window) == (1, 1)
+
+
+def test_a_stage_holds_all_curricula() -> None:
+    experiment = small(
+        task=tasks.LinearRegression(dim=6, points=9),
+        steps=100,
+        dims=Ramp(start=2, increment=1, interval=0.1),
+        points=Ramp(start=3, increment=2, interval=0.2),
+    )
+    assert (stage(experiment, 0).dims, stage(experiment, 0).samples) == (2, 3)
+    assert (stage(experiment, 20).dims, stage(experiment, 20).samples) == (4, 5)
+    assert (stage(experiment, 99).dims, stage(experiment, 99).samples) == (6, 9)
+
+
+@pytest.mark.parametrize("name", tasks.TASKS)
+def test_samples_are_counted_as_prompts_show_them(name: str) -> None:
+    import torch
+
+    task = tasks.TASKS[name](dim=3, points=7)
+    prompt = task.sample(1, generator=torch.Generator().manual_seed(0))
+    assert samples_of(task) == prompt.samples
