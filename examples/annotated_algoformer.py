@@ -13,6 +13,7 @@
 import torch
 
 from algoformer import AlgoFormer, Layers, Loop, Program, Unroll, programs, tasks
+from algoformer.model.address import Notebook
 from algoformer.training.objective import window_loss
 
 torch.manual_seed(0)
@@ -77,7 +78,7 @@ print("after 50 iterations", tuple(longer.final.shape), "; settled after", settl
 
 # %%
 pre, loop, post = model.body.parts
-quiet = type("Quiet", (), {"note": lambda *_: None})()  # nobody asks for hidden states here
+quiet = Notebook((), program, steps=10)  # nobody asks for hidden states here
 entry = pre(model.read_in(prompt.rows), quiet, "")
 state = torch.zeros_like(entry)
 for _ in range(10):

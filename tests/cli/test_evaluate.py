@@ -40,7 +40,7 @@ def test_runs_on_different_tasks_are_not_compared(
     options = [*TINY, "--training.steps", "1", "--data.noise", "0.5", "--no-evaluate"]
     assert main(["train", *options, "--out", str(other)]) == 0
     capsys.readouterr()
-    assert main(["evaluate", str(tiny_run), str(other)]) == 1
+    assert main(["evaluate", str(tiny_run), str(other)]) == 2
     assert "were trained on different tasks" in capsys.readouterr().err
 
 
@@ -54,7 +54,7 @@ def test_a_file_that_is_no_checkpoint_is_refused_in_one_line(
 ) -> None:
     file = tmp_path / "model.safetensors"
     file.write_bytes(content)
-    assert main(["evaluate", str(file)]) == 1
+    assert main(["evaluate", str(file)]) == 2
     message = capsys.readouterr().err
     assert message.count("\n") == 1
     assert "model.safetensors" in message
@@ -63,7 +63,7 @@ def test_a_file_that_is_no_checkpoint_is_refused_in_one_line(
 def test_a_checkpoint_that_was_cut_off_is_refused(tiny_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tiny_run / "checkpoint.safetensors"
     file.write_bytes(file.read_bytes()[:-100])
-    assert main(["evaluate", str(tiny_run)]) == 1
+    assert main(["evaluate", str(tiny_run)]) == 2
     assert "cut off" in capsys.readouterr().err
 
 

@@ -53,7 +53,7 @@ def test_a_run_folder_that_exists_is_refused_and_left_alone(
     tiny_run: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = (tiny_run / "checkpoint.safetensors").read_bytes()
-    assert main(["train", *TINY, "--out", str(tiny_run)]) == 1
+    assert main(["train", *TINY, "--out", str(tiny_run)]) == 2
     assert "exists already; resume the run in it or choose another folder" in capsys.readouterr().err
     assert (tiny_run / "checkpoint.safetensors").read_bytes() == before
 
@@ -102,5 +102,5 @@ def test_a_run_that_is_out_of_time_says_how_to_go_on(
 def test_a_device_that_is_not_there_is_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     if torch.cuda.is_available():
         pytest.skip("this machine has CUDA")
-    assert main(["train", *TINY, "--device", "cuda", "--out", str(tmp_path / "run")]) == 1
+    assert main(["train", *TINY, "--device", "cuda", "--out", str(tmp_path / "run")]) == 2
     assert "choose cpu or auto" in capsys.readouterr().err

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from algoformer.prompt import Prompt
 from algoformer.tasks import (
@@ -169,3 +170,13 @@ def test_active_dims_are_obeyed_or_refused(task: Task) -> None:
     assert not counted.part(0)[..., 2:].any()
     whole = task.sample(3, generator=seeded(0), active_dims=task.dim)
     assert_same(whole, task.sample(3, generator=seeded(0)))
+
+
+@every_task
+def test_sampling_never_reads_a_value_back(task: Task) -> None:
+    task.sample(1, generator=seeded(0))  # a captured step is warmed up first, which fills the cache of Φ*
+    # a fake tensor has a shape and no values: whatever asks for one raises, as it would stall a CUDA graph
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        active_dims = torch.tensor(2) if task.takes_dims else None
+        prompt = task.sample(3, generator=seeded(0), active_dims=active_dims)
+    assert prompt.rows.shape == (3, task.context, task.dim)

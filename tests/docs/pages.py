@@ -176,7 +176,7 @@ def _same_number(shown: str, given: str, close: float) -> bool:
 
 
 def written_today(path: Path) -> str:
-    """The page with the output that its code gives now; a `...` in the shown output is kept with its end."""
+    """The page with the output that its code gives now; what is shortened by `...` and still true is kept."""
     lines = path.read_text(encoding="utf-8").splitlines()
     fresh: dict[tuple[int, int], list[str]] = {}
     with tempfile.TemporaryDirectory() as name, inside(Path(name)) as folder:
@@ -184,21 +184,22 @@ def written_today(path: Path) -> str:
         for block in blocks_of("\n".join(lines)):
             if block.language == "python":
                 printed = reader.run(block)
-            elif block.language == "text" and not same(block.lines, printed, close=block.close):
-                fresh[block.start, len(block.lines)] = printed.rstrip().splitlines()
+            elif block.language == "text":
+                fresh[block.start, len(block.lines)] = _renewed(block, block.lines, printed)
             elif block.language == "console":
                 output: list[str] = []
                 for command, shown in commands_of(block):
                     now = reader.command(command)
-                    keep = now is None or same(shown, now, close=block.close)
-                    output += [f"$ {command}", *(shown if keep else _tidy(now or ""))]
+                    output += [f"$ {command}", *(shown if now is None else _renewed(block, shown, now))]
                 fresh[block.start, len(block.lines)] = output
     for (start, length), output in sorted(fresh.items(), reverse=True):
         lines[start - 1 : start - 1 + length] = output
     return "\n".join(lines) + "\n"
 
 
-def _tidy(printed: str) -> list[str]:
+def _renewed(block: Block, shown: list[str], printed: str) -> list[str]:
+    if "..." in shown and same(shown, printed, close=block.close):
+        return shown
     return [line.rstrip() for line in printed.rstrip().splitlines()]
 
 

@@ -3,7 +3,7 @@ from itertools import combinations
 from xml.etree import ElementTree
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from tests.random_programs import programs as random_programs
 
 from algoformer.model import Layers, Loop, Parallel, Program
@@ -48,6 +48,7 @@ def apart(one: Box, other: Box) -> bool:
     return beside or one.bottom < other.top or other.bottom < one.top
 
 
+@settings(max_examples=25)
 @given(random_programs())
 def test_boxes_stand_apart_and_inside_the_box_they_belong_to(program: Program) -> None:
     top = place_row(program, 0.0, 0.0)
@@ -63,6 +64,7 @@ def test_boxes_stand_apart_and_inside_the_box_they_belong_to(program: Program) -
             assert header < inner.top < inner.bottom < box.bottom
 
 
+@settings(max_examples=25)
 @given(random_programs())
 def test_boxes_of_a_row_share_its_axis_and_hold_their_words(program: Program) -> None:
     for box in within(place_row(program, 0.0, 0.0)):
@@ -75,6 +77,7 @@ def test_boxes_of_a_row_share_its_axis_and_hold_their_words(program: Program) ->
             assert box.rows[0][0].axis == box.axis
 
 
+@settings(max_examples=25)
 @given(random_programs())
 def test_the_picture_is_xml_that_names_every_part_and_stays_on_its_page(program: Program) -> None:
     svg = diagram(program)

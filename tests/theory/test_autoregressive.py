@@ -5,23 +5,38 @@ from algoformer.algorithms import GradientDescent
 from algoformer.model import AlgoFormer
 from algoformer.prompt import Prompt
 from algoformer.tasks import AutoregressiveWithRepresentation
-from algoformer.theory import KernelDescent, Network, autoregressive, blueprint_of, network_of
+from algoformer.theory import (
+    DOUBLE,
+    Constants,
+    KernelDescent,
+    Network,
+    autoregressive,
+    blueprint_of,
+    network_of,
+)
 from algoformer.theory.checks import step_size_limit
 from algoformer.theory.statement import count_modules
 from algoformer.trace import Unroll
-from tests.theory.written import normal
+
+from .written import normal
 
 TASK = AutoregressiveWithRepresentation(dim=3, points=16, order=3, slope=0.2)
 LENGTH = TASK.points - 1
+COARSE = Constants(c=1e-2)
 
 
 def prompts() -> Prompt:
     return TASK.sample(8, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
 
 
-def built(step_size: float, *, phi: Network | None = None) -> AlgoFormer:
-    phi = phi or network_of(TASK.phi)
-    return autoregressive(network=phi, order=TASK.order, length=LENGTH, step_size=step_size)
+def built(step_size: float, *, phi: Network | None = None, constants: Constants = DOUBLE) -> AlgoFormer:
+    return autoregressive(
+        network=phi or network_of(TASK.phi),
+        order=TASK.order,
+        length=LENGTH,
+        step_size=step_size,
+        constants=constants,
+    )
 
 
 @pytest.mark.theorem
@@ -38,8 +53,10 @@ def test_each_pass_is_one_gradient_step_on_the_series(point: int) -> None:
 def test_for_finite_constants_it_is_exactly_kernel_gradient_descent() -> None:
     prompt, unroll = prompts().prefix(), Unroll(steps=100)
     step_size = 0.8 * step_size_limit(TASK.problems(prompt))
-    oracle = KernelDescent(step_size=step_size, examples=LENGTH - TASK.order, view=TASK.problems)
-    answers = built(step_size)(prompt, unroll).predictions
+    oracle = KernelDescent(
+        step_size=step_size, examples=LENGTH - TASK.order, constants=COARSE, view=TASK.problems
+    )
+    answers = built(step_size, constants=COARSE)(prompt, unroll).predictions
     torch.testing.assert_close(answers, oracle(prompt, unroll).predictions, rtol=0, atol=1e-10)
 
 
@@ -58,9 +75,7 @@ def test_features_and_label_of_an_example_stand_in_one_column() -> None:
     problems = TASK.problems(prompt)
     # place t holds Φ*(x_{t-q..t-1}) and x_t; the empty token before the rows is place 0
     columns = state[:, TASK.order + 1 :]
-    torch.testing.assert_close(
-        columns[..., space.run("phi")], problems.features[:, 0], rtol=0, atol=1e-14
-    )
+    torch.testing.assert_close(columns[..., space.run("phi")], problems.features[:, 0], rtol=0, atol=1e-14)
     assert torch.equal(columns[..., space.run("residual")], -problems.labels[:, 0])
 
 

@@ -5,13 +5,14 @@ from algoformer.algorithms import GradientDescent
 from algoformer.model import AlgoFormer
 from algoformer.prompt import Prompt
 from algoformer.tasks import ChainOfThought
-from algoformer.theory import KernelDescent, blueprint_of, chain
+from algoformer.theory import DOUBLE, Constants, KernelDescent, blueprint_of, chain
 from algoformer.theory.checks import step_size_limit
 from algoformer.theory.statement import count_modules
 from algoformer.trace import Unroll
 
 TASK = ChainOfThought(dim=3, points=11, layers=4, slope=0.5)
 EXAMPLES = TASK.points - 1
+COARSE = Constants(c=1e-2)
 
 
 def prompts(task: ChainOfThought = TASK) -> Prompt:
@@ -22,9 +23,14 @@ def question(layer: int, sample: int = EXAMPLES, task: ChainOfThought = TASK) ->
     return prompts(task).prefix(sample * task.layers + layer)
 
 
-def built(step_size: float, task: ChainOfThought = TASK) -> AlgoFormer:
+def built(step_size: float, task: ChainOfThought = TASK, constants: Constants = DOUBLE) -> AlgoFormer:
     return chain(
-        dim=3, layers=task.layers, examples=EXAMPLES, step_size=step_size, slope=task.slope
+        dim=3,
+        layers=task.layers,
+        examples=EXAMPLES,
+        step_size=step_size,
+        slope=task.slope,
+        constants=constants,
     )
 
 
@@ -43,8 +49,8 @@ def test_each_pass_is_one_gradient_step_at_the_layer_asked_for(layer: int, sampl
 def test_for_finite_constants_it_is_exactly_kernel_gradient_descent(layer: int) -> None:
     prompt, unroll = question(layer), Unroll(steps=60)
     step_size = 0.8 * step_size_limit(TASK.problems(prompt))
-    oracle = KernelDescent(step_size=step_size, examples=EXAMPLES, view=TASK.problems)
-    answers = built(step_size)(prompt, unroll).predictions
+    oracle = KernelDescent(step_size=step_size, examples=EXAMPLES, constants=COARSE, view=TASK.problems)
+    answers = built(step_size, constants=COARSE)(prompt, unroll).predictions
     torch.testing.assert_close(answers, oracle(prompt, unroll).predictions, rtol=0, atol=1e-10)
 
 

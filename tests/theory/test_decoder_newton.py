@@ -12,7 +12,8 @@ from algoformer.problems import pairs
 from algoformer.prompt import Prompt
 from algoformer.theory.blueprint import blueprint_of
 from algoformer.theory.constants import DOUBLE, Constants
-from algoformer.theory.decoder_newton import FINENESS, decoder_newton
+from algoformer.theory.decoder import FINENESS
+from algoformer.theory.decoder_newton import decoder_newton
 from algoformer.theory.newton import alpha_limit, check_alpha
 from algoformer.theory.statement import count_modules
 from algoformer.theory.textbook import inverses, moments_of
@@ -178,7 +179,7 @@ def test_heads_and_width_cost_what_the_docs_say(dim: int) -> None:
         "loop": (1, 2 * dim**2),
         "post": (1, 2 * dim),
     }
-    assert model.width == 3 * dim**2 + 5 * dim + 5 + 4
+    assert model.width == 3 * dim**2 + 5 * dim + 10
 
 
 @pytest.mark.parametrize("alpha", [0.0, -1e-3, math.inf, math.nan])

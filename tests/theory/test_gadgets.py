@@ -12,7 +12,8 @@ from algoformer.theory.constants import DOUBLE
 from algoformer.theory.subspace import Subspaces
 from algoformer.theory.verify_laws import power_of_c, rate_of_sink
 from algoformer.theory.writer import LayerWriter
-from tests.theory.written import normal, run
+
+from .written import normal, run
 
 TOKENS = 9
 BITS = quasi_orthogonal(TOKENS).shape[1]

@@ -1,3 +1,5 @@
+from itertools import pairwise
+
 import pytest
 import torch
 from torch import Tensor
@@ -8,6 +10,7 @@ from algoformer.problems import Problems, pairs
 from algoformer.prompt import Prompt
 from algoformer.tasks import RegressionWithRepresentation
 from algoformer.theory import (
+    Constants,
     KernelDescent,
     Network,
     blueprint_of,
@@ -18,9 +21,11 @@ from algoformer.theory import (
 from algoformer.theory.checks import step_size_limit
 from algoformer.theory.statement import count_modules
 from algoformer.trace import Unroll
-from tests.theory.written import normal
+
+from .written import normal
 
 DIM, OUT, EXAMPLES = 4, 2, 10
+COARSE = Constants(c=1e-2)
 WIDTHS = {0: (), 1: (5,), 2: (3, 6), 3: (5, 2, 4)}
 
 
@@ -28,7 +33,7 @@ def network(layers: int, *, biases: bool = True) -> Network:
     widths = (DIM, *WIDTHS[layers])
     weights = tuple(
         normal(after, before, seed=number) / before**0.5
-        for number, (before, after) in enumerate(zip(widths, widths[1:], strict=False))
+        for number, (before, after) in enumerate(pairwise(widths))
     )
     drawn = tuple(normal(after, seed=10 + number) for number, after in enumerate(widths[1:]))
     return Network(dim=DIM, weights=weights, biases=drawn if biases else None, slope=0.1)
@@ -69,8 +74,10 @@ def test_each_pass_is_one_gradient_step_on_the_representation(layers: int, biase
 def test_for_finite_constants_it_is_exactly_kernel_gradient_descent() -> None:
     phi, unroll = network(3), Unroll(steps=100)
     prompt = prompts(phi)
-    model, step_size = built(phi, prompt)
-    oracle = KernelDescent(step_size=step_size, examples=EXAMPLES, view=lambda shown: view(phi, shown))
+    _, step_size = built(phi, prompt)
+    arguments = {"step_size": step_size, "examples": EXAMPLES, "constants": COARSE}
+    model = representation(network=phi, out=OUT, **arguments)
+    oracle = KernelDescent(view=lambda shown: view(phi, shown), **arguments)
     expected = oracle(prompt.prefix(), unroll).predictions
     torch.testing.assert_close(model(prompt.prefix(), unroll).predictions, expected, rtol=0, atol=1e-10)
 
@@ -95,9 +102,7 @@ def test_the_pre_transformer_prepares_the_token_matrix_of_the_lemma() -> None:
     state = model(shown, Unroll(steps=1, keep=("pre",))).states["pre"]
     at_x, at_y, empty = state[:, 0:-1:2], state[:, 1:-1:2], state[:, -1]
     features = phi(shown.part(0))
-    torch.testing.assert_close(
-        part(model, at_x, "phi")[..., : phi.out], features, rtol=0, atol=1e-14
-    )
+    torch.testing.assert_close(part(model, at_x, "phi")[..., : phi.out], features, rtol=0, atol=1e-14)
     assert torch.equal(part(model, at_x, "residual")[:, :-1], -shown.part(1)[:, :-1, :OUT])
     known = torch.ones(shown.batch, EXAMPLES + 1, 1, dtype=torch.float64)
     known[:, -1] = 0
@@ -128,9 +133,7 @@ def test_the_same_weights_answer_shorter_prompts(point: int) -> None:
     step_size = min(0.5, 0.8 * step_size_limit(view(phi, prompt)))
     model = representation(network=phi, out=OUT, examples=EXAMPLES, step_size=step_size)
     expected = GradientDescent(step_size=step_size, view=lambda shown: view(phi, shown))(prompt, unroll)
-    torch.testing.assert_close(
-        model(prompt, unroll).predictions, expected.predictions, rtol=0, atol=1e-6
-    )
+    torch.testing.assert_close(model(prompt, unroll).predictions, expected.predictions, rtol=0, atol=1e-6)
 
 
 @pytest.mark.theorem

@@ -4,7 +4,8 @@ import torch
 from algoformer.nn import Layer
 from algoformer.theory.subspace import Subspaces
 from algoformer.theory.writer import LayerWriter
-from tests.theory.written import normal, run
+
+from .written import normal, run
 
 SPACE = Subspaces({"x": (2, ""), "y": (2, "")})
 

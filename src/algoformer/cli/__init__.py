@@ -36,7 +36,10 @@ COMMANDS = {
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run one command; 0 if it went well, 1 if it failed, 2 for a wrong call, 130 after Ctrl-C."""
+    """Run one command: 0 if it went well, 2 if its options or files are wrong, 1 for any other failure.
+
+    After Ctrl-C it is 130, as for any program.
+    """
     words = sys.argv[1:] if arguments is None else arguments
     if not words or words[0] in ("-h", "--help", "help"):
         print(usage())
@@ -65,7 +68,7 @@ def main(arguments: list[str] | None = None) -> int:
         if os.environ.get("ALGOFORMER_TRACEBACK"):
             raise
         print(f"algoformer {name}: {describe_failure(error)}", file=sys.stderr)
-        return 1
+        return 2 if isinstance(error, ValueError) else 1
 
 
 def _call(name: str, arguments: list[str]) -> int:

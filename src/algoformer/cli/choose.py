@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from dataclasses import make_dataclass
+from dataclasses import make_dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, get_args
 
@@ -12,7 +12,7 @@ import tyro
 
 from algoformer.cli.overrides import apply_settings, model_settings
 from algoformer.cli.parse import parse
-from algoformer.experiments.scales import SMALL_TASKS, Scale, experiment, nearest, training
+from algoformer.experiments.scales import Scale, experiment, nearest, training
 from algoformer.model.presets import PRESETS
 from algoformer.model.program import Program, from_data
 from algoformer.tasks import TASKS
@@ -73,14 +73,8 @@ def _start(arguments: list[str]) -> Experiment:
 
 
 def _own_program(program: Program, task: str, scale: Scale) -> Experiment:
-    nearest("task", task, TASKS)
-    chosen = TASKS[task](**(SMALL_TASKS[task] if scale == "smoke" else {}))
-    return Experiment(
-        program=program,
-        task=chosen,
-        width=32 if scale == "smoke" else 256,
-        training=training(program, chosen, scale),
-    )
+    like = experiment(task, "algoformer", scale)
+    return replace(like, program=program, training=training(program, like.task, scale))
 
 
 def read_program(path: Path) -> Program:

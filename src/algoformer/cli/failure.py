@@ -5,10 +5,6 @@ from __future__ import annotations
 import errno
 
 
-class UsageError(Exception):
-    """A wrong call: the message is all that the user needs to see."""
-
-
 def describe_failure(error: BaseException) -> str:
     """The error as one line; errors that are not the user's keep their type, for a report."""
     text = " ".join(str(error).split())
@@ -18,6 +14,6 @@ def describe_failure(error: BaseException) -> str:
         return f"{error.strerror}: {error.filename}"
     if "No space left" in text:
         return f"the disk is full ({text}); nothing that was there before is lost"
-    if isinstance(error, ValueError | FloatingPointError | UsageError | ModuleNotFoundError):
+    if isinstance(error, ValueError | FloatingPointError | ModuleNotFoundError):
         return text
     return f"{type(error).__name__}: {text} (set ALGOFORMER_TRACEBACK=1 to see where)"

@@ -41,16 +41,18 @@ def parse(
 
 def one_line(box: str) -> str:
     """The message inside tyro's box: the complaint and, if there is one, the nearest option."""
-    rows = [row.strip("│ ").strip() for row in box.splitlines() if row.startswith("│")]
+    rows = [row.strip(" │") for row in box.splitlines()]
     paragraphs: list[list[str]] = [[]]
     for row in rows:
-        if re.fullmatch(r"─+", row):
+        if re.fullmatch(r"[-─]+", row):
             paragraphs.append([])
-        elif row:
+        elif row and row[0] not in "╭╰":
             paragraphs[-1].append(row)
-    if not paragraphs[0]:
+    if not box.lstrip().startswith("╭"):
+        paragraphs = paragraphs[1:]  # without a frame, the title is the first paragraph
+    if not paragraphs or not paragraphs[0]:
         return " ".join(box.split())
-    message = " ".join(paragraphs[0])
+    message = re.sub(r"^Error parsing [^-:][^:]*: ", "", " ".join(paragraphs[0]))
     for paragraph in paragraphs[1:]:
         if paragraph and paragraph[0].startswith("Perhaps you meant") and len(paragraph) > 1:
             message += f"; perhaps you meant {paragraph[1].split()[0]}"

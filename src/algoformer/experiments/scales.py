@@ -26,6 +26,9 @@ SMALL_TASKS: dict[str, dict[str, Any]] = {
 }
 """What `smoke` changes in a task, so that a prompt is a few dozen rows."""
 
+FULL_TASKS: dict[str, dict[str, Any]] = {"robust": {"dim": 10}}
+"""What the other scales change: in 20 dimensions 40 examples with outliers say too little about w."""
+
 SMALL_PROGRAMS: dict[str, dict[str, int]] = {
     "standard": {"layers": 6},
     "looped": {"steps": 6},
@@ -46,7 +49,7 @@ def experiment(task: str, program: str, scale: Scale = "smoke", *, seed: int = 0
     nearest("task", task, TASKS)
     nearest("program", program, PRESETS)
     small = scale == "smoke"
-    chosen: Task = TASKS[task](**(SMALL_TASKS.get(task, {}) if small else {}))
+    chosen: Task = TASKS[task](**(SMALL_TASKS if small else FULL_TASKS).get(task, {}))
     heads = 4 if small else 8
     shape: dict[str, int] = SMALL_PROGRAMS.get(program, {}) if small else {}
     built = PRESETS[program](heads=heads, **shape)

@@ -15,8 +15,10 @@ else:
     Figure = Any
 
 
-def power_law(points: Sequence[tuple[float, float]], *, name: str, power: float, title: str = "") -> Figure:
-    """Deviation against a constant on two log axes, beside a line of the slope that the theorem promises."""
+def power_law(
+    points: Sequence[tuple[float, float]], *, name: str, power: int | float, title: str = ""
+) -> Figure:
+    """Deviation against a constant on two log axes, beside a line of the promised slope."""
     figure, (axes,) = panels(1, title)
     x, errors = zip(*points, strict=True)
     # the line goes through the largest value, where rounding plays no part
@@ -29,7 +31,7 @@ def power_law(points: Sequence[tuple[float, float]], *, name: str, power: float,
 
 
 def exponential_law(
-    points: Sequence[tuple[float, float]], *, name: str, rate: float, title: str = ""
+    points: Sequence[tuple[float, float]], *, name: str, rate: int | float, title: str = ""
 ) -> Figure:
     """Deviation against a constant on a log axis, beside a line of the rate that the theorem promises."""
     figure, (axes,) = panels(1, title)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Shaped
 from torch import Tensor
 
 from algoformer.model import AlgoFormer, Layers, Loop, Program
@@ -127,7 +127,7 @@ def blueprint_of(model: AlgoFormer) -> Blueprint:
 
 
 def position_table(
-    space: Subspaces, columns: Mapping[str, Float[Tensor, "token part"]]
+    space: Subspaces, columns: Mapping[str, Shaped[Tensor, "token _"]]
 ) -> Float[Tensor, "token width"]:
     """The position table that holds `columns` in their subspaces and zeros elsewhere."""
     tokens = len(next(iter(columns.values())))

@@ -25,6 +25,10 @@ from algoformer.theory.gadgets import Score, add_linear, attend, linear_attentio
 from algoformer.theory.subspace import Subspaces
 from algoformer.theory.writer import LayerWriter
 
+FINENESS = 10.0
+"""Products are divided by this, or by dim if that is larger, before c. With c = 1e-4 linearization, 1e-10/6,
+and rounding, 1e-16/2e-5, then weigh about the same."""
+
 
 def decoder_gradient_descent(
     *,
@@ -81,6 +85,7 @@ def decoder_space(*, dim: int, points: int, state: Mapping[str, tuple[int, str]]
             **state,
             "feature": (1, "1 at x tokens"),
             "label": (1, "1 at y tokens"),
+            "blank": (1, "1 at the empty token, the sink"),
             "one": (1, "1 at every token"),
             "log_count": (1, "log(i - 1) at both tokens of sample i, 0 for i = 1"),
             "code": (quasi_orthogonal(points).shape[1], "±1 code of the sample, 0 at the sink"),
@@ -100,10 +105,13 @@ def decoder_positions(space: Subspaces, *, points: int) -> torch.Tensor:
     """The empty token, then both tokens of each sample with its code and log(i - 1)."""
     samples = torch.arange(2 * points) // 2
     at_sink = torch.zeros(1, 1, dtype=torch.float64)
+    blank = torch.zeros(2 * points + 1, 1)
+    blank[0] = 1
     codes = quasi_orthogonal(points)
     return position_table(
         space,
         {
+            "blank": blank,
             "one": torch.ones(2 * points + 1, 1),
             "log_count": torch.cat([at_sink, samples.clamp(min=1).double().log()[:, None]]),
             "code": torch.cat([at_sink.expand(1, codes.shape[1]), codes[samples]]),
@@ -149,7 +157,7 @@ def descent_layer(space: Subspaces, *, step_size: float, constants: Constants) -
         value=space.read("example"),
         into="weights",
         rate=-step_size,
-        unit=float(space.size("x")),
+        unit=max(FINENESS, float(space.size("x"))),
         common=decoder_sink(space, constants, mean=True),
         constants=constants,
         note="heads ±c: w^i += -η/(i-1) Σ_{j<i} (w^i · x_j - y_j) x_j, one gradient step at every prefix",
@@ -167,7 +175,7 @@ def answer_layer(space: Subspaces, constants: Constants) -> LayerWriter:
         value=space.read("feature"),
         into="answer",
         rate=1.0,
-        unit=float(space.size("x")),
+        unit=max(FINENESS, float(space.size("x"))),
         common=[*decoder_sink(space, constants), own_sample(space, constants)],
         constants=constants,
         note="heads ±c: answer ← w^i · x_i, each x token reading itself",
@@ -180,7 +188,7 @@ def decoder_sink(space: Subspaces, constants: Constants, *, mean: bool = False) 
     one = space.read("one")
     return sink_scores(
         one=one,
-        sink=one - space.read("feature") - space.read("label"),
+        sink=space.read("blank"),
         masked=torch.zeros_like(one),
         constants=constants,
         log_count=space.read("log_count") if mean else None,

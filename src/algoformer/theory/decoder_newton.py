@@ -26,6 +26,7 @@ from algoformer.theory.blueprint import Blueprint
 from algoformer.theory.checks import check_count
 from algoformer.theory.constants import DOUBLE, Constants
 from algoformer.theory.decoder import (
+    FINENESS,
     decoder_positions,
     decoder_rows,
     decoder_sink,
@@ -37,10 +38,6 @@ from algoformer.theory.gadgets import add_linear, add_piecewise, clear, linear_a
 from algoformer.theory.newton import check_positive_alpha
 from algoformer.theory.subspace import Subspaces
 from algoformer.theory.writer import LayerWriter, Matrix
-
-FINENESS = 10.0
-"""Products are divided by this before c. With c = 1e-4 linearization (1e-10/6) and rounding (1e-16/2e-5) then
-weigh about the same; Newton's method doubles both wherever S has no data."""
 
 
 def decoder_newton(
@@ -109,31 +106,44 @@ def stacked(space: Subspaces, name: str, column: int) -> Matrix:
 
 
 def moments_layer(space: Subspaces, *, alpha: float, constants: Constants) -> LayerWriter:
-    """moments ← (S^i b^i) at every token x_i, and inverse ← M_0 = α S^i: d pairs of heads.
-
-    Proof. Pair f has the query 1 at x tokens, the key x_jf and the value (x_j, y_j) at token y_j, so it gives
-    Σ_{j<i} x_jf (x_j, y_j): row f of S^i and entry f of b^i. The feed-forward network adds α S^i, exactly. ∎
-    S and b come from the same weights sinh(c x_jf)/c, so labels y_j = w·x_j give b = S w whatever c is.
-    """
+    """moments ← (S^i b^i) at every token x_i, and inverse ← M_0 = α S^i: d pairs of heads."""
     writer = LayerWriter(space)
-    dim = space.size("x")
-    for row in range(dim):
-        linear_attention(
-            writer,
-            query=space.read("feature"),
-            key=space.read("example")[row, None],
-            value=torch.cat([space.read("example"), space.read("y")]),
-            into=f"moments_{row}",
-            rate=1.0,
-            unit=FINENESS,
-            common=decoder_sink(space, constants),
-            constants=constants,
-            note=f"heads ±c: moments_{row} ← Σ_{{j<i}} x_j[{row}] (x_j, y_j)",
-        )
-    for row in range(dim):
-        add_linear(writer, source=alpha * space.read(f"moments_{row}", dim), into=f"inverse_{row}")
-    writer.note("feed-forward: inverse ← α S = M_0")
+    for row in range(space.size("x")):
+        sum_moments(writer, row=row, constants=constants)
+        start_inverse(writer, row=row, alpha=alpha)
     return writer
+
+
+def sum_moments(writer: LayerWriter, *, row: int, constants: Constants) -> None:
+    """Row f of S^i and entry f of b^i at every token x_i: a pair of heads.
+
+    Proof. The query is 1 at x tokens, the key x_jf and the value (x_j, y_j) at token y_j, so the pair gives
+    Σ_{j<i} x_jf (x_j, y_j). ∎ S and b come from the same weights sinh(c x_jf)/c, so labels y_j = w·x_j give
+    b = S w whatever c is.
+    """
+    space = writer.space
+    linear_attention(
+        writer,
+        query=space.read("feature"),
+        key=space.read("example")[row, None],
+        value=torch.cat([space.read("example"), space.read("y")]),
+        into=f"moments_{row}",
+        rate=1.0,
+        unit=FINENESS,
+        common=decoder_sink(space, constants),
+        constants=constants,
+        note=f"heads ±c: moments_{row} ← Σ_{{j<i}} x_j[{row}] (x_j, y_j)",
+    )
+
+
+def start_inverse(writer: LayerWriter, *, row: int, alpha: float) -> None:
+    """Row f of inverse ← row f of M_0 = α S^i, exactly."""
+    add_linear(
+        writer,
+        source=alpha * writer.space.read(f"moments_{row}", writer.space.size("x")),
+        into=f"inverse_{row}",
+        note=f"feed-forward: inverse_{row} ← α times row {row} of S",
+    )
 
 
 def step_layer(space: Subspaces, *, constants: Constants) -> LayerWriter:
@@ -168,7 +178,7 @@ def step_layer(space: Subspaces, *, constants: Constants) -> LayerWriter:
             into=f"inverse_{row}",
             positive=1.0,
             negative=1.0,
-            closed=space.read("one") - space.read("feature"),
+            closed=space.read("label") + space.read("blank"),
             bound=constants.bound,
         )
         clear(writer, name=f"product_{row}")

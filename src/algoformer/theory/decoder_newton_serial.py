@@ -19,6 +19,7 @@ from algoformer.theory.blueprint import Blueprint
 from algoformer.theory.checks import check_count
 from algoformer.theory.constants import DOUBLE, Constants
 from algoformer.theory.decoder import (
+    FINENESS,
     answer_layer,
     decoder_positions,
     decoder_rows,
@@ -27,7 +28,7 @@ from algoformer.theory.decoder import (
     example_layer,
     own_sample,
 )
-from algoformer.theory.decoder_newton import FINENESS, moments_layer, stacked
+from algoformer.theory.decoder_newton import stacked, start_inverse, sum_moments
 from algoformer.theory.gadgets import add_linear, add_piecewise, clear, linear_attention
 from algoformer.theory.newton import check_positive_alpha
 from algoformer.theory.subspace import Subspaces
@@ -46,7 +47,9 @@ def decoder_newton_serial(
     steps: int = 20,
     dtype: torch.dtype = torch.float64,
 ) -> AlgoFormer:
-    """`passes_per_step(dim)` passes are one step of Newton's method at every prefix; loop 1 × 2, post 1 × 2.
+    """`passes_per_step(dim)` passes are one step of Newton's method at every prefix; causal.
+
+    Two heads are enough in every layer: pre (dim + 1) layers, loop 1, post 1.
 
     After n · passes_per_step passes the token x_i holds M^i_n in `inverse_0`, `inverse_1`, ... and, as w is
     formed from the M that the step starts with, w^i_{n-1} in `weights`; its answer is w^i_{n-1} · x_i.
@@ -66,13 +69,11 @@ def decoder_newton_serial(
     space = serial_space(dim=dim, points=points)
     positions = decoder_positions(space, points=points)
     for clock in ("row", "column"):
-        positions[1:, space.run(clock).start] = 1  # not at the sink, whose values must be 0
+        run = space.run(clock)
+        positions[:, run.start + 1 : run.stop] = 1
     blueprint = Blueprint(
         space=space,
-        pre={
-            "copy": [example_layer(space, constants)],
-            "moments": [first_operands(space, alpha=alpha, constants=constants)],
-        },
+        pre={"pre": [example_layer(space, constants), *moments_layers(space, alpha, constants)]},
         loop=[term_layer(space, constants=constants)],
         post={"post": [answer_layer(space, constants)]},
         rows=decoder_rows(space, dim=dim),
@@ -108,20 +109,29 @@ def serial_space(*, dim: int, points: int) -> Subspaces:
         "right": (dim, "column f of (S b)"),
         "value": (dim, "row f of M; 0 for f = d"),
         "term": (dim + 1, "(left · right) times (value, 1 if f = d), inside a pass"),
-        "row": (dim, "the clock a, one-hot"),
-        "column": (dim + 1, "the clock f, one-hot"),
+        "row": (dim, "the clock a: 0 in place a, 1 in all others"),
+        "column": (dim + 1, "the clock f: 0 in place f, 1 in all others"),
     }
     return decoder_space(dim=dim, points=points, state=state)
 
 
-def first_operands(space: Subspaces, *, alpha: float, constants: Constants) -> LayerWriter:
-    """`moments_layer`, and the operands of the first term: row 0 of M_0, column 0 of S, row 0 of M_0."""
-    writer = moments_layer(space, alpha=alpha, constants=constants)
-    first_row = alpha * space.read("moments_0", space.size("x"))
-    add_linear(writer, source=first_row, into="left")
-    add_linear(writer, source=stacked(space, "moments", 0), into="right")
-    add_linear(writer, source=first_row, into="value", note="feed-forward: operands of the first term")
-    return writer
+def moments_layers(space: Subspaces, alpha: float, constants: Constants) -> list[LayerWriter]:
+    """A layer × 2 heads for each row of (S b) and of M_0 = αS, and the operands of the first term on the way.
+
+    The first term needs row 0 of M_0 twice and column 0 of S, of which layer f knows entry f.
+    """
+    dim = space.size("x")
+    writers = [LayerWriter(space) for _ in range(dim)]
+    for row, writer in enumerate(writers):
+        sum_moments(writer, row=row, constants=constants)
+        start_inverse(writer, row=row, alpha=alpha)
+        entry = torch.zeros(dim, space.width, dtype=torch.float64)
+        entry[row] = space.read(f"moments_{row}")[0]
+        add_linear(writer, source=entry, into="right", note=f"feed-forward: right[{row}] ← S[{row}, 0]")
+    first_row = alpha * space.read("moments_0", dim)
+    add_linear(writers[0], source=first_row, into="left")
+    add_linear(writers[0], source=first_row, into="value", note="feed-forward: left, value ← row 0 of M_0")
+    return writers
 
 
 def term_layer(space: Subspaces, *, constants: Constants) -> LayerWriter:
@@ -131,7 +141,7 @@ def term_layer(space: Subspaces, *, constants: Constants) -> LayerWriter:
         writer,
         query=space.read("left"),
         key=space.read("right"),
-        value=torch.cat([space.read("value"), space.read("column")[-1, None]]),
+        value=torch.cat([space.read("value"), space.read("feature") - space.read("column")[-1, None]]),
         into="term",
         rate=1.0,
         unit=FINENESS,
@@ -150,22 +160,26 @@ def term_layer(space: Subspaces, *, constants: Constants) -> LayerWriter:
 
 
 def gate(writer: LayerWriter, *, source: Matrix, into: str, closed: Matrix) -> None:
-    """Add `source` to `into` where `closed` is 0, nothing where it is 1 or more; exact for |source| ≤ GATE."""
+    """Add `source` to `into` where `closed` is 0, nothing where it is 1 or more; |source| is at most GATE.
+
+    `closed` must be a sum of coordinates that are 0 where the gate is open. As a difference, 1 - 1, it would
+    round the source to GATE · eps: that is why the clocks hold 0 in the place they point to.
+    """
     add_piecewise(writer, source=source, into=into, positive=1.0, negative=1.0, closed=closed, bound=GATE)
 
 
 def deliver(writer: LayerWriter) -> None:
     """Add the term to row a of product; for f = d set entry a of weights to it.
 
-    Proof. Gate a is open where the clock says a. For f = d `value` is 0, so only the last number of the term
-    is not, and for f < d it is the last that is 0. ∎
+    Proof. Gate a is open where the clock points to a. For f = d `value` is 0, so only the last number of the
+    term is not; for f < d it is the last that is 0. ∎
     """
     space = writer.space
-    dim, one, rows = space.size("x"), space.read("one"), space.read("row")
+    dim, rows = space.size("x"), space.read("row")
     for row in range(dim):
-        gate(writer, source=space.read("term", dim), into=f"product_{row}", closed=one - rows[row, None])
+        gate(writer, source=space.read("term", dim), into=f"product_{row}", closed=rows[row, None])
     entry = space.read("term")[-1, None].expand(dim, -1) - space.read("weights")
-    gate(writer, source=entry, into="weights", closed=2 * one - rows - space.read("column")[-1, None])
+    gate(writer, source=entry, into="weights", closed=rows + space.read("column")[-1, None])
     writer.note("feed-forward: term goes to row a of product; for f = d to entry a of weights")
 
 
@@ -176,12 +190,8 @@ def finish_step(writer: LayerWriter) -> None:
     operands that `fetch` takes from row 0 of the old inverse get the same correction. ∎
     """
     space = writer.space
-    closed = (
-        3 * space.read("one")
-        - space.read("row")[-1, None]
-        - space.read("column")[-1, None]
-        - space.read("feature")
-    )
+    ends = space.read("row")[-1, None] + space.read("column")[-1, None]
+    closed = ends + space.read("label") + space.read("blank")
     for row in range(space.size("x")):
         product = space.read(f"product_{row}")
         change = space.read(f"inverse_{row}") - product
@@ -196,15 +206,14 @@ def finish_step(writer: LayerWriter) -> None:
 def fetch(writer: LayerWriter) -> None:
     """left, right, value ← the operands for the clocks' next position; term ← 0."""
     space = writer.space
-    dim, one = space.size("x"), space.read("one")
-    rows, columns = space.read("row"), space.read("column")
+    dim, rows, columns = space.size("x"), space.read("row"), space.read("column")
     for name in ("left", "right", "value", "term"):
         clear(writer, name=name)
     for row in range(dim):
         source = space.read(f"inverse_{(row + 1) % dim}")
-        gate(writer, source=source, into="left", closed=one - rows[row, None])
+        gate(writer, source=source, into="left", closed=rows[row, None])
     for column in range(dim + 1):
-        following, closed = (column + 1) % (dim + 1), one - columns[column, None]
+        following, closed = (column + 1) % (dim + 1), columns[column, None]
         gate(writer, source=stacked(space, "moments", following), into="right", closed=closed)
         if following < dim:
             gate(writer, source=space.read(f"inverse_{following}"), into="value", closed=closed)

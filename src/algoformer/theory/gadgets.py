@@ -86,12 +86,15 @@ def linear_attention(
     The paper's second head has c = 0 instead of -c; its error is O(c).
     """
     gain = rate * unit * math.exp(constants.sink) / (2 * constants.c)
+    # half of the huge gain in the values, half in the output: a small change of either then stays small, and
+    # the model can be trained further; a power of two, so that the heads still cancel to the last bit
+    half = 2.0 ** round(math.log2(abs(gain)) / 2)
     for sign in (1.0, -1.0):
         writer.head(
             query=torch.cat([sign * constants.c / unit * query, *(score[0] for score in common)]),
             key=torch.cat([key, *(score[1] for score in common)]),
-            value=sign * gain * value,
-            output=writer.target(into, len(value)),
+            value=sign * gain / half * value,
+            output=half * writer.target(into, len(value)),
         )
     writer.note(note)
 

@@ -27,8 +27,8 @@ class Network:
     """
 
     dim: int
-    weights: tuple[Float[Tensor, "after before"], ...] = ()
-    biases: tuple[Float[Tensor, " after"], ...] | None = None
+    weights: tuple[Float[Tensor, "_ _"], ...] = ()
+    biases: tuple[Float[Tensor, "_"], ...] | None = None
     slope: float = 0.01
 
     def __post_init__(self) -> None:
@@ -90,7 +90,7 @@ class Representation(Protocol):
         """Of the leaky ReLU below zero."""
         ...
 
-    def weights(self) -> tuple[Float[Tensor, "row column"], ...]:
+    def weights(self) -> tuple[Float[Tensor, "_ _"], ...]:
         """One matrix a layer, for inputs that are rows."""
         ...
 

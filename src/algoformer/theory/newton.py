@@ -74,6 +74,7 @@ def newton(
     columns = {
         "one": torch.ones(len(places), 1),
         "known": ((places % 2 == 0) & (places < 2 * examples))[:, None],
+        "blank": (places == 2 * examples + 1)[:, None],
         "code": quasi_orthogonal(examples + 1)[places // 2],
     }
     model = Blueprint(
@@ -106,6 +107,7 @@ def newton_space(*, dim: int, out: int, examples: int) -> Subspaces:
             "known": (1, "1 at the x tokens of examples"),
             "feature": (1, "1 at x tokens"),
             "label": (1, "1 at y tokens"),
+            "blank": (1, "1 at the empty token, the sink"),
             "one": (1, "1 at every token"),
             "code": (quasi_orthogonal(examples + 1).shape[1], "±1 code of the sample"),
         }
@@ -118,11 +120,10 @@ def examples_only(space: Subspaces, constants: Constants) -> list[Score]:
     The paper prints keys and values that are 0 at x_test though x_test stands in the same coordinates as
     the x_i: no linear map does that. A masked key does.
     """
-    feature, label, one = space.read("feature"), space.read("label"), space.read("one")
     return sink_scores(
-        one=one,
-        sink=one - feature - label,
-        masked=feature + label - space.read("known"),
+        one=space.read("one"),
+        sink=space.read("blank"),
+        masked=space.read("feature") + space.read("label") - space.read("known"),
         constants=constants,
     )
 
@@ -173,7 +174,7 @@ def step_layer(space: Subspaces, *, constants: Constants) -> LayerWriter:
         into="image",
         positive=1.0,
         negative=1.0,
-        closed=space.read("one") - space.read("feature"),
+        closed=space.read("label") + space.read("blank"),
         bound=constants.bound,
         note="feed-forward: image ← 2 image - product at x tokens, product ← 0",
     )

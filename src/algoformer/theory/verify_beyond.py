@@ -21,6 +21,7 @@ from algoformer.theory.blueprint import blueprint_of
 from algoformer.theory.checks import step_size_limit
 from algoformer.theory.decoder import decoder_gradient_descent
 from algoformer.theory.decoder_newton import decoder_newton
+from algoformer.theory.decoder_newton_serial import decoder_newton_serial, passes_per_step
 from algoformer.theory.heavy_ball import heavy_ball
 from algoformer.theory.newton import alpha_limit, newton
 from algoformer.theory.ridge import ridge
@@ -35,6 +36,8 @@ MOMENTUM = 0.6
 PENALTY = 0.1
 MATRIX_DIM = 5
 MATRIX_POINTS = 16
+SERIAL_DIM = 3
+SERIAL_POINTS = 12
 _PROMPTS_AT_ONCE = 16
 
 
@@ -199,6 +202,42 @@ def measure_decoder_newton(sizes: Sizes) -> Measurement:
     return measure_inside(case, inside)
 
 
+def decoder_newton_serial_case(sizes: Sizes) -> Case:
+    """The same with two heads a layer; `steps` counts passes, and Newton's method is a step behind them."""
+    task = LinearRegression(dim=min(sizes.dim, SERIAL_DIM), points=min(sizes.examples + 1, SERIAL_POINTS))
+    prompt = task.sample(sizes.prompts, generator=sizes.generator(), dtype=torch.float64)
+    alpha = alpha_limit(pairs(prompt)) / 2
+    return Case(
+        model=decoder_newton_serial(dim=task.dim, points=task.points, alpha=alpha, constants=sizes.constants),
+        textbook=Newton(alpha=alpha),
+        prompts=[prompt],
+        steps=(sizes.steps or 20) * passes_per_step(task.dim),
+    )
+
+
+@torch.inference_mode()
+def measure_decoder_newton_serial(sizes: Sizes) -> Measurement:
+    """After every d(d+1) passes: M^i_n, and the answers of w^i_{n-1}."""
+    case = decoder_newton_serial_case(sizes)
+    assert isinstance(case.textbook, Newton)
+    assert case.textbook.alpha is not None
+    space, prompt = blueprint_of(case.model).space, case.prompts[0]
+    rows = [space.run(f"inverse_{row}") for row in range(space.size("x"))]
+    moments = moments_of(prompt)
+    passes = passes_per_step(len(rows))
+    ends = range(passes, case.steps + 1, passes)
+    trace = case.model(prompt, Unroll(steps=case.steps, keep=tuple(f"loop[{end}]" for end in ends)))
+    inverse, worst = case.textbook.alpha * moments.gram, 0.0
+    for end, following in zip(ends, inverses(moments.gram, alpha=case.textbook.alpha), strict=False):
+        state = trace.states[f"loop[{end}]"]
+        found = torch.stack([state[:, 1::2, row] for row in rows], dim=-2)
+        answers = (inverse @ moments.cross).mT @ prompt.part(0)[..., None]
+        gaps = (found - following, trace.predictions[end - 1] - answers[..., 0])
+        worst = max(worst, *(gap.abs().nan_to_num(nan=torch.inf).max().item() for gap in gaps))
+        inverse = following
+    return measured(case.model, worst, case.steps)
+
+
 SECTION_FOUR = (
     Statement(
         name="newton",
@@ -246,6 +285,14 @@ BEYOND = (
         },
         case=decoder_newton_case,
         measure=measure_decoder_newton,
+    ),
+    Statement(
+        name="decoder_newton_serial",
+        reference=f"left open after Theorem 4.2, two heads a layer, d = {SERIAL_DIM}",
+        textbook=f"Newton's method, M^i_k after every {passes_per_step(SERIAL_DIM)} passes",
+        claimed={"pre": (1 + SERIAL_DIM, 2), "loop": (1, 2), "post": (1, 2)},
+        case=decoder_newton_serial_case,
+        measure=measure_decoder_newton_serial,
     ),
 )
 """What the paper remarks on, leaves open or does not mention; the sizes are our own claims."""

@@ -29,11 +29,11 @@ def error_against_c(
 
 
 def error_against_sink(
-    values: Sequence[float] = (6, 8, 10, 12, 14, 16, 20, 25), *, sizes: Sizes = SMALL
+    values: Sequence[float] = (6.0, 8.0, 10.0, 12.0, 14.0, 16.0, 20.0, 25.0), *, sizes: Sizes = SMALL
 ) -> list[tuple[float, float]]:
     """(C, largest deviation from gradient descent): falls as e^(-C) until the error in c takes over."""
     return [
-        (sink, _deviation(replace(sizes, constants=replace(sizes.constants, sink=float(sink)))))
+        (sink, _deviation(replace(sizes, constants=replace(sizes.constants, sink=sink))))
         for sink in values
     ]
 

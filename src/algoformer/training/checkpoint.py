@@ -156,7 +156,7 @@ def _build(header: Mapping[str, Any], found: Mapping[str, tuple[int, ...]]) -> A
         with torch.device("meta"):
             model = AlgoFormer(program, blanks=blanks, **sizes)
     except (RuntimeError, TypeError, OverflowError) as error:
-        raise ValueError(f"its sizes are impossible: {error}") from None
+        raise ValueError(f"its sizes are impossible: {str(error).splitlines()[0][:200]}") from None
     expected = {name: tuple(value.shape) for name, value in model.state_dict().items()}
     for name in sorted(set(expected) ^ set(found)):
         raise ValueError(f"weight {name!r} is {'missing' if name in expected else 'not part of the program'}")
