@@ -2,7 +2,7 @@
 
     PYTHONPATH=src python3 benchmarks/step_time.py                 on a GPU, about 3 minutes
     PYTHONPATH=src python3 benchmarks/step_time.py --quick         tiny sizes, anywhere
-    PYTHONPATH=src python3 benchmarks/step_time.py --attention flash --cases algoformer_full
+    ... --cases algoformer_full --modes compiled:bf16 --attention all
 
 The size is the paper's: batch 64, 41 points, 20 coordinates, width 256, 8 heads, 20 iterations, window 15.
 """
@@ -28,6 +28,8 @@ from algoformer.training.engine import Plan, open_engine
 from algoformer.training.precision import matmul_precision
 from algoformer.training.schedule import learning_rate, stage
 from algoformer.training.step import TrainingStep
+
+HERE = Path(__file__).parent
 
 PEAK = 790e12
 """FLOP/s of bf16 matrix products that one H200 was seen to reach."""
@@ -132,18 +134,11 @@ class Stepper:
         self.stack.close()
 
 
-def synchronize(device: torch.device) -> None:
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
-
-
 def measure(experiment: Experiment, engine: str, size: Size, device: torch.device) -> dict[str, float]:
     """Time one experiment on one engine."""
     clear(device)
-    stepper = Stepper(experiment, engine, device)
-    try:
-        stepper.take(1)
-        synchronize(device)
+    with contextlib.closing(Stepper(experiment, engine, device)) as stepper:
+        stepper.losses(1)  # waits for the device
         ready = time.perf_counter() - stepper.began
         # eager steps are long, and short blocks will do
         block = max(2, size.block // 3) if engine == "eager" else size.block
@@ -151,8 +146,6 @@ def measure(experiment: Experiment, engine: str, size: Size, device: torch.devic
         times = sorted(time_block(stepper, block, device) for _ in range(size.blocks))
         memory = torch.cuda.max_memory_allocated(device) if device.type == "cuda" else 0
         loss, _ = stepper.training.read_sums()
-    finally:
-        stepper.close()
     return {
         "ms": statistics.median(times),
         "ms_fastest": times[0],
@@ -190,27 +183,17 @@ def compare(experiment: Experiment, engine: str, size: Size, device: torch.devic
     found = []
     for name in ("eager", engine):
         clear(device)
-        stepper = Stepper(experiment, name, device)
-        try:
+        with contextlib.closing(Stepper(experiment, name, device)) as stepper:
             found.append(stepper.losses(size.compared))
-        finally:
-            stepper.close()
     return max(abs(fast - slow) / slow for slow, fast in zip(*found, strict=True))
 
 
 def flops(experiment: Experiment) -> int:
     """Of the model's products in one training step."""
-    task = experiment.task
-    return cost(
-        experiment.program,
-        dim=task.dim,
-        out=task.out,
-        context=task.context,
-        width=experiment.width,
-        unroll=stage(experiment, 0).unroll,
-        batch=experiment.training.batch,
-        points=task.points,
-    ).training
+    task, unroll = experiment.task, stage(experiment, 0).unroll
+    sizes = {"dim": task.dim, "out": task.out, "context": task.context, "width": experiment.width}
+    batch = experiment.training.batch
+    return cost(experiment.program, **sizes, unroll=unroll, batch=batch, points=task.points).training
 
 
 def attention(name: str) -> contextlib.AbstractContextManager[object]:
@@ -226,17 +209,13 @@ def main() -> None:
     device = torch.device(arguments.device)
     size = QUICK if arguments.quick else Size()
     began = time.perf_counter()
-    on_cuda = device.type == "cuda"
+    late = lambda: time.perf_counter() - began > arguments.budget  # noqa: E731
     rows: list[dict[str, object]] = []
-
-    def late() -> bool:
-        return time.perf_counter() - began > arguments.budget
-
     for mode in ATTENTION if arguments.attention == "all" else [arguments.attention]:
         with attention(mode):
             rows += time_all(arguments, size, device, mode, late)
     equal = {} if arguments.skip_check else check_all(arguments, size, device, late)
-    name = torch.cuda.get_device_name(device) if on_cuda else "cpu"
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
     record = {
         "device": name,
         "torch": torch.__version__,
@@ -246,9 +225,12 @@ def main() -> None:
         "largest_relative_difference_fp32": equal,
         "seconds": time.perf_counter() - began,
     }
-    arguments.json.parent.mkdir(parents=True, exist_ok=True)
-    arguments.json.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
-    print(f"{name}, torch {torch.__version__}; {record['seconds']:.0f} s in all; → {arguments.json}")
+    print(f"{name}, torch {torch.__version__}; {record['seconds']:.0f} s in all")
+    target = arguments.json or (None if arguments.quick else HERE / "step_time.json")
+    if target is not None:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+        print(f"→ {target}")
 
 
 def parse() -> argparse.Namespace:
@@ -263,7 +245,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument(
         "--budget", type=float, default=165.0, help="seconds after which nothing new is begun"
     )
-    parser.add_argument("--json", type=Path, default=Path("step_time.json"))
+    parser.add_argument("--json", type=Path, help="where to write; by default beside this file if not quick")
     return parser.parse_args()
 
 

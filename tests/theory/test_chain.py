@@ -124,3 +124,9 @@ def test_a_prompt_longer_than_the_codes_is_refused() -> None:
     model = chain(dim=3, layers=4, examples=9, step_size=0.1, slope=0.5)
     with pytest.raises(ValueError, match="the prompt has 51 rows, this model was built for context=49"):
         model(question(0))
+
+
+def test_samples_of_another_length_are_refused() -> None:
+    model = chain(dim=3, layers=3, examples=EXAMPLES, step_size=0.1, slope=0.5)
+    with pytest.raises(ValueError, match="this model reads samples of 4 rows, the prompt's have 5"):
+        model(question(0, 5))

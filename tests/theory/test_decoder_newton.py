@@ -11,7 +11,7 @@ from algoformer.model import AlgoFormer
 from algoformer.problems import pairs
 from algoformer.prompt import Prompt
 from algoformer.theory.blueprint import blueprint_of
-from algoformer.theory.constants import DOUBLE, Constants
+from algoformer.theory.constants import DOUBLE, SINGLE, Constants
 from algoformer.theory.decoder import FINENESS
 from algoformer.theory.decoder_newton import decoder_newton
 from algoformer.theory.newton import alpha_limit, check_alpha
@@ -144,6 +144,15 @@ def test_rounding_doubles_where_there_are_no_data_and_does_not_reach_the_answers
     assert rate == pytest.approx(1, rel=0.05)
     textbook = Newton(alpha=alpha)(prompt, Unroll(steps=24)).predictions
     assert (trace.predictions - textbook)[:, :, 1].abs().max() < SHORT
+
+
+def test_single_precision_keeps_two_digits() -> None:
+    prompt, alpha = case(3)
+    model = decoder_newton(dim=3, points=POINTS, alpha=alpha, constants=SINGLE, dtype=torch.float32)
+    with torch.no_grad():
+        found = model(prompt.to(torch.float32), Unroll(steps=15)).predictions
+    expected = Newton(alpha=alpha)(prompt, Unroll(steps=15)).predictions
+    torch.testing.assert_close(found.double(), expected, rtol=0, atol=2e-2)
 
 
 def test_an_answer_does_not_depend_on_what_comes_later() -> None:

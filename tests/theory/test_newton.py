@@ -156,6 +156,11 @@ def test_single_precision_keeps_two_digits(prompt: Prompt) -> None:
     assert gap(model, prompt.to(torch.float32), steps=12) < 5e-2
 
 
+def test_a_c_that_single_precision_cannot_carry_warns() -> None:
+    with pytest.warns(UserWarning, match="use float64, or SINGLE"):
+        newton(dim=DIM, examples=EXAMPLES, alpha=ALPHA, dtype=torch.float32)
+
+
 def test_at_the_closed_end_of_the_paper_s_interval_the_method_stalls() -> None:
     prompt = regression(DIM, EXAMPLES + 1, batch=1).prefix()
     limit = alpha_limit(pairs(prompt))
@@ -210,6 +215,8 @@ def test_a_prompt_of_another_shape_is_refused(dim: int, points: int, message: st
     model = newton(dim=DIM, examples=EXAMPLES, alpha=ALPHA)
     with pytest.raises(ValueError, match=message):
         model(regression(dim, points).prefix())
+    with pytest.raises(ValueError, match=message):
+        model.converge(regression(dim, points).prefix(), tolerance=1e-9, max_steps=2)
 
 
 def test_padding_does_not_shorten() -> None:

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from training.small import same_weights, small
 
 from algoformer import Layers, Loop, Parallel, Program, programs, tasks
 from algoformer.training import Experiment, Ramp, TrainConfig, build_model
+from training.small import same_weights, small
 
 pytestmark = pytest.mark.usefixtures("as_a_user")
 

@@ -1,17 +1,21 @@
 import logging
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from training.small import same_weights, small, stepper
 
 from algoformer import programs
 from algoformer.training import train
-from algoformer.training.engine import Plan, Snapshot, open_engine, plan_engine
+from algoformer.training.engine import CapturedStep, Plan, Snapshot, open_engine, plan_engine
 from algoformer.training.schedule import unroll_at
+from training.small import same_weights, small, stepper
 
+TESTS = Path(__file__).parents[1]
 CPU, CUDA = torch.device("cpu"), torch.device("cuda")
 
 
@@ -25,7 +29,9 @@ CPU, CUDA = torch.device("cpu"), torch.device("cuda")
         ("compiled", CUDA, 10, "compiled", "asked for"),
     ],
 )
-def test_the_plan_says_what_and_why(wanted: Any, device: torch.device, steps: int, engine: str, word: str) -> None:
+def test_the_plan_says_what_and_why(
+    wanted: Any, device: torch.device, steps: int, engine: str, word: str
+) -> None:
     plan = plan_engine(wanted, device=device, steps=steps)
     assert plan.engine == engine
     assert word in plan.reason
@@ -127,9 +133,69 @@ print("same")
 def test_compiled_pieces_do_what_the_model_does() -> None:
     # in a process of its own: the shape hook of the tests cannot be compiled
     command = [sys.executable, "-W", "ignore", "-c", COMPILED]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, cwd="tests")
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=TESTS)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "same"
+
+
+class PretendCuda:
+    """Enough of torch.cuda to walk through a capture: what is captured does not happen, a replay does it."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, step: Any) -> None:
+        self.step, self.captures, self.generators = step, 0, []
+        outer = self
+
+        class Graph:
+            def register_generator_state(self, generator: torch.Generator) -> None:
+                outer.generators.append(generator)
+
+            def replay(self) -> None:
+                step.run(self.unroll)  # type: ignore[attr-defined]
+
+        class Stream:
+            def __init__(self, device: Any = None) -> None:
+                pass
+
+            def wait_stream(self, other: Any) -> None:
+                pass
+
+        @contextmanager
+        def graph(captured: Any, pool: Any, stream: Any) -> Iterator[None]:
+            before, run = Snapshot(step), step.run
+            step.run = lambda unroll: (setattr(captured, "unroll", unroll), run(unroll))
+            yield
+            step.run = run
+            before.restore()
+            outer.captures += 1
+
+        for name, value in {
+            "CUDAGraph": Graph,
+            "Stream": Stream,
+            "graph": graph,
+            "graph_pool_handle": lambda: (0, 1),
+            "stream": lambda stream: nullcontext(),
+            "device": lambda device: nullcontext(),
+            "current_stream": Stream,
+            "synchronize": lambda: None,
+        }.items():
+            monkeypatch.setattr(torch.cuda, name, value)
+
+
+@pytest.mark.usefixtures("as_a_user")
+def test_captures_are_made_once_for_each_unroll_and_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    experiment = small(burn_in=(0, 1, 2), steps=15, clip=0.5)
+    step, plain = stepper(experiment), stepper(experiment)
+    pretended = PretendCuda(monkeypatch, step)
+    captured = CapturedStep(step)
+    for number in range(15):
+        unroll = unroll_at(experiment, number)
+        captured.run(unroll)
+        plain.run(unroll)
+        assert step.read_sums() == plain.read_sums()
+    assert same_weights(step.model, plain.model)
+    assert torch.equal(step.generator.get_state(), plain.generator.get_state())
+    assert pretended.captures == len(captured.graphs) == 3
+    assert pretended.generators == [step.generator] * 3
 
 
 @pytest.mark.gpu

@@ -59,7 +59,9 @@ def test_a_failure_at_any_stage_leaves_the_old_file(
     assert _only_old_is_there(file)
 
 
-def test_a_folder_that_cannot_be_synchronized_is_no_failure(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_cannot_be_synchronized_is_no_failure(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     original = os.fsync
     calls = []
 
@@ -122,4 +124,9 @@ def test_only_our_own_leftovers_are_removed(tmp_path: Path) -> None:
     for name in ("notes.part", ".mine.part", ".hidden", "config.json"):
         (tmp_path / name).write_text("")
     remove_leftovers(tmp_path)
-    assert sorted(path.name for path in tmp_path.iterdir()) == [".hidden", ".mine.part", "config.json", "notes.part"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        ".hidden",
+        ".mine.part",
+        "config.json",
+        "notes.part",
+    ]

@@ -21,7 +21,9 @@ def test_the_window_loss_is_the_mean_over_everything() -> None:
         for batch in range(2):
             for point in range(4):
                 for out in range(2):
-                    difference = trace.predictions[step, batch, point, out] - prompt.targets[batch, point, out]
+                    difference = (
+                        trace.predictions[step, batch, point, out] - prompt.targets[batch, point, out]
+                    )
                     total += float(difference) ** 2
     assert window_loss(trace, prompt).item() == pytest.approx(total / (3 * 2 * 4 * 2), rel=1e-6)
 

@@ -4,20 +4,19 @@ from collections import Counter
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from training.small import small
 
 from algoformer import programs, tasks
 from algoformer.training import Ramp, TrainConfig
 from algoformer.training.schedule import learning_rate, ramp_value, samples_of, stage, unroll_at
+from training.small import small
 
 
 def yang(start: int, end: int, increment: int, interval: int, steps: int) -> list[int]:
     """Yang et al.'s curriculum, as protocol.md 1.1 tells it: `update()` once after each step."""
-    value, count, values = start, 0, []
-    for _ in range(steps):
+    value, values = start, []
+    for updates in range(1, steps + 1):
         values.append(value)
-        count += 1
-        if count % interval == 0:
+        if updates % interval == 0:
             value = min(value + increment, end)
     return values
 
@@ -29,6 +28,14 @@ def test_a_ramp_is_yangs_curriculum(start: int, end: int, increment: int, interv
     expected = yang(start, end, increment, round(interval * steps), steps)
     ramp = Ramp(start=start, increment=increment, interval=interval)
     assert [ramp_value(ramp, step, steps=steps, end=end) for step in range(steps)] == expected
+
+
+@pytest.mark.parametrize(("interval", "steps"), [(0.07, 100), (0.29, 100), (0.1, 30), (0.01, 700)])
+def test_rounding_does_not_delay_a_ramp(interval: float, steps: int) -> None:
+    # 0.07 * 100 is a little more than 7, and 7 divided by it a little less than 1
+    ramp = Ramp(start=1, increment=1, interval=interval)
+    expected = yang(1, 50, 1, round(interval * steps), steps)
+    assert [ramp_value(ramp, step, steps=steps, end=50) for step in range(steps)] == expected
 
 
 def test_a_shorter_run_has_the_same_curriculum_squeezed() -> None:
@@ -71,7 +78,9 @@ def test_the_cosine_follows_its_formula(steps: int, warmup: float, final: float)
 
 def test_the_warm_up_rises_in_a_line_and_a_constant_rate_stays() -> None:
     config = TrainConfig(steps=100, learning_rate=2.0, warmup=0.1)
-    assert [learning_rate(config, step) for step in range(10)] == pytest.approx([0.2 * i for i in range(1, 11)])
+    assert [learning_rate(config, step) for step in range(10)] == pytest.approx(
+        [0.2 * i for i in range(1, 11)]
+    )
     assert {learning_rate(config, step) for step in range(10, 100)} == {2.0}
 
 

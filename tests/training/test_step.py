@@ -4,7 +4,6 @@ import pytest
 import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
-from training.small import same_weights, small, stepper
 
 from algoformer import programs, tasks
 from algoformer.prompt import Prompt
@@ -12,6 +11,7 @@ from algoformer.trace import Unroll
 from algoformer.training import Ramp
 from algoformer.training.objective import window_loss
 from algoformer.training.schedule import learning_rate, stage, unroll_at
+from training.small import same_weights, small, stepper
 
 
 def _truncated(prompt: Prompt, samples: int) -> Prompt:

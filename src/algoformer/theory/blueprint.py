@@ -102,7 +102,10 @@ class Blueprint:
         lines = []
         for name, writers in named.items():
             for number, writer in enumerate(writers):
-                lines.append(f"{name}/{number}  {len(writer.heads)} heads, {writer.hidden} hidden units")
+                heads = len(writer.heads)
+                lines.append(
+                    f"{name}/{number}  {heads} head{'' if heads == 1 else 's'}, {writer.hidden} hidden units"
+                )
                 lines += [f"    {note}" for note in writer.notes]
         return "\n".join(lines)
 

@@ -69,7 +69,8 @@ def chain(
         pre={"pre": [select_layer(space, constants), filter_layer(space, slope, constants)]},
         loop=[loop],
         post={"post": [activation_layer(space, slope)]},
-        rows=[row_map(space, dim=dim, into={"state": dim}, row=1.0)],
+        # one and the same map for every row of a sample, so that other samples are refused
+        rows=[row_map(space, dim=dim, into={"state": dim}, row=1.0)] * (layers + 1),
         positions=chain_positions(space, layers=layers, places=places),
         answer=space.read("answer"),
         blanks=(1, 1),

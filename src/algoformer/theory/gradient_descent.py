@@ -94,16 +94,7 @@ def gradient_descent_step(
         check_count(name, value)
     check_step_size(step_size)
     constants.check(dtype)
-    space = Subspaces(
-        {
-            "x": (dim, "x at examples and at the question"),
-            "residual": (out, "A_k x - y at examples, A_k x at the question"),
-            "known": (1, "1 at examples"),
-            "log_count": (1, "log of the number of examples"),
-            "row": (1, "1 at rows of the prompt, 0 at the sink"),
-            "one": (1, "1 at every token"),
-        }
-    )
+    space = lemma_space(dim=dim, out=out)
     sink = space.read("one") - space.read("row")
     loop = descent_layer(
         space,
@@ -132,6 +123,20 @@ def gradient_descent_step(
         blanks=(0, 1),
     )
     return blueprint.build(steps=steps, dtype=dtype)
+
+
+def lemma_space(*, dim: int, out: int) -> Subspaces:
+    """The coordinates of the lemma's token matrix."""
+    return Subspaces(
+        {
+            "x": (dim, "x at examples and at the question"),
+            "residual": (out, "A_k x - y at examples, A_k x at the question"),
+            "known": (1, "1 at examples"),
+            "log_count": (1, "log of the number of examples"),
+            "row": (1, "1 at rows of the prompt, 0 at the sink"),
+            "one": (1, "1 at every token"),
+        }
+    )
 
 
 def prepared(prompt: Prompt, view: View = pairs) -> Prompt:

@@ -28,7 +28,7 @@ class Network:
 
     dim: int
     weights: tuple[Float[Tensor, "_ _"], ...] = ()
-    biases: tuple[Float[Tensor, "_"], ...] | None = None
+    biases: tuple[Float[Tensor, " _"], ...] | None = None
     slope: float = 0.01
 
     def __post_init__(self) -> None:

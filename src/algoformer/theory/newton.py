@@ -13,10 +13,9 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from algoformer.model import AlgoFormer
 from algoformer.problems import Problems
@@ -90,7 +89,7 @@ def newton(
         answer=space.read("answer"),
         blanks=(0, 1),
     ).build(steps=steps, dtype=dtype)
-    model.register_forward_pre_hook(partial(_check_rows, examples=examples))
+    model.read_in.register_forward_pre_hook(partial(_check_rows, examples=examples))
     return model
 
 
@@ -283,11 +282,11 @@ def check_alpha(alpha: float, problems: Problems) -> None:
         )
 
 
-def _check_rows(_: nn.Module, arguments: tuple[Any, ...], *, examples: int) -> None:
+def _check_rows(_: nn.Module, arguments: tuple[Tensor, ...], *, examples: int) -> None:
     """Refuse prompts in which the question does not stand where the weights expect it."""
-    prompt = arguments[0] if arguments else None
-    if isinstance(prompt, Prompt) and prompt.rows.shape[1] < 2 * examples + 1:
+    rows = arguments[0].shape[1]
+    if rows != 2 * examples + 1:
         raise ValueError(
-            f"these weights expect examples={examples} before the question, the prompt has "
-            f"{prompt.rows.shape[1] // 2}; bring it to length with padded(prompt, examples={examples})"
+            f"these weights expect examples={examples} before the question, the prompt has {rows // 2}; "
+            f"bring it to length with padded(prompt, examples={examples})"
         )

@@ -130,7 +130,7 @@ def within(counted: Modules, claimed: Modules) -> bool:
     )
 
 
-@torch.inference_mode()
+@torch.no_grad()
 def largest_deviation(model: Solver, textbook: Solver, prompt: Prompt, steps: int) -> float:
     """max |model - textbook| over every prompt, question, coordinate and step 1..steps; NaN counts as ∞."""
     worst = 0.0

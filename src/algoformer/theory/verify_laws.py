@@ -33,8 +33,7 @@ def error_against_sink(
 ) -> list[tuple[float, float]]:
     """(C, largest deviation from gradient descent): falls as e^(-C) until the error in c takes over."""
     return [
-        (sink, _deviation(replace(sizes, constants=replace(sizes.constants, sink=sink))))
-        for sink in values
+        (sink, _deviation(replace(sizes, constants=replace(sizes.constants, sink=sink)))) for sink in values
     ]
 
 
@@ -59,7 +58,7 @@ def rate_of_sink(points: Sequence[tuple[float, float]]) -> float:
     return fitted_slope([(sink, math.log(error)) for sink, error in points])
 
 
-@torch.inference_mode()
+@torch.no_grad()
 def error_by_step(*, sizes: Sizes = SMALL, alpha: float = 1 / 150**2) -> dict[str, list[float]]:
     """Mean squared error of the last answer after each step, divided by dim: weights next to textbooks."""
     prompt = pair_prompts(sizes)

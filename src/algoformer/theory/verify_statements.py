@@ -97,7 +97,7 @@ def representation_case(sizes: Sizes) -> Case:
         ),
         textbook=GradientDescent(step_size=step_size, view=task.problems),
         prompts=[prompt],
-        steps=sizes.steps or 100,
+        steps=sizes.steps or 200,
     )
 
 
@@ -117,7 +117,7 @@ def autoregressive_case(sizes: Sizes) -> Case:
         ),
         textbook=GradientDescent(step_size=step_size, view=task.problems),
         prompts=[prompt],
-        steps=sizes.steps or 50,
+        steps=sizes.steps or 100,
     )
 
 

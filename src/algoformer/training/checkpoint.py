@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +15,7 @@ from torch import Tensor
 
 from algoformer import tasks
 from algoformer.model.algoformer import AlgoFormer, modules_of
+from algoformer.model.cost import cost
 from algoformer.model.program import from_data, to_data
 from algoformer.tasks import Task
 from algoformer.training.files import write_atomically
@@ -23,6 +25,9 @@ FORMAT = 1
 
 HEADER = "algoformer"
 """Under this key of the safetensors metadata stands the JSON."""
+
+LARGEST_SIZE = 10**9
+"""No model is wider or reads longer prompts."""
 
 WEIGHTS_OF_A_LAYER = 4
 """A layer has at least this many weights: queries, keys and values; output; up; down."""
@@ -145,18 +150,19 @@ def _header(file: Any) -> dict[str, Any]:
 
 
 def _build(header: Mapping[str, Any], found: Mapping[str, tuple[int, ...]]) -> AlgoFormer:
-    """The model on the meta device, if its weights have exactly the names and shapes that were found."""
+    """The model with fresh weights, if the file has exactly the names and shapes of its weights."""
     program = from_data(header.get("program"))
     sizes, blanks = _read_sizes(header.get("model"))
     # a header may claim any size: compare with what is in the file before anything is built
     layers = sum(module.count for module in modules_of(program))
     if max(WEIGHTS_OF_A_LAYER * layers, len(modules_of(program)), sizes["row_maps"]) > len(found):
         raise ValueError("its program has more layers than the file has weights")
-    try:
-        with torch.device("meta"):
-            model = AlgoFormer(program, blanks=blanks, **sizes)
-    except (RuntimeError, TypeError, OverflowError) as error:
-        raise ValueError(f"its sizes are impossible: {str(error).splitlines()[0][:200]}") from None
+    claimed = cost(program, blanks=blanks, **sizes).parameters  # type: ignore[arg-type]
+    held = sum(math.prod(shape) for shape in found.values())
+    if claimed != held:
+        raise ValueError(f"its program needs {claimed:.6g} parameters, the file holds {held}")
+    with torch.random.fork_rng(devices=[]):
+        model = AlgoFormer(program, blanks=blanks, **sizes)
     expected = {name: tuple(value.shape) for name, value in model.state_dict().items()}
     for name in sorted(set(expected) ^ set(found)):
         raise ValueError(f"weight {name!r} is {'missing' if name in expected else 'not part of the program'}")
@@ -175,8 +181,10 @@ def _read_sizes(sizes: object) -> tuple[dict[str, int], tuple[int, int]]:
     if not (isinstance(blanks, list) and len(blanks) == 2 and all(type(count) is int for count in blanks)):
         raise ValueError(f"blanks must be two whole numbers, got {str(blanks)[:40]}")
     for name, size in rest.items():
-        if type(size) is not int:
-            raise ValueError(f"{name} must be a whole number, got {str(size)[:40]}")
+        if type(size) is not int or not 1 <= size <= LARGEST_SIZE:
+            raise ValueError(f"{name} must be a whole number in 1..{LARGEST_SIZE}, got {str(size)[:40]}")
+    if not all(0 <= count <= LARGEST_SIZE for count in blanks):
+        raise ValueError(f"blanks must lie in 0..{LARGEST_SIZE}, got {str(blanks)[:40]}")
     return rest, (blanks[0], blanks[1])
 
 

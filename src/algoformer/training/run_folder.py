@@ -12,7 +12,6 @@ from algoformer.training.checkpoint import Checkpoint, load_checkpoint, save_che
 from algoformer.training.config import Experiment
 from algoformer.training.files import append_line, read_json, remove_leftovers, write_json, write_text
 
-
 Metrics = Mapping[str, float]
 """One row: counts (step, loops, dims, samples) and measurements, by name; all of them floats."""
 
@@ -62,6 +61,8 @@ def open_folder(path: Path, experiment: Experiment, *, resume: bool) -> Iterator
         if read_json(config) != _plain(experiment.to_data()):
             raise ValueError(f"{path} holds a run of another experiment; resume with its own settings")
     else:
+        if path.is_dir() and not config.exists():
+            remove_leftovers(path)  # of a run that was killed before it began
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
             raise ValueError(f"{path} exists already; resume the run in it or choose another folder")
         write_json(config, experiment.to_data())
