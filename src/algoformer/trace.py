@@ -29,6 +29,10 @@ class Unroll:
     keep: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        for name in ("steps", "window", "grad_steps"):
+            count = getattr(self, name)
+            if count is not None and (not isinstance(count, int) or isinstance(count, bool)):
+                raise ValueError(f"{name} must be a whole number, got {count!r}")
         if self.steps < 1:
             raise ValueError(f"a loop runs at least once, got steps={self.steps}")
         if self.window is not None and not 1 <= self.window <= self.steps:

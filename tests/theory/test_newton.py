@@ -206,7 +206,7 @@ def test_a_label_must_fit_a_row() -> None:
 @pytest.mark.parametrize(
     ("dim", "points", "message"),
     [
-        (DIM, EXAMPLES, r"expect examples=10 before the question, the prompt has 9.*padded"),
+        (DIM, EXAMPLES, "exactly 21 rows, got 19; pad the prompt"),
         (DIM, EXAMPLES + 2, "rows, this model was built for context=21"),
         (DIM + 1, EXAMPLES + 1, "this model reads rows of dim=4"),
     ],

@@ -51,6 +51,8 @@ def measure_runs(
     paths: Sequence[Path], *, against: Sequence[str], folder: Path, prompts: int, steps: int | None
 ) -> list[Evaluation]:
     """Measure runs and solvers, and leave `evaluation.json` and the pictures in `folder`."""
+    if prompts < 1:
+        raise ValueError(f"prompts must be at least 1, got {prompts}")
     contenders = [load_contender(path) for path in paths]
     task = contenders[0].task
     for other in contenders[1:]:
@@ -66,10 +68,11 @@ def measure_runs(
     depth = steps or max(contender.steps for contender in contenders)
     for name in against:
         solvers[name] = build_solver(name, view=task.problems, noise=task.noise)
+    prompt = evaluation_prompts(task, count=prompts)
+    if not all(contender.model.causal for contender in contenders):
+        prompt = prompt.prefix()  # full attention may be shown one question only, the last
     with counting("measuring") as progress:
-        results = compare(
-            solvers, evaluation_prompts(task, count=prompts), steps=depth, scale=task.scale, progress=progress
-        )
+        results = compare(solvers, prompt, steps=depth, scale=task.scale, progress=progress)
     write_json(folder / "evaluation.json", [result.to_data() for result in results])
     draw_results(results, folder, trained=contenders[0].steps)
     return results
@@ -86,7 +89,8 @@ def draw_results(results: Sequence[Evaluation], folder: Path, *, trained: int | 
     except ModuleNotFoundError as error:
         print(f"no pictures: {error}", file=sys.stderr)
         return
-    save(error_by_sample(results), folder / "error_by_sample")
+    if len(results[0].by_sample.x) > 1:
+        save(error_by_sample(results), folder / "error_by_sample")
     save(error_by_step(results, trained=trained), folder / "error_by_step")
 
 

@@ -53,6 +53,8 @@ def one_line(box: str) -> str:
     if not paragraphs or not paragraphs[0]:
         return " ".join(box.split())
     message = re.sub(r"^Error parsing [^-:][^:]*: ", "", " ".join(paragraphs[0]))
+    message = re.sub(r"invalid literal for int\(\) with base 10:", "a whole number is needed, got", message)
+    message = re.sub(r"could not convert string to float:", "a number is needed, got", message)
     for paragraph in paragraphs[1:]:
         if paragraph and paragraph[0].startswith("Perhaps you meant") and len(paragraph) > 1:
             message += f"; perhaps you meant {paragraph[1].split()[0]}"

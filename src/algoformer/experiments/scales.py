@@ -106,5 +106,5 @@ def nearest(kind: str, name: str, known: Iterable[str]) -> None:
     if name in names:
         return
     close = difflib.get_close_matches(name, names, n=1)
-    hint = f"; did you mean {close[0]!r}?" if close else ""
-    raise ValueError(f"unknown {kind} {name!r}{hint} Known: {', '.join(names)}")
+    hint = f"did you mean {close[0]!r}? " if close else ""
+    raise ValueError(f"unknown {kind} {name!r}: {hint}known are {', '.join(names)}")

@@ -94,6 +94,6 @@ def _work(name: str, planned: Planned, messages: Queue[Any]) -> None:
         train(planned.experiment, planned.folder, resume=resume, progress=tell)
         messages.put((name, "done", None))
     except KeyboardInterrupt:
-        messages.put((name, "stopped", "stopped by Ctrl-C"))
+        messages.cancel_join_thread()  # nobody reads any more, and the checkpoint is written
     except Exception as error:
         messages.put((name, "failed", f"{type(error).__name__}: {error}"))

@@ -28,6 +28,7 @@ class AlgoFormer(nn.Module):
         width: of the stream.
         row_maps: 1 for one read-in for all rows, or one for each row of a sample.
         blanks: empty tokens before and after the rows.
+        exact_context: whether a prompt must have exactly `context` rows, for weights that count on it.
 
     >>> from algoformer import programs, tasks
     >>> task = tasks.LinearRegression(dim=3, points=6)
@@ -47,6 +48,7 @@ class AlgoFormer(nn.Module):
         width: int = 256,
         row_maps: int = 1,
         blanks: tuple[int, int] = (0, 0),
+        exact_context: bool = False,
     ) -> None:
         super().__init__()
         sizes = {"dim": dim, "out": out, "context": context, "width": width, "row_maps": row_maps}
@@ -57,7 +59,7 @@ class AlgoFormer(nn.Module):
             raise ValueError(f"blanks must not be negative, got {blanks}")
         self.program = as_program(program)
         self.dim, self.out, self.context, self.width = dim, out, context, width
-        self.row_maps, self.blanks = row_maps, blanks
+        self.row_maps, self.blanks, self.exact_context = row_maps, blanks, exact_context
         self.read_in = ReadIn(dim=dim, width=width, maps=row_maps, blanks=blanks)
         self.body = ProgramModule(self.program, width=width, context=context + sum(blanks))
         self.read_out = nn.Linear(width, out)
@@ -149,6 +151,16 @@ class AlgoFormer(nn.Module):
             raise ValueError(
                 f"the prompt has {prompt.rows.shape[1]} rows, this model was built for context={self.context}"
             )
+        if self.exact_context and prompt.rows.shape[1] < self.context:
+            raise ValueError(
+                f"this model answers prompts of exactly {self.context} rows, got {prompt.rows.shape[1]}; "
+                "pad the prompt, or build the model for that length"
+            )
+        if prompt.rows.dtype != self.read_out.weight.dtype:
+            own = self.read_out.weight.dtype
+            raise ValueError(
+                f"this model computes in {own}, the prompt is in {prompt.rows.dtype}; use prompt.to({own})"
+            )
         if self.row_maps not in (1, prompt.parts):
             raise ValueError(
                 f"this model reads samples of {self.row_maps} rows, the prompt's have {prompt.parts}"
@@ -161,8 +173,10 @@ class AlgoFormer(nn.Module):
 
 @lru_cache(maxsize=64)
 def _row_index(reads: tuple[int, ...], offset: int, device: torch.device) -> Tensor:
-    # kept on the device, so that a captured step copies nothing from the host
-    return torch.tensor([row + offset for row in reads], device=device)
+    # kept on the device, so that a captured step copies nothing from the host; and an ordinary tensor even
+    # if first asked for in inference mode, so that training can use it later
+    with torch.inference_mode(False):
+        return torch.tensor([row + offset for row in reads], device=device)
 
 
 def modules_of(program: Program) -> list[Layers]:

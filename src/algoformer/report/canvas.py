@@ -66,7 +66,7 @@ def draw(
         line: dict[str, Any] = {"color": style.color, "linewidth": 2.0 if style.solid else 1.6}
         if not style.solid:
             line |= {"dashes": style.dash}
-        axes.plot(x, error, label=legend_text(curve, floor), zorder=3 if style.solid else 2.5, **line)
+        axes.plot(x, error, label=legend_text(curve, floor), zorder=2.5 if style.solid else 3, **line)
         if style.solid:
             axes.fill_between(x, low, high, color=style.color, alpha=0.18, linewidth=0, zorder=2)
 

@@ -39,6 +39,7 @@ class Blueprint:
         answer: the read-out.
         blanks: empty tokens before and after the rows.
         causal: whether a token sees only what comes before it.
+        exact_context: whether a prompt must be exactly as long as the positions.
     """
 
     space: Subspaces
@@ -50,6 +51,7 @@ class Blueprint:
     answer: Float[Tensor, "out width"]
     blanks: tuple[int, int]
     causal: bool = False
+    exact_context: bool = False
 
     def program(self, *, steps: int) -> Program:
         """The program that has just the layers, heads and units that the blueprint needs."""
@@ -80,6 +82,7 @@ class Blueprint:
             width=self.space.width,
             row_maps=len(self.rows),
             blanks=self.blanks,
+            exact_context=self.exact_context,
         ).double()
         for linear, row in zip(model.read_in.maps, self.rows, strict=True):
             linear.weight.copy_(row.weight)  # type: ignore[operator]

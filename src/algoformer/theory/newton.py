@@ -12,10 +12,8 @@ Tokens are x_1, y_1, ..., x_N, y_N, x_test and an empty one, which is the sink.
 from __future__ import annotations
 
 import math
-from functools import partial
 
 import torch
-from torch import Tensor, nn
 
 from algoformer.model import AlgoFormer
 from algoformer.problems import Problems
@@ -76,7 +74,7 @@ def newton(
         "blank": (places == 2 * examples + 1)[:, None],
         "code": quasi_orthogonal(examples + 1)[places // 2],
     }
-    model = Blueprint(
+    return Blueprint(
         space=space,
         pre={"pre": [start_layer(space, alpha=alpha, examples=examples, constants=constants)]},
         loop=[step_layer(space, constants=constants)],
@@ -88,9 +86,8 @@ def newton(
         positions=position_table(space, columns),
         answer=space.read("answer"),
         blanks=(0, 1),
+        exact_context=True,
     ).build(steps=steps, dtype=dtype)
-    model.read_in.register_forward_pre_hook(partial(_check_rows, examples=examples))
-    return model
 
 
 def newton_space(*, dim: int, out: int, examples: int) -> Subspaces:
@@ -279,14 +276,4 @@ def check_alpha(alpha: float, problems: Problems) -> None:
         raise ValueError(
             f"alpha must lie strictly below 2/λ_max(S)² = {limit:.4g} for these prompts, got {alpha:.4g}; "
             f"alpha={limit / 2:.4g} converges"
-        )
-
-
-def _check_rows(_: nn.Module, arguments: tuple[Tensor, ...], *, examples: int) -> None:
-    """Refuse prompts in which the question does not stand where the weights expect it."""
-    rows = arguments[0].shape[1]
-    if rows != 2 * examples + 1:
-        raise ValueError(
-            f"these weights expect examples={examples} before the question, the prompt has {rows // 2}; "
-            f"bring it to length with padded(prompt, examples={examples})"
         )

@@ -50,7 +50,7 @@ class Checkpoint:
     state: Mapping[str, Tensor] = field(default_factory=dict)
 
 
-def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
+def save_checkpoint(path: Path | str, checkpoint: Checkpoint) -> None:
     """Write the checkpoint; an existing file is replaced in one step or not at all.
 
     Raises:
@@ -78,11 +78,11 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
         except SafetensorError as error:
             raise OSError(errno.EIO, str(error)) from error
 
-    write_atomically(path, write)
+    write_atomically(Path(path), write)
 
 
-def load_checkpoint(path: Path) -> Checkpoint:
-    """Rebuild what `save_checkpoint` wrote.
+def load_checkpoint(path: Path | str) -> Checkpoint:
+    """Rebuild what `save_checkpoint` wrote; weights stored in half precision come back in single.
 
     Raises:
         ValueError: the file is missing, cut off, not a checkpoint of this library, or its weights do not
@@ -90,6 +90,7 @@ def load_checkpoint(path: Path) -> Checkpoint:
     """
     from safetensors import SafetensorError, safe_open
 
+    path = Path(path)
     if not path.is_file():
         raise ValueError(f"{path} does not exist or is not a file")
     try:
@@ -109,6 +110,7 @@ def _sizes(model: AlgoFormer) -> dict[str, Any]:
         "width": model.width,
         "row_maps": model.row_maps,
         "blanks": list(model.blanks),
+        "exact_context": model.exact_context,
     }
 
 
@@ -152,7 +154,7 @@ def _header(file: Any) -> dict[str, Any]:
 def _build(header: Mapping[str, Any], found: Mapping[str, tuple[int, ...]]) -> AlgoFormer:
     """The model with fresh weights, if the file has exactly the names and shapes of its weights."""
     program = from_data(header.get("program"))
-    sizes, blanks = _read_sizes(header.get("model"))
+    sizes, blanks, exact = _read_sizes(header.get("model"))
     # a header may claim any size: compare with what is in the file before anything is built
     layers = sum(module.count for module in modules_of(program))
     if max(WEIGHTS_OF_A_LAYER * layers, len(modules_of(program)), sizes["row_maps"]) > len(found):
@@ -162,7 +164,7 @@ def _build(header: Mapping[str, Any], found: Mapping[str, tuple[int, ...]]) -> A
     if claimed != held:
         raise ValueError(f"its program needs {claimed:.6g} parameters, the file holds {held}")
     with torch.random.fork_rng(devices=[]):
-        model = AlgoFormer(program, blanks=blanks, **sizes)
+        model = AlgoFormer(program, blanks=blanks, exact_context=exact, **sizes)
     expected = {name: tuple(value.shape) for name, value in model.state_dict().items()}
     for name in sorted(set(expected) ^ set(found)):
         raise ValueError(f"weight {name!r} is {'missing' if name in expected else 'not part of the program'}")
@@ -172,12 +174,14 @@ def _build(header: Mapping[str, Any], found: Mapping[str, tuple[int, ...]]) -> A
     return model
 
 
-def _read_sizes(sizes: object) -> tuple[dict[str, int], tuple[int, int]]:
-    wanted = {"dim", "out", "context", "width", "row_maps", "blanks"}
+def _read_sizes(sizes: object) -> tuple[dict[str, int], tuple[int, int], bool]:
+    wanted = {"dim", "out", "context", "width", "row_maps", "blanks", "exact_context"}
     if not isinstance(sizes, dict) or set(sizes) != wanted:
         raise ValueError(f"model must have exactly the sizes {', '.join(sorted(wanted))}")
     rest = dict(sizes)
-    blanks = rest.pop("blanks")
+    blanks, exact = rest.pop("blanks"), rest.pop("exact_context")
+    if not isinstance(exact, bool):
+        raise ValueError(f"exact_context must be true or false, got {str(exact)[:40]}")
     if not (isinstance(blanks, list) and len(blanks) == 2 and all(type(count) is int for count in blanks)):
         raise ValueError(f"blanks must be two whole numbers, got {str(blanks)[:40]}")
     for name, size in rest.items():
@@ -185,7 +189,7 @@ def _read_sizes(sizes: object) -> tuple[dict[str, int], tuple[int, int]]:
             raise ValueError(f"{name} must be a whole number in 1..{LARGEST_SIZE}, got {str(size)[:40]}")
     if not all(0 <= count <= LARGEST_SIZE for count in blanks):
         raise ValueError(f"blanks must lie in 0..{LARGEST_SIZE}, got {str(blanks)[:40]}")
-    return rest, (blanks[0], blanks[1])
+    return rest, (blanks[0], blanks[1]), exact
 
 
 def _one_kind(weights: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -193,4 +197,7 @@ def _one_kind(weights: dict[str, Tensor]) -> dict[str, Tensor]:
     if len(kinds) != 1 or not next(iter(kinds)).is_floating_point:
         names = ", ".join(sorted(str(kind) for kind in kinds))
         raise ValueError(f"weights must all be of one floating point type, got {names or 'none'}")
+    if next(iter(kinds)).itemsize < torch.float32.itemsize:
+        # half precision saves space in a file; products in it are neither exact nor quick on a CPU
+        return {name: value.float() for name, value in weights.items()}
     return weights

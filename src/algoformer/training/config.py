@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import types
 import typing
@@ -123,11 +124,11 @@ class Experiment:
             raise ValueError(f"width must be a whole number of at least 1, got {self.width!r}")
         for layers in modules_of(self.program):
             head_width(layers, self.width)  # refuses heads that do not divide the width
-            if not layers.causal:
-                raise ValueError(
-                    "training asks all questions of a prompt at once; full attention would see the answers: "
-                    "choose causal layers"
-                )
+        if self.training.points is not None and not all(layers.causal for layers in modules_of(self.program)):
+            raise ValueError(
+                "points: with full attention only the last question of a prompt is asked, so that no "
+                "curriculum over questions is possible; leave it out"
+            )
         if self.training.dims is not None and not self.task.takes_dims:
             raise ValueError("dims: this task has no dims curriculum; leave it out")
         self._check_loop()
@@ -139,7 +140,10 @@ class Experiment:
                 raise ValueError("loops and burn_in need a program with a loop; leave them out for this one")
             return
         if training.window > steps:
-            raise ValueError(f"window must lie in 1..{steps} (the loop's steps), got {training.window}")
+            raise ValueError(
+                f"window must lie in 1..{steps} (the loop's steps), got {training.window}; "
+                "choose a smaller training.window or more steps"
+            )
         cut = training.grad == "window" and training.window < steps
         if (cut or training.burn_in) and any(loop.inject == "none" for loop in _unrolled(self.program)):
             raise ValueError(
@@ -171,9 +175,24 @@ class Experiment:
         )
 
 
-def build_model(experiment: Experiment) -> AlgoFormer:
-    """The experiment's model with fresh weights; the seed alone decides them."""
+def build_model(experiment: Experiment, *, like: AlgoFormer | None = None) -> AlgoFormer:
+    """The experiment's model: a copy of `like`, or fresh weights that the seed alone decides.
+
+    Raises:
+        ValueError: `like` is a model of another program, or made for other prompts.
+    """
     task = experiment.task
+    if like is not None:
+        if like.program != experiment.program or like.width != experiment.width:
+            raise ValueError(
+                "the model to start from has another program or width than the experiment; take its own"
+            )
+        if (like.dim, like.out) != (task.dim, task.out):
+            raise ValueError(
+                f"the initial model reads rows of dim={like.dim} and answers with out={like.out} numbers, "
+                f"the task has dim={task.dim} and out={task.out}"
+            )
+        return copy.deepcopy(like).requires_grad_(True)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(experiment.training.seed)
         return AlgoFormer(

@@ -23,12 +23,20 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
         write(temporary)
         with temporary.open("r+b") as handle:
             os.fsync(handle.fileno())
+        os.chmod(temporary, _ordinary_mode())
         os.replace(temporary, path)
     except OSError as error:
         raise _named(error, path) from error
     finally:
         _remove(temporary)
     _sync_folder(path.parent)
+
+
+def _ordinary_mode() -> int:
+    # what open() would give a new file; some writers make theirs readable by nobody else
+    mask = os.umask(0)
+    os.umask(mask)
+    return 0o666 & ~mask
 
 
 def remove_leftovers(folder: Path) -> None:

@@ -20,11 +20,15 @@ def window_loss(
     >>> window_loss(trace, prompt).item()
     5.0
     """
-    squares = (trace.predictions.float() - prompt.targets).square()
+    squares = (_at_least_single(trace.predictions) - prompt.targets).square()
     by_question = squares.mean(dim=(0, 1, 3))
     if weights is None:
         return by_question.mean()
-    return torch.dot(by_question, weights) / weights.sum()
+    return torch.dot(by_question, weights.to(by_question.dtype)) / weights.sum()
+
+
+def _at_least_single(values: Tensor) -> Tensor:
+    return values.to(torch.promote_types(values.dtype, torch.float32))
 
 
 @torch.no_grad()
@@ -36,7 +40,7 @@ def last_error(trace: Trace, prompt: Prompt, weights: Float[Tensor, " point"]) -
     >>> last_error(trace, prompt, torch.tensor([1.0, 1.0, 0.0])).item()
     4.0
     """
-    squares = (trace.final.float() - prompt.targets).square().sum(-1).mean(0)
+    squares = (_at_least_single(trace.final) - prompt.targets).square().sum(-1).mean(0)
     # found on the device, so that nothing waits for it
     counting = torch.arange(1, len(weights) + 1, device=weights.device) * (weights > 0)
     return squares.index_select(0, counting.argmax().reshape(1)).squeeze(0)

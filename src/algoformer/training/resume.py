@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from algoformer.training.checkpoint import Checkpoint
+from algoformer.training.provenance import source_commit
 from algoformer.training.step import TrainingStep
 
 logger = logging.getLogger("algoformer.training")
@@ -27,7 +28,11 @@ def capture(step: TrainingStep, card: Mapping[str, Any]) -> Checkpoint:
     for name, weight in step.model.named_parameters():
         moments = step.optimizer.state.get(weight, {})
         state |= {f"optimizer.{name}.{key}": value for key, value in moments.items()}
-    facts = {"experiment": step.experiment.to_data(), "torch": torch.__version__}
+    facts = {
+        "experiment": step.experiment.to_data(),
+        "torch": torch.__version__,
+        "commit": source_commit(),
+    }
     return Checkpoint(model=step.model, task=step.experiment.task, card={**card, **facts}, state=state)
 
 

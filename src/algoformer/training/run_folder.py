@@ -72,9 +72,9 @@ def open_folder(path: Path, experiment: Experiment, *, resume: bool) -> Iterator
         yield RunFolder(path)
 
 
-def read_metrics(folder: Path) -> list[Metrics]:
+def read_metrics(folder: Path | str) -> list[Metrics]:
     """The rows of a run's metrics; a line that was cut off by a kill is left out."""
-    path = folder / "metrics.jsonl"
+    path = Path(folder) / "metrics.jsonl"
     if not path.exists():
         return []
     lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
@@ -90,13 +90,13 @@ def _read_row(line: str) -> Metrics | None:
     return numbers if "step" in numbers else None
 
 
-def load_experiment(folder: Path) -> Experiment:
+def load_experiment(folder: Path | str) -> Experiment:
     """The experiment whose run is in `folder`.
 
     Raises:
         ValueError: there is no run, or its config cannot be read.
     """
-    path = folder / "config.json"
+    path = Path(folder) / "config.json"
     try:
         return Experiment.from_data(read_json(path))
     except ValueError as error:

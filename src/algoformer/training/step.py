@@ -28,6 +28,7 @@ class TrainingStep:
         self.model = model
         self.generator = generator
         self.device = generator.device
+        self.dtype = model.read_out.weight.dtype
         self.half = HalfBody(model) if experiment.training.precision == "bf16" else None
         on_cuda = self.device.type == "cuda"
         rate = experiment.training.learning_rate
@@ -81,7 +82,12 @@ class TrainingStep:
         training, task = self.experiment.training, self.experiment.task
         dims = self.dims if training.dims is not None else None
         with matmul_precision("fp32"):
-            return task.sample(training.batch, generator=self.generator, active_dims=dims)
+            prompt = task.sample(training.batch, generator=self.generator, dtype=self.dtype, active_dims=dims)
+        return self.asked(prompt)
+
+    def asked(self, prompt: Prompt) -> Prompt:
+        """All questions of a prompt; only the last with full attention, which would see the answers."""
+        return prompt if self.model.causal else prompt.prefix()
 
     def answer(self, prompt: Prompt, unroll: Unroll) -> Trace:
         """The model's answers, in the precision of the experiment."""
@@ -94,7 +100,7 @@ class TrainingStep:
 
     def _sample_of_question(self) -> Tensor:
         task = self.experiment.task
-        prompt = task.sample(1, generator=torch.Generator(self.device).manual_seed(0))
+        prompt = self.asked(task.sample(1, generator=torch.Generator(self.device).manual_seed(0)))
         samples = torch.tensor([row // task.parts for row in prompt.reads], device=self.device)
         assert int(samples.max()) < samples_of(task)
         return samples

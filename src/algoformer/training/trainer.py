@@ -60,8 +60,9 @@ class Run:
 
 def train(
     experiment: Experiment,
-    folder: Path | None = None,
+    folder: Path | str | None = None,
     *,
+    initial: AlgoFormer | None = None,
     resume: bool = False,
     device: str | torch.device = "cpu",
     engine: EngineName = "auto",
@@ -77,6 +78,8 @@ def train(
     Args:
         experiment: what to train and how.
         folder: where to write; None writes nothing.
+        initial: a model to start from instead of fresh weights, trained before or built by hand; it is
+            copied. Its program must be the experiment's.
         resume: go on with the run in `folder`.
         device: where to train.
         engine: how to take the steps: "eager" anywhere, "graph" or "compiled" on CUDA, or "auto".
@@ -85,7 +88,7 @@ def train(
 
     Raises:
         ValueError: the folder already holds a run, or holds none to resume, or another experiment's; or
-            the device has no such engine.
+            the device has no such engine; or the initial model is not of the experiment's program.
         FloatingPointError: the loss is no longer a number; the last good checkpoint is kept.
         OSError: a file could not be written, say because the disk is full; the last checkpoint is kept.
     """
@@ -99,8 +102,8 @@ def train(
     with ExitStack() as stack:
         opened = None
         if folder is not None:
-            opened = stack.enter_context(open_folder(folder, experiment, resume=resume))
-        session = _Session(experiment, opened, device=where, plan=plan)
+            opened = stack.enter_context(open_folder(Path(folder), experiment, resume=resume))
+        session = _Session(experiment, opened, initial, device=where, plan=plan)
         stack.enter_context(matmul_precision(experiment.training.precision))
         session.loop(max_minutes, progress or (lambda done, total, metrics: None))
     return Run(
@@ -116,16 +119,24 @@ class _Session:
     """One stretch of training: the live objects and how they are saved."""
 
     def __init__(
-        self, experiment: Experiment, folder: RunFolder | None, *, device: torch.device, plan: Plan
+        self,
+        experiment: Experiment,
+        folder: RunFolder | None,
+        initial: AlgoFormer | None,
+        *,
+        device: torch.device,
+        plan: Plan,
     ) -> None:
         self.experiment, self.folder, self.plan = experiment, folder, plan
         self.step = 0
         self.seconds = 0.0
         self.metrics: list[Metrics] = []
-        self.model = build_model(experiment).to(device)
+        checkpoint = None if folder is None else folder.load()
+        # a run that began with a model of its own goes on with the one in its checkpoint
+        start = initial if checkpoint is None else checkpoint.model
+        self.model = build_model(experiment, like=start).to(device)
         generator = torch.Generator(device).manual_seed(prompt_seed(experiment.training.seed))
         self.stepper = TrainingStep(experiment, self.model, generator)
-        checkpoint = None if folder is None else folder.load()
         if checkpoint is not None:
             self.step, self.seconds = restore(self.stepper, checkpoint)
             logger.info("resumed at step %d", self.step)
