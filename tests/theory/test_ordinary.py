@@ -22,7 +22,7 @@ from algoformer.theory.checks import step_size_limit
 from algoformer.trace import Unroll
 from algoformer.training.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from algoformer.training.config import Experiment, TrainConfig
-from algoformer.training.step import TrainingStep
+from algoformer.training.trainer import train
 
 TASK = LinearRegression(dim=3, points=9)
 STEP_SIZE = 0.2
@@ -92,7 +92,9 @@ def perturb_answer(model: AlgoFormer) -> None:
 
 @pytest.mark.learning
 @pytest.mark.parametrize("perturb", [perturb_rate, perturb_answer])
-def test_training_repairs_a_perturbed_construction(perturb: Callable[[AlgoFormer], None]) -> None:
+def test_training_repairs_a_perturbed_construction(
+    perturb: Callable[[AlgoFormer], None], tmp_path: Path
+) -> None:
     # Adam moves every weight by the learning rate, the zeros among them too, so it must be far below what
     # the values of size e^C / 2c let through: gentle constants, a small rate
     held_out = prompts(256)
@@ -108,11 +110,10 @@ def test_training_repairs_a_perturbed_construction(perturb: Callable[[AlgoFormer
         perturb(model)
     training = TrainConfig(steps=30, batch=64, learning_rate=1e-5, window=6, grad="full", clip=1.0)
     experiment = Experiment(program=model.program, task=TASK, width=model.width, training=training)
-    step = TrainingStep(experiment, model, torch.Generator().manual_seed(1))
-    before = held_out_loss(model, held_out)
-    for _ in range(training.steps):
-        step.run(Unroll(steps=6))
-    assert held_out_loss(model, held_out) < 0.9 * before
+    run = train(experiment, tmp_path / "run", initial=model)
+    assert held_out_loss(run.model, held_out) < 0.9 * held_out_loss(model, held_out)
+    saved = load_checkpoint(tmp_path / "run" / "checkpoint.safetensors").model
+    assert held_out_loss(saved, held_out) == held_out_loss(run.model, held_out)
 
 
 @torch.no_grad()

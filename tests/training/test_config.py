@@ -91,12 +91,20 @@ def test_without_injection_the_whole_gradient_is_fine() -> None:
     small(program, window=3, grad="window")
 
 
+def test_full_attention_has_no_curriculum_over_questions() -> None:
+    program = programs.algoformer(heads=2, causal=False)
+    task = tasks.LinearRegression(dim=2, points=3)
+    assert Experiment(program=program, task=task, width=8).training.points is None
+    ramp = TrainConfig(points=Ramp(start=1, increment=1))
+    with pytest.raises(ValueError, match="only the last question of a prompt is asked"):
+        Experiment(program=program, task=task, width=8, training=ramp)
+
+
 @pytest.mark.parametrize(
     ("program", "width", "words"),
     [
         (programs.algoformer(heads=2), 0, "width must be a whole number of at least 1"),
         (programs.algoformer(heads=3), 8, "3 heads do not divide a stream of width 8"),
-        (programs.algoformer(heads=2, causal=False), 8, "choose causal layers"),
     ],
 )
 def test_a_model_that_cannot_be_trained_is_refused_before_anything_is_built(program, width, words) -> None:

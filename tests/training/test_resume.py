@@ -56,7 +56,7 @@ def _damage(folder: Path, **changes: Any) -> None:
         ({"state": {"optimizer.read_out.bias.step": torch.zeros((), dtype=torch.int64)}}, "needed is"),
         (
             {"model": build_model(small(programs.looped(steps=3, heads=2)))},
-            "weights are not this experiment's",
+            "another program or width than the experiment",
         ),
     ],
 )

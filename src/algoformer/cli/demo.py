@@ -21,6 +21,7 @@ from algoformer.evaluation import Evaluation, Table, depth_table, summary_table
 from algoformer.experiments import demo
 from algoformer.experiments.side_by_side import Planned, train_side_by_side
 from algoformer.extras import require
+from algoformer.model.program import traced_part
 from algoformer.report import (
     Fact,
     Page,
@@ -144,7 +145,8 @@ def _page(
 ) -> Page:
     first = plans[demo.MODELS[0]].experiment
     programs = tuple(
-        Picture(svg=diagram(planned.experiment.program), caption=name) for name, planned in plans.items()
+        Picture(svg=diagram(planned.experiment.program, window=_window(planned)), caption=name)
+        for name, planned in plans.items()
     )
     sections = [
         Section(
@@ -182,6 +184,11 @@ def _page(
             Fact(name="seconds", value=f"{seconds:.0f}"),
         ),
     )
+
+
+def _window(planned: Planned) -> int | None:
+    looping = traced_part(planned.experiment.program) is not None
+    return planned.experiment.training.window if looping else None
 
 
 def _shipped_table(model: demo.Shipped) -> Table:

@@ -30,7 +30,7 @@ FULL_TASKS: dict[str, dict[str, Any]] = {"robust": {"dim": 10}}
 """What the other scales change: in 20 dimensions 40 examples with outliers say too little about w."""
 
 SMALL_PROGRAMS: dict[str, dict[str, int]] = {
-    "standard": {"layers": 6},
+    "standard": {"layers": 4},
     "looped": {"steps": 6},
     "algoformer": {"steps": 6},
     "nested": {"steps": 3, "inner_steps": 2},

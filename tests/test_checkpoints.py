@@ -1,0 +1,37 @@
+"""The trained models that come with the repository are what their cards say."""
+
+from pathlib import Path
+
+import pytest
+
+from algoformer.evaluation import evaluate, evaluation_prompts
+from algoformer.training import load_checkpoint
+
+FOLDER = Path(__file__).parents[1] / "checkpoints"
+FILES = sorted(FOLDER.glob("*.safetensors"))
+
+
+def test_there_are_trained_models_and_they_stay_small() -> None:
+    assert {file.stem for file in FILES} >= {"linear", "representation"}
+    assert sum(file.stat().st_size for file in FILES) < 24e6
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_a_shipped_model_reproduces_its_card(file: Path) -> None:
+    checkpoint = load_checkpoint(file)
+    card, task = checkpoint.card, checkpoint.task
+    assert {"step", "seconds", "device", "commit", "command", "error_by_sample", "error_by_depth"} <= set(
+        card
+    )
+    # 96 of the card's 1280 prompts, to save time: the card's mean must lie in the band of the few
+    prompt = evaluation_prompts(task, count=card["prompts"]).select(slice(96))
+    few = evaluate(checkpoint.model, prompt, scale=task.scale, window=1).by_sample
+    missed = [
+        place
+        for place, mean in enumerate(card["error_by_sample"])
+        if not 0.9 * few.low[place] <= mean <= 1.1 * few.high[place]
+    ]
+    # a 90 % band misses about one place in ten, and neighboring places together
+    assert len(missed) <= len(card["error_by_sample"]) // 4, missed
+    assert card["error_by_sample"][-1] < 3e-3
+    assert card["error_by_depth"]["1000"] <= 1.05 * card["error_by_depth"]["20"]

@@ -1,0 +1,63 @@
+"""Runs that begin with a model of one's own."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from algoformer import programs
+from algoformer.training import build_model, load_checkpoint, train
+from training.small import small
+
+
+def weights(model) -> torch.Tensor:
+    return torch.cat([weight.detach().flatten() for weight in model.parameters()])
+
+
+def test_a_run_begins_with_the_weights_it_is_given_and_leaves_them_alone() -> None:
+    experiment = small(steps=1, learning_rate=1e-12)
+    initial = build_model(small(seed=5))
+    before = weights(initial).clone()
+    run = train(experiment, initial=initial)
+    torch.testing.assert_close(weights(run.model), before, rtol=0, atol=1e-9)
+    assert torch.equal(weights(initial), before)
+    assert not torch.equal(before, weights(build_model(experiment)))
+
+
+def test_such_a_run_resumes_from_its_checkpoint_alone(tmp_path: Path) -> None:
+    experiment, initial = small(), build_model(small(seed=5))
+    whole = train(experiment, tmp_path / "whole", initial=initial)
+
+    def stop(done: int, total: int, metrics) -> None:
+        if done == 5:
+            raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        train(experiment, str(tmp_path / "cut"), initial=initial, progress=stop)
+    resumed = train(experiment, str(tmp_path / "cut"), resume=True)
+    assert torch.equal(weights(whole.model), weights(resumed.model))
+
+
+def test_a_model_of_another_program_or_for_other_prompts_is_refused() -> None:
+    with pytest.raises(ValueError, match="another program or width"):
+        train(small(), initial=build_model(small(programs.looped(steps=3, heads=2))))
+    from algoformer import tasks
+
+    with pytest.raises(ValueError, match="the task has dim=3"):
+        train(small(task=tasks.LinearRegression(dim=3, points=4)), initial=build_model(small()))
+
+
+def test_an_encoder_learns_from_the_last_question_alone(tmp_path: Path) -> None:
+    experiment = small(programs.algoformer(steps=3, heads=2, causal=False), steps=2, log_every=1)
+    run = train(experiment, tmp_path / "run")
+    assert run.finished
+    assert all(weight.grad is None or weight.grad.abs().sum() > 0 for weight in run.model.parameters())
+    stored = load_checkpoint(tmp_path / "run" / "checkpoint.safetensors")
+    assert not stored.model.causal
+    assert stored.card["commit"]
+
+
+def test_double_precision_stays_double() -> None:
+    experiment = small(steps=2)
+    run = train(experiment, initial=build_model(experiment).double())
+    assert {weight.dtype for weight in run.model.parameters()} == {torch.float64}
