@@ -54,7 +54,7 @@ def summary_table(
         raise ValueError("a summary needs at least one evaluation")
     most = max(result.by_sample.x[-1] for result in evaluations)
     chosen = sorted({most // 4, most // 2, most}) if samples is None else list(samples)
-    heads = tuple(f"{count:g} samples" for count in chosen)
+    heads = tuple(f"{count:g} sample{'' if count == 1 else 's'}" for count in chosen)
     rows = tuple(
         (
             result.label,
