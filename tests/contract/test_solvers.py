@@ -1,5 +1,6 @@
 """What every solver promises. A new solver, trained or hand-built or textbook, adds one row to ROWS."""
 
+import copy
 from dataclasses import replace
 
 import pytest
@@ -16,6 +17,9 @@ from algoformer.algorithms import (
     Ridge,
     Zero,
 )
+from algoformer.model import AlgoFormer, Layers, Loop, Parallel, Program
+from algoformer.model import presets as programs
+from algoformer.model.presets import PRESETS
 from algoformer.prompt import Prompt
 from algoformer.tasks import (
     AutoregressiveWithRepresentation,
@@ -25,7 +29,8 @@ from algoformer.tasks import (
     RobustRegression,
     Task,
 )
-from algoformer.trace import Solver, Unroll
+from algoformer.theory import decoder_gradient_descent
+from algoformer.trace import Solver, Trace, Unroll
 
 pytestmark = pytest.mark.contract
 
@@ -35,7 +40,36 @@ SERIES = AutoregressiveWithRepresentation(dim=4, points=9)
 CHAIN = ChainOfThought(dim=4, points=7, layers=3, slope=0.3)
 ROBUST = RobustRegression(dim=4, points=9)
 
+
+class AnyPrecision:
+    """A model in the precision of the prompt: a module has one of its own, the contract asks for two."""
+
+    def __init__(self, model: AlgoFormer) -> None:
+        self.models = {dtype: copy.deepcopy(model).to(dtype) for dtype in (torch.float32, torch.float64)}
+
+    def __call__(self, prompt: Prompt, unroll: Unroll, /) -> Trace:
+        with torch.no_grad():
+            return self.models[prompt.rows.dtype](prompt, unroll)
+
+
+def untrained(program: Program, task: Task) -> Solver:
+    torch.manual_seed(0)
+    return AnyPrecision(AlgoFormer(program, dim=task.dim, out=task.out, context=task.context, width=8))
+
+
+BRANCHES = Program(Parallel(Loop(Layers(1, heads=2), steps=3), Layers(1, heads=2)), Layers(1, heads=2))
+
 ROWS: list[tuple[str, Solver, Task]] = [
+    *((f"untrained {name}", untrained(build(heads=2), LINEAR), LINEAR) for name, build in PRESETS.items()),
+    ("untrained algoformer on a chain", untrained(programs.algoformer(heads=2), CHAIN), CHAIN),
+    ("untrained algoformer on a series", untrained(programs.algoformer(heads=2), SERIES), SERIES),
+    ("untrained gated loop", untrained(programs.looped(heads=2, inject="gate"), LINEAR), LINEAR),
+    ("untrained branches", untrained(BRANCHES, ROBUST), ROBUST),
+    (
+        "hand-built decoder",
+        AnyPrecision(decoder_gradient_descent(dim=4, points=9, step_size=0.05)),
+        LINEAR,
+    ),
     ("gradient descent, fixed step", GradientDescent(step_size=0.05), LINEAR),
     ("gradient descent, optimal step", GradientDescent(), LINEAR),
     ("gradient descent, 1/λ", GradientDescent(step_size="lipschitz"), LINEAR),
@@ -151,5 +185,5 @@ def test_it_leaves_the_prompt_as_it_was(solver: Solver, task: Task) -> None:
 
 @every_solver
 def test_states_that_it_does_not_have_are_refused(solver: Solver, task: Task) -> None:
-    with pytest.raises(ValueError, match="keep"):
+    with pytest.raises(ValueError, match="keep|no state at address"):
         solver(prompts(task), Unroll(steps=2, keep=("nowhere",)))

@@ -12,10 +12,11 @@ from algoformer.problems import Problems, pairs
 from algoformer.prompt import Prompt
 from algoformer.tasks.checks import check_count, check_spread
 from algoformer.tasks.draw import mask_dims, normal
+from algoformer.tasks.pair_task import PairTask
 
 
 @dataclass(frozen=True, kw_only=True)
-class LinearRegression:
+class LinearRegression(PairTask):
     """y = <w, x> + noise; x and w standard normal, w drawn afresh for each prompt.
 
     The noise is on the labels that are shown and on the targets alike; `clean` is free of it. One seed
@@ -26,34 +27,10 @@ class LinearRegression:
     (torch.Size([2, 10, 3]), torch.Size([2, 5, 1]))
     """
 
-    dim: int = 20
-    points: int = 41
-    noise: float = 0.0
-
     def __post_init__(self) -> None:
         check_count("dim", self.dim)
         check_count("points", self.points)
         check_spread("noise", self.noise)
-
-    @property
-    def out(self) -> int:
-        """Numbers in an answer."""
-        return 1
-
-    @property
-    def context(self) -> int:
-        """Rows in a prompt."""
-        return self.parts * self.points
-
-    @property
-    def parts(self) -> int:
-        """Rows in a sample: x and y."""
-        return 2
-
-    @property
-    def scale(self) -> float:
-        """The variance of a label."""
-        return float(self.dim)
 
     @property
     def takes_dims(self) -> bool:

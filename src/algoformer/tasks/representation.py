@@ -12,11 +12,12 @@ from algoformer.problems import Problems, pairs
 from algoformer.prompt import Prompt
 from algoformer.tasks.checks import check_count, check_slope, check_spread
 from algoformer.tasks.draw import normal, refuse_dims
+from algoformer.tasks.pair_task import PairTask
 from algoformer.tasks.representation_map import RepresentationMap
 
 
 @dataclass(frozen=True, kw_only=True)
-class RegressionWithRepresentation:
+class RegressionWithRepresentation(PairTask):
     """y = <A, Φ*(x)> + noise; x and A standard normal, A drawn afresh for each prompt, Φ* once for all.
 
     Φ* is `layers` rotations of `dim` coordinates, each followed by a leaky ReLU, and E‖Φ*(x)‖² = dim: the
@@ -24,9 +25,6 @@ class RegressionWithRepresentation:
     the seed, so report it.
     """
 
-    dim: int = 20
-    points: int = 41
-    noise: float = 0.0
     layers: int = 3
     slope: float = 0.01
     phi_seed: int = 0
@@ -38,26 +36,6 @@ class RegressionWithRepresentation:
         check_count("layers", self.layers)
         check_slope(self.slope)
         check_count("phi_seed", self.phi_seed, least=0)
-
-    @property
-    def out(self) -> int:
-        """Numbers in an answer."""
-        return 1
-
-    @property
-    def context(self) -> int:
-        """Rows in a prompt."""
-        return self.parts * self.points
-
-    @property
-    def parts(self) -> int:
-        """Rows in a sample: x and y."""
-        return 2
-
-    @property
-    def scale(self) -> float:
-        """The variance of a label."""
-        return float(self.dim)
 
     @property
     def takes_dims(self) -> bool:

@@ -12,10 +12,11 @@ from algoformer.problems import Problems, pairs
 from algoformer.prompt import Prompt
 from algoformer.tasks.checks import check_count, check_positive, check_spread
 from algoformer.tasks.draw import mask_dims, normal
+from algoformer.tasks.pair_task import PairTask
 
 
 @dataclass(frozen=True, kw_only=True)
-class RobustRegression:
+class RobustRegression(PairTask):
     """y = <w, x> + noise, but each label is shown with a gross error with probability `outliers`.
 
     A gross error is normal with `outlier_scale` times the spread of a true label. Only the labels that
@@ -23,9 +24,6 @@ class RobustRegression:
     `clean` those without noise, so a learner is rewarded for seeing through the outliers.
     """
 
-    dim: int = 20
-    points: int = 41
-    noise: float = 0.0
     outliers: float = 0.2
     outlier_scale: float = 3.0
 
@@ -36,26 +34,6 @@ class RobustRegression:
         if not 0 <= self.outliers < 1:
             raise ValueError(f"outliers, the share of wrong labels, must lie in [0, 1), got {self.outliers}")
         check_positive("outlier_scale", self.outlier_scale)
-
-    @property
-    def out(self) -> int:
-        """Numbers in an answer."""
-        return 1
-
-    @property
-    def context(self) -> int:
-        """Rows in a prompt."""
-        return self.parts * self.points
-
-    @property
-    def parts(self) -> int:
-        """Rows in a sample: x and y."""
-        return 2
-
-    @property
-    def scale(self) -> float:
-        """The variance of a true label."""
-        return float(self.dim)
 
     @property
     def takes_dims(self) -> bool:
