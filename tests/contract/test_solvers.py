@@ -185,5 +185,5 @@ def test_it_leaves_the_prompt_as_it_was(solver: Solver, task: Task) -> None:
 
 @every_solver
 def test_states_that_it_does_not_have_are_refused(solver: Solver, task: Task) -> None:
-    with pytest.raises(ValueError, match="keep|no state at address"):
+    with pytest.raises(ValueError, match=r"keep|no state at address"):
         solver(prompts(task), Unroll(steps=2, keep=("nowhere",)))
