@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from algoformer.algorithms import GradientDescent, HeavyBall, LeastSquares
 from algoformer.problems import pairs
 from algoformer.prompt import Prompt
-from algoformer.tasks import LinearRegression
+from algoformer.tasks import LinearRegression, RegressionWithRepresentation
 from algoformer.trace import Unroll
 
 
@@ -51,13 +51,29 @@ def test_the_optimal_step_contracts_by_the_textbook_rate() -> None:
     torch.testing.assert_close((error[-1] / error[-3]).sqrt()[slow], rate[slow], rtol=0.02, atol=0)
 
 
-def test_the_lipschitz_step_is_one_over_the_largest_eigenvalue() -> None:
+@pytest.mark.parametrize(("name", "multiple"), [("lipschitz", 1.0), ("practical", 1.8)])
+def test_a_named_step_is_its_multiple_of_one_over_the_largest_eigenvalue(name, multiple) -> None:
     prompt = sampled(LinearRegression(dim=3, points=9), batch=1).prefix(-1)
     seen = pairs(prompt).features[:, 0, :-1]
     largest = torch.linalg.eigvalsh(seen.mT @ seen / 8)[0, -1].item()
-    automatic = GradientDescent(step_size="lipschitz")(prompt, Unroll(steps=5)).predictions
-    by_hand = GradientDescent(step_size=1 / largest)(prompt, Unroll(steps=5)).predictions
+    automatic = GradientDescent(step_size=name)(prompt, Unroll(steps=5)).predictions
+    by_hand = GradientDescent(step_size=multiple / largest)(prompt, Unroll(steps=5)).predictions
     torch.testing.assert_close(automatic, by_hand)
+
+
+@pytest.mark.parametrize("task", [LinearRegression(), RegressionWithRepresentation()])
+def test_the_practical_step_is_the_best_of_the_named_ones_after_twenty_steps(task) -> None:
+    prompt = sampled(task, batch=256).prefix(-1)
+    errors = {
+        name: (
+            GradientDescent(step_size=name, view=task.problems)(prompt, Unroll(steps=20)).final
+            - prompt.targets
+        )
+        .square()
+        .mean()
+        for name in ("practical", "lipschitz", "optimal")
+    }
+    assert errors["practical"] < min(errors["lipschitz"], errors["optimal"])
 
 
 @pytest.mark.parametrize("solver", [GradientDescent(), HeavyBall()], ids=["plain", "heavy ball"])
@@ -104,7 +120,7 @@ def test_a_step_must_lead_somewhere(step_size: float) -> None:
 
 @pytest.mark.usefixtures("as_a_user")
 def test_unknown_rules_are_refused() -> None:
-    with pytest.raises(ValueError, match="a number or one of optimal, lipschitz, got 'best'"):
+    with pytest.raises(ValueError, match="a number or one of optimal, lipschitz, practical, got 'best'"):
         GradientDescent(step_size="best")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="momentum must be a number or 'optimal', got 'best'"):
         HeavyBall(momentum="best")  # type: ignore[arg-type]

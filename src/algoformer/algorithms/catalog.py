@@ -28,8 +28,8 @@ def _posterior_mean(view: View, noise: float) -> Solver:
 
 SOLVERS: dict[str, ListedSolver] = {
     "gd": ListedSolver(
-        build=lambda view, noise: GradientDescent(view=view),
-        description="gradient descent with the best fixed step for each prefix",
+        build=lambda view, noise: GradientDescent(step_size="practical", view=view),
+        description="gradient descent with the step 1.8/λ_max of each prefix",
     ),
     "heavy-ball": ListedSolver(
         build=lambda view, noise: HeavyBall(view=view),

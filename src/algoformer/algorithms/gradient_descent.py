@@ -22,9 +22,12 @@ class GradientDescent:
     """w ← w - η ∇L(w) from w = 0, with L(w) = 1/(2n) Σ (y_j - <w, f_j>)² over the n pairs seen so far.
 
     `step_size` is η, or how to choose it for each prefix from the eigenvalues λ of its Hessian:
-    "optimal" is 2/(λ_max + λ_min), the fastest fixed step, λ_min being the smallest that is not zero;
-    "lipschitz" is 1/λ_max. A number may be too large for some prefix, which then diverges as it should: with
-    n = 1 and 20 normal coordinates λ_max is about 20, with n = 40 about 2.6.
+    "optimal" is 2/(λ_max + λ_min), the fastest fixed step in the long run, λ_min being the smallest that is
+    not zero; "lipschitz" is 1/λ_max. On badly conditioned features the first hardly moves along λ_max and the
+    second hardly along the rest; "practical" is 1.8/λ_max, the best at 20 steps of 1.0, 1.4, 1.6, 1.8, 1.9
+    over λ_max both on linear regression and on regression with representation. A number may be too large
+    for some prefix, which then diverges as it should: with n = 1 and 20 normal coordinates λ_max is about
+    20, with n = 40 about 2.6.
 
     >>> xs = torch.ones(1, 3, 1)
     >>> trace = GradientDescent(step_size=0.5)(Prompt.of_pairs(xs, 2 * xs), Unroll(steps=3))
@@ -32,11 +35,11 @@ class GradientDescent:
     tensor([1.0000, 1.5000, 1.7500])
     """
 
-    step_size: float | Literal["optimal", "lipschitz"] = "optimal"
+    step_size: float | Literal["optimal", "lipschitz", "practical"] = "optimal"
     view: View = pairs
 
     def __post_init__(self) -> None:
-        _check_step_size(self.step_size, ("optimal", "lipschitz"))
+        _check_step_size(self.step_size, ("optimal", "lipschitz", "practical"))
 
     def __call__(self, prompt: Prompt, unroll: Unroll) -> Trace:
         """The answers after each step, for every question from the pairs before it."""
@@ -57,7 +60,7 @@ class GradientDescent:
         if self.step_size == "optimal":
             step_size = 2 / (spectrum.largest + spectrum.smallest)
         else:
-            step_size = 1 / spectrum.largest
+            step_size = (1.8 if self.step_size == "practical" else 1.0) / spectrum.largest
         return step_size.to(hessian.dtype)[..., None, None]
 
 
