@@ -90,6 +90,25 @@ def test_ctrl_c_keeps_a_checkpoint_that_resumes_to_the_same_weights(tmp_path: Pa
     assert [row["step"] for row in read_metrics(cut)] == [row["step"] for row in read_metrics(whole)]
 
 
+@pytest.mark.parametrize("setting", [["--training.steps", "9"], ["--task", "chain"]])
+def test_resuming_refuses_settings_that_it_would_have_to_ignore(
+    setting: list[str], tiny_run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["train", "--resume", "--out", str(tiny_run), *setting]) == 2
+    assert f"leave out {setting[0]}" in capsys.readouterr().err
+
+
+def test_a_run_from_a_config_needs_its_own_folder(tiny_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["train", "--config", str(tiny_run / "config.json")]) == 2
+    assert "give --out" in capsys.readouterr().err
+
+
+def test_it_says_how_steps_are_taken_and_why(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = [*TINY, "--training.steps", "1", "--device", "cpu", "--no-evaluate"]
+    assert main(["train", *options, "--out", str(tmp_path / "run")]) == 0
+    assert "engine eager: on a CPU neither capturing nor compiling pays" in capsys.readouterr().err
+
+
 def test_a_run_that_is_out_of_time_says_how_to_go_on(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -16,7 +16,7 @@ from algoformer.cli.progress import bars, training_bar
 from algoformer.cli.say import say
 from algoformer.evaluation import summary_table
 from algoformer.training import Experiment, Run, load_experiment, train
-from algoformer.training.engine import EngineName
+from algoformer.training.engine import EngineName, plan_engine
 
 DESCRIPTION = """Train a program on a task; leave a folder with config, metrics, checkpoint, numbers, plots.
 
@@ -26,6 +26,10 @@ Examples:
   algoformer train --scale short --training.burn-in 0 10 20 --device cuda
   algoformer train --resume --out runs/linear-algoformer-smoke-seed0
 """
+
+
+SETTINGS = ("--task", "--program", "--scale", "--config")
+"""Options that say what is trained."""
 
 
 def options() -> list[tuple[str, Any, Any]]:
@@ -53,13 +57,17 @@ def run_train(arguments: list[str]) -> int:
     experiment, settings = read_experiment(
         arguments, command="train", description=DESCRIPTION, extra=options()
     )
+    if settings.config is not None and settings.out is None:
+        raise ValueError("a run that starts from --config needs a folder of its own: give --out")
     folder = settings.out or Path("runs") / _folder_name(experiment, settings)
     if settings.resume:
+        _refuse_settings(arguments)
         if not (folder / "config.json").exists():
             raise ValueError(f"{folder} holds no run to resume; give its folder with --out")
         experiment = load_experiment(folder)
     device = pick_device(settings.device)
-    print(f"{experiment.program}\n→ {folder} on {device}", file=sys.stderr)
+    plan = plan_engine(settings.engine, device=torch.device(device), steps=experiment.training.steps)
+    print(f"{experiment.program}\n→ {folder} on {device}; {plan}", file=sys.stderr)
     try:
         run = train_with_bar(experiment, folder, settings, device)
     except KeyboardInterrupt:
@@ -75,6 +83,13 @@ def run_train(arguments: list[str]) -> int:
         say(summary_table(measure_runs([folder], against=(), folder=folder, prompts=1280, steps=None)))
     print(folder)
     return 0
+
+
+def _refuse_settings(arguments: list[str]) -> None:
+    # a run goes on as it began: options that would change it must not be dropped in silence
+    for word in arguments:
+        if word.startswith(("--model.", "--data.", "--training.")) or word.split("=")[0] in SETTINGS:
+            raise ValueError(f"--resume goes on with the run's own settings; leave out {word}")
 
 
 def train_with_bar(experiment: Experiment, folder: Path, settings: Any, device: str) -> Run:
