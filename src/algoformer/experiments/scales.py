@@ -38,6 +38,9 @@ SMALL_PROGRAMS: dict[str, dict[str, int]] = {
 }
 """What `smoke` changes in a program."""
 
+SMALL_RATES: dict[str, float] = {"nested": 1.5e-3}
+"""Learning rates of `smoke` where 3e-3 is too much: a loop in a loop did not learn at all with it."""
+
 
 def experiment(task: str, program: str, scale: Scale = "smoke", *, seed: int = 0) -> Experiment:
     """The named program on the named task at a scale.
@@ -54,9 +57,10 @@ def experiment(task: str, program: str, scale: Scale = "smoke", *, seed: int = 0
     shape: dict[str, int] = SMALL_PROGRAMS.get(program, {}) if small else {}
     built = PRESETS[program](heads=heads, **shape)
     width = 32 if small else 256
-    return Experiment(
-        program=built, task=chosen, width=width, training=training(built, chosen, scale, seed=seed)
-    )
+    recipe = training(built, chosen, scale, seed=seed)
+    if small:
+        recipe = replace(recipe, learning_rate=SMALL_RATES.get(program, recipe.learning_rate))
+    return Experiment(program=built, task=chosen, width=width, training=recipe)
 
 
 def training(program: Program, task: Task, scale: Scale, *, seed: int = 0) -> TrainConfig:
