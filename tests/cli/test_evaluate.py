@@ -21,6 +21,8 @@ def test_runs_and_solvers_stand_in_one_table_and_one_picture(
     results = json.loads((out / "evaluation.json").read_text())
     assert [result["label"] for result in results] == ["tiny", "other", "newton", "gd"]
     assert results[0]["by_sample"]["error"] == results[1]["by_sample"]["error"]
+    assert results[0]["provenance"]["command"].startswith("algoformer evaluate ")
+    assert results[0]["provenance"]["commit"]
     drawing = (out / "error_by_sample.svg").read_text()
     assert all(word in drawing for word in ("tiny", "newton"))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from dataclasses import make_dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, get_args
@@ -79,10 +78,7 @@ def _own_program(program: Program, task: str, scale: Scale) -> Experiment:
 
 def read_program(path: Path) -> Program:
     """A program from a JSON file."""
-    try:
-        return from_data(read_json(path))
-    except json.JSONDecodeError as error:
-        raise ValueError(f"{path}: {error}") from None
+    return from_data(read_json(path))
 
 
 def _option(kind: Any, text: str) -> Any:

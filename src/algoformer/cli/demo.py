@@ -35,8 +35,9 @@ from algoformer.report import (
     training_loss,
 )
 from algoformer.report.diagram import diagram
-from algoformer.training import read_metrics
+from algoformer.training import load_experiment, read_metrics
 from algoformer.training.files import write_json, write_text
+from algoformer.training.provenance import source_commit
 from algoformer.training.trainer import device_name
 
 DESCRIPTION = """Train a small AlgoFormer, a looped and a standard transformer side by side on in-context
@@ -61,8 +62,7 @@ def run_demo(arguments: list[str]) -> int:
     require("matplotlib", extra="viz")
     began = time.monotonic()
     plans = demo.plan(chosen.out)
-    if chosen.fresh and (chosen.out / "runs").exists():
-        shutil.rmtree(chosen.out / "runs")
+    _make_room(plans, fresh=chosen.fresh)
     _train(plans)
     with counting("measuring") as progress:
         results = demo.measure(plans, progress=progress)
@@ -96,6 +96,17 @@ def run_demo(arguments: list[str]) -> int:
     print(f"pictures: {chosen.out}/error_by_sample.png, error_by_step.png, training_loss.png")
     print(f"runs: {chosen.out / 'runs'} (measure them again: algoformer evaluate {chosen.out / 'runs'}/*)")
     return 0
+
+
+def _make_room(plans: Mapping[str, Planned], *, fresh: bool) -> None:
+    # only the demo's own folders are ever removed: --out may be a folder with other things in it
+    for planned in plans.values():
+        if not (planned.folder / "config.json").exists():
+            continue
+        if fresh:
+            shutil.rmtree(planned.folder)
+        elif load_experiment(planned.folder) != planned.experiment:
+            raise ValueError(f"{planned.folder} holds another run than the demo's; train anew with --fresh")
 
 
 def _train(plans: Mapping[str, Planned]) -> None:
@@ -180,6 +191,7 @@ def _page(
                 value=f"{training.steps} steps of {training.batch} prompts, seed {training.seed}",
             ),
             Fact(name="device", value=device_name(torch.device("cpu"))),
+            Fact(name="commit", value=source_commit()),
             Fact(name="versions", value=f"algoformer {__version__}, torch {torch.__version__}"),
             Fact(name="seconds", value=f"{seconds:.0f}"),
         ),

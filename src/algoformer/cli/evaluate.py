@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -49,7 +50,12 @@ def run_evaluate(arguments: list[str]) -> int:
         raise ValueError(f"steps must be at least 1, got {chosen.steps}")
     folder = chosen.out or default_folder(chosen.runs)
     results = measure_runs(
-        chosen.runs, against=against, folder=folder, prompts=chosen.prompts, steps=chosen.steps
+        chosen.runs,
+        against=against,
+        folder=folder,
+        prompts=chosen.prompts,
+        steps=chosen.steps,
+        command=shlex.join(["algoformer", "evaluate", *arguments]),
     )
     say(summary_table(results))
     print(f"numbers and pictures: {folder}")

@@ -9,12 +9,12 @@ from typing import Annotated, Literal
 import torch
 import tyro
 
-from algoformer.cli.measure import load_contender
+from algoformer.cli.measure import held_out_prompts, load_contender
 from algoformer.cli.parse import parse
 from algoformer.cli.progress import counting
 from algoformer.cli.train import pick_device
-from algoformer.evaluation import depth_sweep, evaluate, evaluation_prompts
-from algoformer.training import Checkpoint, load_checkpoint, save_checkpoint
+from algoformer.evaluation import depth_sweep, evaluate
+from algoformer.training import Checkpoint, save_checkpoint
 
 DESCRIPTION = """Write the model of a run, without what only training needs, to one file with measured facts:
 task, steps, error at the trained depth and beyond it.
@@ -22,7 +22,7 @@ task, steps, error at the trained depth and beyond it.
 Example: algoformer export runs/linear-algoformer-smoke-seed0 linear.safetensors
 """
 
-CARRIED = ("step", "seconds", "experiment", "torch", "device", "commit", "engine", "precision")
+CARRIED = ("step", "seconds", "experiment", "torch", "device", "commit", "command", "engine", "precision")
 """What the card takes over from the run."""
 
 
@@ -44,13 +44,12 @@ def run_export(arguments: list[str]) -> int:
     if chosen.file.exists():
         raise ValueError(f"{chosen.file} exists already; choose another name")
     contender = load_contender(chosen.run)
-    source = chosen.run / "checkpoint.safetensors" if chosen.run.is_dir() else chosen.run
-    card = {name: value for name, value in load_checkpoint(source).card.items() if name in CARRIED}
+    card = {name: value for name, value in contender.card.items() if name in CARRIED}
     model = contender.model
     if chosen.half:
         model = model.half().float()
     model = model.to(pick_device(chosen.device))
-    prompt = evaluation_prompts(contender.task, count=chosen.prompts)
+    prompt = held_out_prompts([contender], chosen.prompts)
     with counting("measuring") as progress:
         result = evaluate(model, prompt, scale=contender.task.scale, label=contender.label, window=1)
         depths = sorted({contender.steps, *chosen.depths})

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from algoformer.algorithms import build_solver
 from algoformer.cli.progress import counting
@@ -12,20 +14,28 @@ from algoformer.evaluation import Evaluation, compare, evaluation_prompts
 from algoformer.extras import require
 from algoformer.model import AlgoFormer
 from algoformer.model.program import default_steps
+from algoformer.prompt import Prompt
+from algoformer.report import error_by_sample, error_by_step, save
 from algoformer.tasks import Task
 from algoformer.trace import Solver
 from algoformer.training import load_checkpoint
 from algoformer.training.files import write_json
+from algoformer.training.provenance import source_commit
 
 
 @dataclass(frozen=True, kw_only=True)
 class Contender:
-    """A trained model, what it was trained on and what it is called."""
+    """A trained model, what it was trained on, what it is called and what its card says."""
 
     label: str
     model: AlgoFormer
     task: Task
-    steps: int
+    card: Mapping[str, Any]
+
+    @property
+    def steps(self) -> int:
+        """How many iterations its loop was trained with."""
+        return default_steps(self.model.program)
 
 
 def load_contender(path: Path) -> Contender:
@@ -38,21 +48,32 @@ def load_contender(path: Path) -> Contender:
     checkpoint = load_checkpoint(file)
     if checkpoint.task is None:
         raise ValueError(f"{file} was not trained on a task, so there are no prompts to measure it on")
-    label = path.name if path.is_dir() else path.stem
     return Contender(
-        label=label,
+        label=path.name if path.is_dir() else path.stem,
         model=checkpoint.model.eval(),
         task=checkpoint.task,
-        steps=default_steps(checkpoint.model.program),
+        card=checkpoint.card,
     )
 
 
+def held_out_prompts(contenders: Sequence[Contender], count: int) -> Prompt:
+    """The fixed prompts of the contenders' task; full attention may be shown one question only, the last."""
+    if count < 1:
+        raise ValueError(f"prompts must be at least 1, got {count}")
+    prompt = evaluation_prompts(contenders[0].task, count=count)
+    return prompt if all(contender.model.causal for contender in contenders) else prompt.prefix()
+
+
 def measure_runs(
-    paths: Sequence[Path], *, against: Sequence[str], folder: Path, prompts: int, steps: int | None
+    paths: Sequence[Path],
+    *,
+    against: Sequence[str],
+    folder: Path,
+    prompts: int,
+    steps: int | None,
+    command: str,
 ) -> list[Evaluation]:
     """Measure runs and solvers, and leave `evaluation.json` and the pictures in `folder`."""
-    if prompts < 1:
-        raise ValueError(f"prompts must be at least 1, got {prompts}")
     contenders = [load_contender(path) for path in paths]
     task = contenders[0].task
     for other in contenders[1:]:
@@ -61,18 +82,21 @@ def measure_runs(
                 f"{contenders[0].label} and {other.label} were trained on different tasks "
                 f"({task} and {other.task}); measure them one at a time"
             )
-    labels = _distinct_labels(paths)
+    names = [contender.label for contender in contenders]
     solvers: dict[str, Solver] = {
-        label: contender.model for label, contender in zip(labels, contenders, strict=True)
+        # two runs of the same name in different places: say where
+        str(path) if names.count(contender.label) > 1 else contender.label: contender.model
+        for path, contender in zip(paths, contenders, strict=True)
     }
     depth = steps or max(contender.steps for contender in contenders)
     for name in against:
         solvers[name] = build_solver(name, view=task.problems, noise=task.noise)
-    prompt = evaluation_prompts(task, count=prompts)
-    if not all(contender.model.causal for contender in contenders):
-        prompt = prompt.prefix()  # full attention may be shown one question only, the last
+    prompt = held_out_prompts(contenders, prompts)
+    origin = {"command": command, "commit": source_commit()}
     with counting("measuring") as progress:
-        results = compare(solvers, prompt, steps=depth, scale=task.scale, progress=progress)
+        results = compare(
+            solvers, prompt, steps=depth, scale=task.scale, progress=progress, provenance=origin
+        )
     write_json(folder / "evaluation.json", [result.to_data() for result in results])
     draw_results(results, folder, trained=contenders[0].steps)
     return results
@@ -80,10 +104,6 @@ def measure_runs(
 
 def draw_results(results: Sequence[Evaluation], folder: Path, *, trained: int | None) -> None:
     """Both pictures of an evaluation, if matplotlib is there; otherwise a line that says what is missing."""
-    import sys
-
-    from algoformer.report import error_by_sample, error_by_step, save
-
     try:
         require("matplotlib", extra="viz")
     except ModuleNotFoundError as error:
@@ -92,9 +112,3 @@ def draw_results(results: Sequence[Evaluation], folder: Path, *, trained: int | 
     if len(results[0].by_sample.x) > 1:
         save(error_by_sample(results), folder / "error_by_sample")
     save(error_by_step(results, trained=trained), folder / "error_by_step")
-
-
-def _distinct_labels(paths: Sequence[Path]) -> list[str]:
-    # two runs of the same name in different places: say where
-    names = [path.name if path.is_dir() else path.stem for path in paths]
-    return [str(path) if names.count(name) > 1 else name for path, name in zip(paths, names, strict=True)]

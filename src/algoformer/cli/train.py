@@ -80,7 +80,9 @@ def run_train(arguments: list[str]) -> int:
         print(f"{folder}: {run.step} of {experiment.training.steps} steps; go on with --resume")
         return 0
     if settings.evaluate:
-        say(summary_table(measure_runs([folder], against=(), folder=folder, prompts=1280, steps=None)))
+        command = shlex.join(["algoformer", "train", *arguments])
+        results = measure_runs([folder], against=(), folder=folder, prompts=1280, steps=None, command=command)
+        say(summary_table(results))
     print(folder)
     return 0
 

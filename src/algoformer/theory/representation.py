@@ -116,16 +116,23 @@ def pair_space(*, dim: int, out: int, broadest: int, examples: int) -> Subspaces
             "y": (out, "y at y tokens; after the post-transformer the answer at the question"),
             "phi": (broadest, "Φ*(x) at x tokens"),
             "residual": (out, "A_k Φ*(x) - y at examples, A_k Φ*(x) at the question"),
-            "known": (1, "1 at the x tokens of examples"),
-            "log_count": (1, "log of the number of examples, at every token"),
-            "feature": (1, "1 at x tokens"),
-            "label": (1, "1 at y tokens"),
-            "one": (1, "1 at every token"),
-            "place": (1, "0, 1, 2, ... along the sequence"),
-            "log_before": (1, "log of the number of samples before this one"),
-            "code": (quasi_orthogonal(examples + 1).shape[1], "±1 code of the sample"),
+            **pair_marks(examples),
         }
     )
+
+
+def pair_marks(examples: int) -> dict[str, tuple[int, str]]:
+    """The coordinates that say what a token of a prompt of pairs is, and where it stands."""
+    return {
+        "known": (1, "1 at the x tokens of examples"),
+        "log_count": (1, "log of the number of examples, at every token"),
+        "feature": (1, "1 at x tokens"),
+        "label": (1, "1 at y tokens"),
+        "one": (1, "1 at every token"),
+        "place": (1, "0, 1, 2, ... along the sequence"),
+        "log_before": (1, "log of the number of samples before this one"),
+        "code": (quasi_orthogonal(examples + 1).shape[1], "±1 code of the sample"),
+    }
 
 
 def pair_positions(space: Subspaces, examples: int) -> torch.Tensor:

@@ -20,10 +20,9 @@ from algoformer.model import AlgoFormer
 from algoformer.problems import Problems
 from algoformer.theory.blueprint import Blueprint, row_map
 from algoformer.theory.checks import check_count, check_step_size, step_size_limit
-from algoformer.theory.codes import quasi_orthogonal
 from algoformer.theory.constants import DOUBLE, Constants
 from algoformer.theory.gadgets import add_linear, clear, linear_attention, sink_scores
-from algoformer.theory.representation import answer_layer, join_layer, pair_positions
+from algoformer.theory.representation import answer_layer, join_layer, pair_marks, pair_positions
 from algoformer.theory.subspace import Subspaces
 from algoformer.theory.writer import LayerWriter
 
@@ -93,14 +92,7 @@ def regression_space(
             "residual": (out, "A_k x - y at examples, A_k x at the question"),
             "change": (out, "what the gradient does to A_k x, between attention and feed-forward"),
             **memory,
-            "known": (1, "1 at the x tokens of examples"),
-            "log_count": (1, "log of the number of examples, at every token"),
-            "feature": (1, "1 at x tokens"),
-            "label": (1, "1 at y tokens"),
-            "one": (1, "1 at every token"),
-            "place": (1, "0, 1, 2, ... along the sequence"),
-            "log_before": (1, "log of the number of samples before this one"),
-            "code": (quasi_orthogonal(examples + 1).shape[1], "±1 code of the sample"),
+            **pair_marks(examples),
         }
     )
 

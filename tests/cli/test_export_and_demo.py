@@ -1,0 +1,50 @@
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from algoformer.cli import main
+from algoformer.cli.demo import _make_room
+from algoformer.experiments.demo import plan
+from algoformer.training import load_checkpoint
+from algoformer.training.files import write_json
+
+
+def test_an_exported_model_is_half_as_large_and_keeps_its_card(
+    tiny_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole, half = tmp_path / "whole.safetensors", tmp_path / "half.safetensors"
+    options = ["--depths", "8", "--prompts", "16"]
+    assert main(["export", str(tiny_run), str(whole), *options]) == 0
+    assert main(["export", str(tiny_run), str(half), "--half", *options]) == 0
+    assert half.stat().st_size < whole.stat().st_size < (tiny_run / "checkpoint.safetensors").stat().st_size
+    card = load_checkpoint(half).card
+    assert card["step"] == 4
+    assert set(card["error_by_depth"]) == {"4", "8"}
+    assert card["error_by_sample"][-1] == pytest.approx(card["error_by_depth"]["4"])
+    assert not load_checkpoint(half).state
+    assert main(["export", str(tiny_run), str(whole)]) == 2
+    assert "exists already" in capsys.readouterr().err
+
+
+def test_a_fresh_demo_removes_its_own_runs_and_nothing_else(tmp_path: Path) -> None:
+    plans = plan(tmp_path)
+    for planned in plans.values():
+        write_json(planned.folder / "config.json", planned.experiment.to_data())
+    other = tmp_path / "runs" / "weeks-of-work"
+    write_json(other / "config.json", {})
+    _make_room(plans, fresh=False)
+    assert all(planned.folder.exists() for planned in plans.values())
+    _make_room(plans, fresh=True)
+    assert not any(planned.folder.exists() for planned in plans.values())
+    assert (other / "config.json").exists()
+
+
+def test_a_demo_of_another_version_says_how_to_go_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    planned = plan(tmp_path)["looped"]
+    older = replace(planned.experiment, training=replace(planned.experiment.training, steps=7))
+    write_json(planned.folder / "config.json", older.to_data())
+    assert main(["demo", "--out", str(tmp_path)]) == 2
+    assert "train anew with --fresh" in capsys.readouterr().err
