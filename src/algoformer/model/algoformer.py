@@ -83,7 +83,7 @@ class AlgoFormer(nn.Module):
         self, states: Float[Tensor, "step batch token width"], prompt: Prompt
     ) -> Float[Tensor, "step batch point out"]:
         """Read the answers out of final states."""
-        rows = _row_index(prompt.reads, self.blanks[0], states.device)
+        rows = row_index(prompt.reads, self.blanks[0], states.device)
         return self.read_out(states.index_select(2, rows))
 
     @torch.no_grad()
@@ -172,7 +172,8 @@ class AlgoFormer(nn.Module):
 
 
 @lru_cache(maxsize=64)
-def _row_index(reads: tuple[int, ...], offset: int, device: torch.device) -> Tensor:
+def row_index(reads: tuple[int, ...], offset: int, device: torch.device) -> Tensor:
+    """The rows that are read, moved by `offset`, as a tensor."""
     # kept on the device, so that a captured step copies nothing from the host; and an ordinary tensor even
     # if first asked for in inference mode, so that training can use it later
     with torch.inference_mode(False):

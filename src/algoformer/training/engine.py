@@ -13,9 +13,10 @@ from torch import Tensor
 
 from algoformer.trace import Unroll
 from algoformer.training.compiled import compiled_pieces
+from algoformer.training.fused import FusedBody
 from algoformer.training.step import TrainingStep
 
-EngineName = Literal["auto", "eager", "graph", "compiled"]
+EngineName = Literal["auto", "eager", "graph", "compiled", "fused"]
 
 WORTH_COMPILING = 2000
 """Compiling takes half a minute: worth it for runs of more steps than this."""
@@ -28,7 +29,7 @@ WARM_UP = 2
 class Plan:
     """Which engine takes the steps, and why that one."""
 
-    engine: Literal["eager", "graph", "compiled"]
+    engine: Literal["eager", "graph", "compiled", "fused"]
     reason: str
 
     def __str__(self) -> str:
@@ -63,6 +64,8 @@ def plan_engine(wanted: EngineName, *, device: torch.device, steps: int) -> Plan
 @contextmanager
 def open_engine(step: TrainingStep, plan: Plan) -> Iterator[Callable[[Unroll], None]]:
     """Inside, a function that takes one step as planned, with the same result as `step.run`."""
+    if plan.engine == "fused":
+        step.body = FusedBody(step.model)
     with compiled_pieces(step.model) if plan.engine == "compiled" else nullcontext():
         captured = plan.engine != "eager" and step.device.type == "cuda"
         yield CapturedStep(step).run if captured else step.run

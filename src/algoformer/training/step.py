@@ -10,6 +10,7 @@ from algoformer.model.algoformer import AlgoFormer
 from algoformer.prompt import Prompt
 from algoformer.trace import Trace, Unroll
 from algoformer.training.config import Experiment
+from algoformer.training.fused import FusedBody
 from algoformer.training.objective import last_error, window_loss
 from algoformer.training.precision import HalfBody, matmul_precision
 from algoformer.training.schedule import Stage, samples_of
@@ -29,7 +30,10 @@ class TrainingStep:
         self.generator = generator
         self.device = generator.device
         self.dtype = model.read_out.weight.dtype
-        self.half = HalfBody(model) if experiment.training.precision == "bf16" else None
+        self.body: HalfBody | FusedBody | None = None
+        """What runs the model instead of its own `forward`, in another precision or with other kernels."""
+        if experiment.training.precision == "bf16":
+            self.body = HalfBody(model)
         on_cuda = self.device.type == "cuda"
         rate = experiment.training.learning_rate
         self.optimizer = torch.optim.Adam(
@@ -91,7 +95,7 @@ class TrainingStep:
 
     def answer(self, prompt: Prompt, unroll: Unroll) -> Trace:
         """The model's answers, in the precision of the experiment."""
-        return self.model(prompt, unroll) if self.half is None else self.half.answer(prompt, unroll)
+        return self.model(prompt, unroll) if self.body is None else self.body.answer(prompt, unroll)
 
     def read_sums(self) -> tuple[float, float]:
         """The losses and the errors since the last reset, each added up. Waits for the device."""
