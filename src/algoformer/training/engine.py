@@ -35,8 +35,8 @@ class Plan:
         return f"engine {self.engine}: {self.reason}"
 
 
-def plan_engine(wanted: EngineName, *, device: torch.device, steps: int) -> Plan:
-    """The engine for a run of so many steps.
+def plan_engine(wanted: EngineName, *, device: torch.device, steps: int, alone: bool = True) -> Plan:
+    """The engine for a run of so many steps, on one process alone or on several.
 
     >>> print(plan_engine("auto", device=torch.device("cpu"), steps=500_000))
     engine eager: on a CPU neither capturing nor compiling pays
@@ -49,10 +49,17 @@ def plan_engine(wanted: EngineName, *, device: torch.device, steps: int) -> Plan
     on_cuda = device.type == "cuda"
     if wanted == "graph" and not on_cuda:
         raise ValueError(f"engine 'graph' needs a CUDA device, got {device}; choose 'eager' or 'auto'")
+    if wanted == "graph" and not alone:
+        raise ValueError(
+            "engine 'graph' captures the step of one process; with several, their exchange of gradients "
+            "would have to be captured with it, which is not done yet: choose 'compiled', 'eager' or 'auto'"
+        )
     if wanted != "auto":
         return Plan(engine=wanted, reason="asked for")
     if not on_cuda:
         return Plan(engine="eager", reason="on a CPU neither capturing nor compiling pays")
+    if not alone:
+        return _plan_without_capture(steps)
     if steps <= WORTH_COMPILING:
         return Plan(engine="graph", reason=f"compiling does not pay for {steps} steps")
     if importlib.util.find_spec("triton") is None:
@@ -60,11 +67,20 @@ def plan_engine(wanted: EngineName, *, device: torch.device, steps: int) -> Plan
     return Plan(engine="compiled", reason=f"the fastest one, and {steps} steps make up for compiling")
 
 
+def _plan_without_capture(steps: int) -> Plan:
+    why = "several processes exchange gradients, so nothing is captured"
+    if steps <= WORTH_COMPILING:
+        return Plan(engine="eager", reason=f"{why}, and compiling does not pay for {steps} steps")
+    if importlib.util.find_spec("triton") is None:
+        return Plan(engine="eager", reason=f"{why}, and Triton is not installed, so nothing is compiled")
+    return Plan(engine="compiled", reason=f"{why}, and {steps} steps make up for compiling")
+
+
 @contextmanager
 def open_engine(step: TrainingStep, plan: Plan) -> Iterator[Callable[[Unroll], None]]:
     """Inside, a function that takes one step as planned, with the same result as `step.run`."""
     with compiled_pieces(step.model) if plan.engine == "compiled" else nullcontext():
-        captured = plan.engine != "eager" and step.device.type == "cuda"
+        captured = plan.engine != "eager" and step.device.type == "cuda" and step.spread.alone
         yield CapturedStep(step).run if captured else step.run
 
 

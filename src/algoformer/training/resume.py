@@ -14,6 +14,7 @@ from torch import Tensor
 
 from algoformer.training.checkpoint import Checkpoint
 from algoformer.training.provenance import source_commit
+from algoformer.training.sharded import cut_like
 from algoformer.training.step import TrainingStep
 
 logger = logging.getLogger("algoformer.training")
@@ -23,8 +24,13 @@ MOMENTS = ("step", "exp_avg", "exp_avg_sq")
 
 
 def capture(step: TrainingStep, card: Mapping[str, Any]) -> Checkpoint:
-    """Everything that the next step depends on; `card` must hold the steps done and the seconds taken."""
-    state = {"generator": step.generator.get_state(), "sums": step.sums}
+    """Everything that the next step depends on; `card` must hold the steps done and the seconds taken.
+
+    With several processes all of them take part, and that of the first is the one to keep: it is the same
+    as if the run had one process.
+    """
+    spread = step.spread
+    state = {"generator": step.generator.get_state(), "sums": spread.average(step.sums)}
     for name, weight in step.model.named_parameters():
         moments = step.optimizer.state.get(weight, {})
         state |= {f"optimizer.{name}.{key}": value for key, value in moments.items()}
@@ -33,7 +39,12 @@ def capture(step: TrainingStep, card: Mapping[str, Any]) -> Checkpoint:
         "torch": torch.__version__,
         "commit": source_commit(),
     }
-    return Checkpoint(model=step.model, task=step.experiment.task, card={**card, **facts}, state=state)
+    return Checkpoint(
+        model=spread.whole_model(step.model),
+        task=step.experiment.task,
+        card={**card, **facts},
+        state={name: spread.whole(value) for name, value in state.items()},
+    )
 
 
 def restore(step: TrainingStep, checkpoint: Checkpoint) -> tuple[int, float]:
@@ -53,8 +64,12 @@ def restore(step: TrainingStep, checkpoint: Checkpoint) -> tuple[int, float]:
     _restore_optimizer(step, state, started=done > 0)
     step.sums.copy_(_tensor(state, "sums", step.sums))
     _restore_generator(step, state, done)
+    own = step.model.state_dict()
+    weights = checkpoint.model.state_dict()
     try:
-        step.model.load_state_dict(checkpoint.model.state_dict())
+        step.model.load_state_dict(
+            {name: cut_like(weight, own.get(name, weight)) for name, weight in weights.items()}
+        )
     except RuntimeError as error:
         raise ValueError(f"the checkpoint's weights are not this experiment's: {error}") from None
     return done, seconds
@@ -97,4 +112,4 @@ def _tensor(state: Mapping[str, Tensor], name: str, like: Tensor) -> Tensor:
             f"the checkpoint's {name!r} is {tuple(found.shape)} of {found.dtype}, "
             f"needed is {tuple(like.shape)} of {like.dtype}"
         )
-    return found
+    return cut_like(found, like)

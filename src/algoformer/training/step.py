@@ -13,6 +13,7 @@ from algoformer.training.config import Experiment
 from algoformer.training.objective import last_error, window_loss
 from algoformer.training.precision import HalfBody, matmul_precision
 from algoformer.training.schedule import Stage, samples_of
+from algoformer.training.spread import Spread
 
 
 class TrainingStep:
@@ -20,16 +21,26 @@ class TrainingStep:
 
     Curricula change values, not shapes: inactive coordinates are masked in the prompts, and questions
     that do not count yet have weight zero, which for causal models is the same as a shorter prompt.
-    Losses and errors are added up on the device (`sums`) until somebody reads them.
+    Losses and errors are added up on the device (`sums`) until somebody reads them. With several
+    processes each works on its share of the batch, and the sums are of that share until they are read.
     """
 
-    def __init__(self, experiment: Experiment, model: AlgoFormer, generator: torch.Generator) -> None:
+    def __init__(
+        self,
+        experiment: Experiment,
+        model: AlgoFormer,
+        generator: torch.Generator,
+        spread: Spread | None = None,
+    ) -> None:
         self.experiment = experiment
         self.model = model
+        self.spread = spread or Spread()
         self.generator = generator
         self.device = generator.device
         self.dtype = model.read_out.weight.dtype
         self.half = HalfBody(model) if experiment.training.precision == "bf16" else None
+        answer = model.__call__ if self.half is None else self.half.answer
+        self._answer = self.spread.wrap(model, answer, at_once=self.half is not None)
         on_cuda = self.device.type == "cuda"
         rate = experiment.training.learning_rate
         self.optimizer = torch.optim.Adam(
@@ -83,7 +94,7 @@ class TrainingStep:
         dims = self.dims if training.dims is not None else None
         with matmul_precision("fp32"):
             prompt = task.sample(training.batch, generator=self.generator, dtype=self.dtype, active_dims=dims)
-        return self.asked(prompt)
+        return self.asked(self.spread.share(prompt))
 
     def asked(self, prompt: Prompt) -> Prompt:
         """All questions of a prompt; only the last with full attention, which would see the answers."""
@@ -91,11 +102,11 @@ class TrainingStep:
 
     def answer(self, prompt: Prompt, unroll: Unroll) -> Trace:
         """The model's answers, in the precision of the experiment."""
-        return self.model(prompt, unroll) if self.half is None else self.half.answer(prompt, unroll)
+        return self._answer(prompt, unroll)
 
     def read_sums(self) -> tuple[float, float]:
-        """The losses and the errors since the last reset, each added up. Waits for the device."""
-        loss, error = self.sums.tolist()
+        """The losses and the errors since the last reset, each added up. Waits for device and processes."""
+        loss, error = self.spread.average(self.sums).tolist()
         return loss, error
 
     def _sample_of_question(self) -> Tensor:
