@@ -96,7 +96,7 @@ def plan_spread(wanted: ParallelName, *, batch: int, device: torch.device) -> Sp
 
 def own_device(device: torch.device, spread: Spread) -> torch.device:
     """Where this process trains: on "cuda", each on a GPU of its own."""
-    if spread.alone or device.type != "cuda" or device.index is not None:
+    if spread.alone or str(device) != "cuda":
         return device
     return torch.device("cuda", _own_gpu())
 

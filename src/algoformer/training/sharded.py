@@ -12,15 +12,16 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from algoformer.model.algoformer import AlgoFormer
-from algoformer.model.parts import LoopModule, ParallelModule, ProgramModule
+from algoformer.model.parts import LayersModule, LoopModule, ParallelModule, ProgramModule
+from algoformer.training.compiled import LARGEST_PIECE
 
 
 def shard(root: nn.Module, model: AlgoFormer, *, at_once: bool) -> None:
     """Leave each process a piece of every weight; whole weights are put together while they are used.
 
     A loop is one unit, whole from its first iteration to its last: put together anew in every iteration,
-    its weights would travel as often as they are used. Other layers are units of their own. What belongs
-    to no unit is whole while the root runs.
+    its weights would travel as often as they are used. Of what runs once, small modules and the layers of
+    deeper ones are units. What belongs to no unit is whole while the root runs.
 
     Args:
         root: the module that is called; it contains the model.
@@ -53,8 +54,12 @@ def _units(program: ProgramModule, *, unrolled: bool) -> Iterator[tuple[nn.Modul
                 yield from _units(branch, unrolled=by_unroll)
         elif isinstance(part, LoopModule):
             yield part, "unroll" if by_unroll else "forward"
+        elif (
+            len(cast(LayersModule, part).layers) <= LARGEST_PIECE
+        ):  # hooks cannot lie inside what is compiled
+            yield part, "forward"
         else:
-            yield from ((layer, "forward") for layer in cast(Any, part).layers)
+            yield from ((layer, "forward") for layer in cast(LayersModule, part).layers)
 
 
 def _copied(function: Callable[..., Tensor]) -> Callable[..., Tensor]:

@@ -37,6 +37,7 @@ class Spread:
         self.kind = kind
         self.rank = rank
         self.processes = processes
+        self._module: nn.Module | None = None
         self._blank: AlgoFormer | None = None
 
     @property
@@ -52,26 +53,31 @@ class Spread:
     def __str__(self) -> str:
         return "1 process" if self.alone else f"{self.processes} processes ({self.kind})"
 
-    def wrap(self, model: AlgoFormer, answer: Answer, *, at_once: bool = False) -> Answer:
-        """`answer`, made such that gradients of the model's weights become means over all processes.
+    def wrap(self, model: AlgoFormer, *, at_once: bool = False) -> None:
+        """From now on gradients of the model's weights, taken through `run`, are means over all processes.
 
         All processes start with the weights of the first. Wrap before the optimizer sees the weights:
         FSDP puts pieces in their place.
 
         Args:
-            model: the model that `answer` runs.
-            answer: how it is run.
-            at_once: whether `answer` reads all weights before it runs anything.
+            model: what is trained.
+            at_once: whether all weights are read before anything is run, by a body of another precision.
         """
         if self.alone:
-            return answer
-        module: nn.Module = _Answering(model, answer)
+            return
+        module = _Answering(model)
         if self.kind == "fsdp":
             self._blank = copy.deepcopy(model).to("meta")
             sharded.shard(module, model, at_once=at_once)
+            self._module = module
         else:
-            module = nn.parallel.DistributedDataParallel(module)
-        return lambda prompt, unroll: Trace(predictions=module(prompt, unroll), first_step=unroll.first_step)
+            self._module = nn.parallel.DistributedDataParallel(module)
+
+    def run(self, answer: Answer, prompt: Prompt, unroll: Unroll) -> Trace:
+        """The answers of the wrapped model, which `answer` knows how to run."""
+        if self._module is None:
+            return answer(prompt, unroll)
+        return Trace(predictions=self._module(answer, prompt, unroll), first_step=unroll.first_step)
 
     def share(self, prompt: Prompt) -> Prompt:
         """This process's part of a batch."""
@@ -108,6 +114,12 @@ class Spread:
         if sent is not None:
             raise failure or sent
         return cast(Result, result)
+
+    def after_the_first(self, action: Callable[[], Result]) -> Result:
+        """Do something on the first process, and then on the others, unless it went wrong there."""
+        done: list[Result] = []
+        self.by_the_first(lambda: done.append(action()))
+        return done[0] if done else action()
 
     def ask_all(self, value: Result) -> list[Result]:
         """What every process gives for the same question, in their order."""
@@ -156,16 +168,15 @@ class Spread:
 
 
 class _Answering(nn.Module):
-    """A model and how it is run as one module, which gives back a tensor, as wrappers want it."""
+    """A model and whatever way to run it as one module, which gives back a tensor, as wrappers want it."""
 
-    def __init__(self, model: AlgoFormer, answer: Answer) -> None:
+    def __init__(self, model: AlgoFormer) -> None:
         super().__init__()
         self.model = model
-        self.answer = answer
 
-    def forward(self, prompt: Prompt, unroll: Unroll) -> Tensor:
+    def forward(self, answer: Answer, prompt: Prompt, unroll: Unroll) -> Tensor:
         # a copy, small as it is: FSDP hangs its hook on what comes out, and does so in vain on a view
-        return self.answer(prompt, unroll).predictions.clone()
+        return answer(prompt, unroll).predictions.clone()
 
 
 class Stop(IntEnum):

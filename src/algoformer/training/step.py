@@ -39,8 +39,7 @@ class TrainingStep:
         self.device = generator.device
         self.dtype = model.read_out.weight.dtype
         self.half = HalfBody(model) if experiment.training.precision == "bf16" else None
-        answer = model.__call__ if self.half is None else self.half.answer
-        self._answer = self.spread.wrap(model, answer, at_once=self.half is not None)
+        self.spread.wrap(model, at_once=self.half is not None)
         on_cuda = self.device.type == "cuda"
         rate = experiment.training.learning_rate
         self.optimizer = torch.optim.Adam(
@@ -72,7 +71,7 @@ class TrainingStep:
     def run(self, unroll: Unroll) -> None:
         """Take one step, and add its loss and error to `sums`."""
         prompt = self.sample()
-        trace = self.answer(prompt, unroll)
+        trace = self.spread.run(self.answer, prompt, unroll)
         loss = window_loss(trace, prompt, self.weights)
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
@@ -86,7 +85,7 @@ class TrainingStep:
     def loss(self, unroll: Unroll) -> Float[Tensor, ""]:
         """The window loss on fresh prompts."""
         prompt = self.sample()
-        return window_loss(self.answer(prompt, unroll), prompt, self.weights)
+        return window_loss(self.spread.run(self.answer, prompt, unroll), prompt, self.weights)
 
     def sample(self) -> Prompt:
         """Fresh prompts, exact in single precision whatever the model multiplies in."""
@@ -102,7 +101,7 @@ class TrainingStep:
 
     def answer(self, prompt: Prompt, unroll: Unroll) -> Trace:
         """The model's answers, in the precision of the experiment."""
-        return self._answer(prompt, unroll)
+        return self.model(prompt, unroll) if self.half is None else self.half.answer(prompt, unroll)
 
     def read_sums(self) -> tuple[float, float]:
         """The losses and the errors since the last reset, each added up. Waits for device and processes."""

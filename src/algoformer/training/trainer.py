@@ -114,9 +114,10 @@ def train(
     with ExitStack() as stack:
         opened = None
         if folder is not None:
-            opened = RunFolder(Path(folder))
-            opening = open_folder(opened.path, experiment, resume=resume)
-            spread.by_the_first(lambda: stack.enter_context(opening).path)
+            opening = open_folder(Path(folder), experiment, resume=resume)
+            # the first process owns the folder, the others only read in it
+            reading = RunFolder(Path(folder))
+            opened = spread.after_the_first(lambda: stack.enter_context(opening) if spread.first else reading)
         session = _Session(experiment, opened, initial, device=where, plan=plan, spread=spread)
         stack.enter_context(matmul_precision(experiment.training.precision))
         session.loop(max_minutes, progress or (lambda done, total, metrics: None))
@@ -147,7 +148,7 @@ class _Session:
         self.step = 0
         self.seconds = 0.0
         self.metrics: list[Metrics] = []
-        checkpoint = None if folder is None else folder.load()
+        checkpoint = None if folder is None else spread.after_the_first(folder.load)
         # a run that began with a model of its own goes on with the one in its checkpoint
         start = initial if checkpoint is None else checkpoint.model
         self.model = build_model(experiment, like=start).to(device)
