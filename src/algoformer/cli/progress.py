@@ -24,7 +24,7 @@ def console() -> Console:
 
 
 @contextmanager
-def bars(*, shown: bool = True) -> Iterator[Progress]:
+def bars() -> Iterator[Progress]:
     """A group of bars; drawn only if standard error is a terminal."""
     with Progress(
         TextColumn("{task.description}"),
@@ -35,7 +35,7 @@ def bars(*, shown: bool = True) -> Iterator[Progress]:
         TextColumn("left"),
         TimeRemainingColumn(),
         console=console(),
-        disable=not (shown and sys.stderr.isatty()),
+        disable=not sys.stderr.isatty(),
     ) as progress:
         yield progress
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -111,18 +112,21 @@ def train_with_bar(experiment: Experiment, folder: Path, settings: Any, device: 
     if spread.first:
         where = device if spread.alone else f"{device}, {spread}"
         print(f"{experiment.program}\n→ {folder} on {where}; {plan}", file=sys.stderr)
-    with bars(shown=spread.first) as progress:
+    start = partial(
+        train,
+        experiment,
+        folder,
+        resume=settings.resume,
+        device=device,
+        engine=settings.engine,
+        parallel=settings.parallel,
+        max_minutes=settings.max_minutes,
+    )
+    if not spread.first:
+        return start()
+    with bars() as progress:
         bar = progress.add_task("training", total=experiment.training.steps, note="")
-        return train(
-            experiment,
-            folder,
-            resume=settings.resume,
-            device=device,
-            engine=settings.engine,
-            parallel=settings.parallel,
-            max_minutes=settings.max_minutes,
-            progress=training_bar(progress, bar),
-        )
+        return start(progress=training_bar(progress, bar))
 
 
 def pick_device(name: str) -> str:
