@@ -37,7 +37,7 @@ class Run:
 
     Attributes:
         experiment: what was trained and how.
-        model: the model, where it was trained.
+        model: the model, where it was trained; with `ema`, the average of its weights.
         step: how many steps it has taken in all.
         metrics: a row for every `log_every` steps: step; means of loss and error (at the last question
             that counts, divided by the task's scale) since the row before; learning rate; iterations,
@@ -108,7 +108,7 @@ def train(
         session.loop(max_minutes, progress or (lambda done, total, metrics: None))
     return Run(
         experiment=experiment,
-        model=session.model,
+        model=session.stepper.trained,
         step=session.step,
         metrics=tuple(session.metrics),
         plan=plan,
