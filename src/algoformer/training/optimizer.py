@@ -74,9 +74,10 @@ class ModelOptimizer:
     """
 
     def __init__(self, model: AlgoFormer, config: TrainConfig) -> None:
-        device, dtype = model.read_out.weight.device, model.read_out.weight.dtype
+        device = model.read_out.weight.device
         on_cuda = device.type == "cuda"
-        self.rate = torch.tensor(config.learning_rate, device=device, dtype=dtype)
+        # single precision whatever the weights are: the fused kernels read no other
+        self.rate = torch.tensor(config.learning_rate, device=device, dtype=torch.float32)
         matrices = hidden_matrices(model)
         inside = {id(matrix) for matrix in matrices}
         others = [weight for weight in model.parameters() if id(weight) not in inside]
