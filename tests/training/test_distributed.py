@@ -153,6 +153,19 @@ def test_a_run_goes_on_with_another_number_of_processes(
     assert timeless(read_metrics(folder)) == timeless(first.metrics)
 
 
+@pytest.mark.parametrize("parallel", ["ddp", "fsdp"])
+def test_other_optimizers_and_averages_take_the_same_steps(pair: Pair, tmp_path: Path, parallel: str) -> None:
+    """Muon multiplies in bf16, and pieces of a matrix in another order than the whole."""
+    settings = {"batch": 4, "steps": 6, "log_every": 1, "optimizer": "muon", "weight_decay": 0.1, "ema": 0.9}
+    experiment, folder = small(**settings), tmp_path / "run"
+    pair.train(experiment, folder, parallel=parallel, mishap=Mishap(kind="progress", rank=0, step=3))
+    first, _ = pair.train(experiment, folder, parallel=parallel, resume=True)
+    run = train(experiment)
+    _check_curves(first, run, 1e-4)
+    for name, weight in run.model.state_dict().items():
+        torch.testing.assert_close(torch.as_tensor(first.weights[name]), weight, rtol=0, atol=2e-3)
+
+
 def test_a_checkpoint_in_the_middle_of_a_row_of_metrics_keeps_the_mean_over_processes(
     pair: Pair, tmp_path: Path
 ) -> None:

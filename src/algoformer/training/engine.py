@@ -132,19 +132,14 @@ class Snapshot:
     def __init__(self, step: TrainingStep) -> None:
         self.step = step
         self.generator = step.generator.get_state()
-        self.values: dict[int, Tensor] = {id(tensor): tensor.detach().clone() for tensor in self._live()}
+        self.values: dict[int, Tensor] = {id(tensor): tensor.detach().clone() for tensor in step.changing()}
 
     @torch.no_grad()
     def restore(self) -> None:
         """Undo all steps since; optimizer state that did not exist then becomes zero, as it starts."""
-        for tensor in self._live():
+        for tensor in self.step.changing():
             if id(tensor) in self.values:
                 tensor.copy_(self.values[id(tensor)])
             else:
                 tensor.zero_()
         self.step.generator.set_state(self.generator)
-
-    def _live(self) -> list[Tensor]:
-        states = self.step.optimizer.state.values()
-        moments = [value for state in states for value in state.values() if isinstance(value, Tensor)]
-        return [*self.step.model.parameters(), *moments, self.step.sums]

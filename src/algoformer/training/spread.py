@@ -79,6 +79,15 @@ class Spread:
             return answer(prompt, unroll)
         return Trace(predictions=self._module(answer, prompt, unroll), first_step=unroll.first_step)
 
+    def copy(self, model: AlgoFormer) -> AlgoFormer:
+        """A model of its own with the weights of this one, or this process's pieces of them."""
+        if self._blank is None:
+            return copy.deepcopy(model)
+        plain = copy.deepcopy(self._blank)
+        weights = {name: weight.detach().clone() for name, weight in model.state_dict().items()}
+        plain.load_state_dict(weights, assign=True)
+        return plain
+
     def share(self, prompt: Prompt) -> Prompt:
         """This process's part of a batch."""
         if self.alone:

@@ -1,4 +1,4 @@
-"""One training step: sample, run, measure, differentiate, clip, update. Nothing in it reads a value back."""
+"""One training step: sample, run, measure, differentiate, clip, update, average; nothing is read back."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from torch import Tensor
 from algoformer.model.algoformer import AlgoFormer
 from algoformer.prompt import Prompt
 from algoformer.trace import Trace, Unroll
+from algoformer.training.average import Average
 from algoformer.training.config import Experiment
 from algoformer.training.objective import last_error, window_loss
+from algoformer.training.optimizer import ModelOptimizer
 from algoformer.training.precision import HalfBody, matmul_precision
 from algoformer.training.schedule import Stage, samples_of
 from algoformer.training.spread import Spread
@@ -40,30 +42,32 @@ class TrainingStep:
         self.dtype = model.read_out.weight.dtype
         self.half = HalfBody(model) if experiment.training.precision == "bf16" else None
         self.spread.wrap(model, at_once=self.half is not None)
-        on_cuda = self.device.type == "cuda"
-        rate = experiment.training.learning_rate
-        self.optimizer = torch.optim.Adam(
-            model.parameters(),
-            lr=torch.tensor(rate, device=self.device) if on_cuda else rate,
-            fused=True,
-            capturable=on_cuda,
-        )
+        self.optimizer = ModelOptimizer(model, experiment.training)
+        ema = experiment.training.ema
+        self.average = None if ema is None else Average(model, ema, self.spread.copy)
         self.dims = torch.tensor(experiment.task.dim, device=self.device)
         self.sample_of_question = self._sample_of_question()
         self.weights = torch.ones(len(self.sample_of_question), device=self.device)
         self.sums = torch.zeros(2, dtype=torch.float64, device=self.device)
         self._prepared: tuple[float, int, int] | None = None
 
+    @property
+    def trained(self) -> AlgoFormer:
+        """The model that a run is for: the average of the weights where one is kept, or else the weights."""
+        return self.model if self.average is None else self.average.model
+
+    def changing(self) -> list[Tensor]:
+        """Every tensor that a step changes in place; the generator changes too."""
+        kept = [value for values in self.optimizer.state.values() for value in values.values()]
+        averaged = [] if self.average is None else self.average.tensors()
+        return [*self.model.parameters(), *kept, *averaged, self.sums]
+
     def prepare(self, rate: float, stage: Stage) -> None:
         """Write the step's learning rate and curricula into the tensors that `run` reads."""
         wanted = (rate, stage.dims, stage.samples)
         if wanted == self._prepared:
             return
-        for group in self.optimizer.param_groups:
-            if isinstance(group["lr"], Tensor):
-                group["lr"].fill_(rate)
-            else:
-                group["lr"] = rate
+        self.optimizer.set_rate(rate)
         self.dims.fill_(stage.dims)
         torch.lt(self.sample_of_question, stage.samples, out=self.weights)
         self._prepared = wanted
@@ -79,6 +83,8 @@ class TrainingStep:
         if clip is not None:
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), clip)
         self.optimizer.step()
+        if self.average is not None:
+            self.average.update(self.model)
         error = last_error(trace, prompt, self.weights) / self.experiment.task.scale
         self.sums.add_(torch.stack([loss.detach(), error]))
 

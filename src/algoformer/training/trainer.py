@@ -40,7 +40,8 @@ class Run:
 
     Attributes:
         experiment: what was trained and how.
-        model: the model, where it was trained; after FSDP a copy on the CPU, with whole weights.
+        model: the model, where it was trained, or after FSDP a copy on the CPU; with `ema`, the average of
+            its weights.
         step: how many steps it has taken in all.
         metrics: a row for every `log_every` steps: step; means of loss and error (at the last question
             that counts, divided by the task's scale) since the row before; learning rate; iterations,
@@ -121,7 +122,7 @@ def train(
         session = _Session(experiment, opened, initial, device=where, plan=plan, spread=spread)
         stack.enter_context(matmul_precision(experiment.training.precision))
         session.loop(max_minutes, progress or (lambda done, total, metrics: None))
-        model = spread.whole_model(session.model, everywhere=True)
+        model = spread.whole_model(session.stepper.trained, everywhere=True)
     return Run(
         experiment=experiment,
         model=model,
