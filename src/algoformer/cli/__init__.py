@@ -8,7 +8,7 @@ import os
 import sys
 from dataclasses import dataclass
 
-from algoformer.cli.failure import describe_failure
+from algoformer.cli.failure import describe_failure, is_said_elsewhere
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,8 @@ def main(arguments: list[str] | None = None) -> int:
     except Exception as error:
         if os.environ.get("ALGOFORMER_TRACEBACK"):
             raise
-        print(f"algoformer {name}: {describe_failure(error)}", file=sys.stderr)
+        if not is_said_elsewhere(error):
+            print(f"algoformer {name}: {describe_failure(error)}", file=sys.stderr)
         return 2 if isinstance(error, ValueError) else 1
 
 

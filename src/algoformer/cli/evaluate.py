@@ -33,6 +33,9 @@ class EvaluateOptions:
     against: Annotated[str, tyro.conf.arg(help="Textbook solvers, separated by commas.")] = ""
     steps: Annotated[int | None, tyro.conf.arg(help="Iterations; by default as trained.")] = None
     prompts: Annotated[int, tyro.conf.arg(help="Held-out prompts.")] = 1280
+    raw: Annotated[bool, tyro.conf.arg(help="Take a run's last weights where it keeps their average.")] = (
+        False
+    )
     out: Annotated[Path | None, tyro.conf.arg(help="Where numbers and pictures go; by default the run.")] = (
         None
     )
@@ -55,6 +58,7 @@ def run_evaluate(arguments: list[str]) -> int:
         folder=folder,
         prompts=chosen.prompts,
         steps=chosen.steps,
+        raw=chosen.raw,
         command=shlex.join(["algoformer", "evaluate", *arguments]),
     )
     say(summary_table(results))

@@ -21,6 +21,7 @@ from algoformer.trace import Solver
 from algoformer.training import load_checkpoint
 from algoformer.training.files import write_json
 from algoformer.training.provenance import source_commit
+from algoformer.training.resume import raw_model
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,8 +39,11 @@ class Contender:
         return default_steps(self.model.program)
 
 
-def load_contender(path: Path) -> Contender:
-    """A run folder or a checkpoint file as something that can be measured."""
+def load_contender(path: Path, *, raw: bool = False) -> Contender:
+    """A run folder or a checkpoint file as something that can be measured.
+
+    Where a run keeps an average of its weights that is what is loaded, unless `raw` asks for the weights.
+    """
     if not path.exists():
         raise ValueError(f"{path} does not exist; give a run folder or a checkpoint file")
     file = path / "checkpoint.safetensors" if path.is_dir() else path
@@ -48,11 +52,15 @@ def load_contender(path: Path) -> Contender:
     checkpoint = load_checkpoint(file)
     if checkpoint.task is None:
         raise ValueError(f"{file} was not trained on a task, so there are no prompts to measure it on")
+    try:
+        model = raw_model(checkpoint) if raw else checkpoint.model
+    except ValueError as error:
+        raise ValueError(f"{file}: {error}; leave out --raw") from None
     return Contender(
         label=path.name if path.is_dir() else path.stem,
-        model=checkpoint.model.eval(),
+        model=model.eval(),
         task=checkpoint.task,
-        card=checkpoint.card,
+        card={**checkpoint.card, "weights": "raw"} if raw else checkpoint.card,
     )
 
 
@@ -72,9 +80,10 @@ def measure_runs(
     prompts: int,
     steps: int | None,
     command: str,
+    raw: bool = False,
 ) -> list[Evaluation]:
     """Measure runs and solvers, and leave `evaluation.json` and the pictures in `folder`."""
-    contenders = [load_contender(path) for path in paths]
+    contenders = [load_contender(path, raw=raw) for path in paths]
     task = contenders[0].task
     for other in contenders[1:]:
         if other.task != task:

@@ -37,7 +37,7 @@ def compiled_pieces(model: AlgoFormer, *, backend: str = "inductor") -> Iterator
     try:
         for piece in _pieces(model.body):
             name = "step" if isinstance(piece, LoopModule) else "forward"
-            setattr(piece, name, _replacement(piece, run.get(type(piece), run[nn.Module])))
+            setattr(piece, name, _replacement(piece, run[_kind(piece)]))
             patched.append((piece, name))
         with compilation:
             yield
@@ -84,6 +84,11 @@ _FUNCTIONS: dict[type, Callable[..., Tensor]] = {
     LayersModule: _run_layers,
     LoopModule: _run_step,
 }
+
+
+def _kind(piece: nn.Module) -> type:
+    # not its type: FSDP makes a subclass of it
+    return next((kind for kind in (LayersModule, LoopModule) if isinstance(piece, kind)), nn.Module)
 
 
 def _replacement(piece: nn.Module, run: Callable[..., Tensor]) -> Callable[..., Tensor]:

@@ -36,8 +36,8 @@ class Plan:
         return f"engine {self.engine}: {self.reason}"
 
 
-def plan_engine(wanted: EngineName, *, device: torch.device, steps: int) -> Plan:
-    """The engine for a run of so many steps.
+def plan_engine(wanted: EngineName, *, device: torch.device, steps: int, alone: bool = True) -> Plan:
+    """The engine for a run of so many steps, on one process alone or on several.
 
     >>> print(plan_engine("auto", device=torch.device("cpu"), steps=500_000))
     engine eager: on a CPU neither capturing nor compiling pays
@@ -50,15 +50,31 @@ def plan_engine(wanted: EngineName, *, device: torch.device, steps: int) -> Plan
     on_cuda = device.type == "cuda"
     if wanted == "graph" and not on_cuda:
         raise ValueError(f"engine 'graph' needs a CUDA device, got {device}; choose 'eager' or 'auto'")
+    if wanted == "graph" and not alone:
+        raise ValueError(
+            "engine 'graph' captures the step of one process; with several, their exchange of gradients "
+            "would have to be captured with it, which is not done yet: choose 'compiled', 'eager' or 'auto'"
+        )
     if wanted != "auto":
         return Plan(engine=wanted, reason="asked for")
     if not on_cuda:
         return Plan(engine="eager", reason="on a CPU neither capturing nor compiling pays")
+    if not alone:
+        return _plan_without_capture(steps)
     if steps <= WORTH_COMPILING:
         return Plan(engine="graph", reason=f"compiling does not pay for {steps} steps")
     if importlib.util.find_spec("triton") is None:
         return Plan(engine="graph", reason="Triton is not installed, so nothing can be compiled for CUDA")
     return Plan(engine="compiled", reason=f"the fastest one, and {steps} steps make up for compiling")
+
+
+def _plan_without_capture(steps: int) -> Plan:
+    why = "several processes exchange gradients, so nothing is captured"
+    if steps <= WORTH_COMPILING:
+        return Plan(engine="eager", reason=f"{why}, and compiling does not pay for {steps} steps")
+    if importlib.util.find_spec("triton") is None:
+        return Plan(engine="eager", reason=f"{why}, and Triton is not installed, so nothing is compiled")
+    return Plan(engine="compiled", reason=f"{why}, and {steps} steps make up for compiling")
 
 
 @contextmanager
@@ -67,7 +83,7 @@ def open_engine(step: TrainingStep, plan: Plan) -> Iterator[Callable[[Unroll], N
     if plan.engine == "fused":
         step.body = FusedBody(step.model)
     with compiled_pieces(step.model) if plan.engine == "compiled" else nullcontext():
-        captured = plan.engine != "eager" and step.device.type == "cuda"
+        captured = plan.engine != "eager" and step.device.type == "cuda" and step.spread.alone
         yield CapturedStep(step).run if captured else step.run
 
 
@@ -119,19 +135,14 @@ class Snapshot:
     def __init__(self, step: TrainingStep) -> None:
         self.step = step
         self.generator = step.generator.get_state()
-        self.values: dict[int, Tensor] = {id(tensor): tensor.detach().clone() for tensor in self._live()}
+        self.values: dict[int, Tensor] = {id(tensor): tensor.detach().clone() for tensor in step.changing()}
 
     @torch.no_grad()
     def restore(self) -> None:
         """Undo all steps since; optimizer state that did not exist then becomes zero, as it starts."""
-        for tensor in self._live():
+        for tensor in self.step.changing():
             if id(tensor) in self.values:
                 tensor.copy_(self.values[id(tensor)])
             else:
                 tensor.zero_()
         self.step.generator.set_state(self.generator)
-
-    def _live(self) -> list[Tensor]:
-        states = self.step.optimizer.state.values()
-        moments = [value for state in states for value in state.values() if isinstance(value, Tensor)]
-        return [*self.step.model.parameters(), *moments, self.step.sums]

@@ -6,10 +6,10 @@ import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from algoformer.training.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
-from algoformer.training.config import Experiment
+from algoformer.training.config import Experiment, is_data_of
 from algoformer.training.files import append_line, read_json, remove_leftovers, write_json, write_text
 
 Metrics = Mapping[str, float]
@@ -58,7 +58,7 @@ def open_folder(path: Path, experiment: Experiment, *, resume: bool) -> Iterator
     if resume:
         if not config.exists():
             raise ValueError(f"{path} holds no run to resume")
-        if read_json(config) != _plain(experiment.to_data()):
+        if not is_data_of(read_json(config), experiment):
             raise ValueError(f"{path} holds a run of another experiment; resume with its own settings")
     else:
         if path.is_dir() and not config.exists():
@@ -114,7 +114,3 @@ def _lock(handle: IO[bytes], path: Path) -> None:
         raise ValueError(f"another process is training in {path}; wait for it or stop it") from None
     except OSError:
         return  # this file system has no locks
-
-
-def _plain(data: Any) -> Any:
-    return json.loads(json.dumps(data))
