@@ -44,6 +44,12 @@ def options() -> list[tuple[str, Any, Any]]:
         ("device", _help(Literal["auto", "cpu", "cuda", "mps"], "Where to train."), "auto"),
         ("engine", _help(EngineName, "How steps are taken; auto chooses and says why."), "auto"),
         ("max_minutes", _help(float | None, "Stop after this long; resume later."), None),
+        (
+            "shard_mb",
+            _help(float | None, "No file of a checkpoint is larger; a resumed run remembers. inf: one file."),
+            None,
+        ),
+        ("tensorboard", _help(bool, "Write events too, if TensorBoard is installed."), True),
         ("evaluate", _help(bool, "Measure and draw the model when it is trained."), True),
     ]
 
@@ -105,6 +111,8 @@ def train_with_bar(experiment: Experiment, folder: Path, settings: Any, device: 
             device=device,
             engine=settings.engine,
             max_minutes=settings.max_minutes,
+            shard_mb=settings.shard_mb,
+            tensorboard=settings.tensorboard,
             progress=training_bar(progress, bar),
         )
 

@@ -67,6 +67,8 @@ def train(
     device: str | torch.device = "cpu",
     engine: EngineName = "auto",
     max_minutes: float | None = None,
+    shard_mb: int | float | None = None,
+    tensorboard: bool = True,
     progress: Progress | None = None,
 ) -> Run:
     """Train the experiment's model; with a folder, leave config, metrics and checkpoints there.
@@ -84,6 +86,9 @@ def train(
         device: where to train.
         engine: how to take the steps: "eager" anywhere, "graph" or "compiled" on CUDA, or "auto".
         max_minutes: stop after this long with a checkpoint, to be resumed later.
+        shard_mb: no file of a checkpoint may have more MB (10⁶ bytes) than this; inf is one file. The
+            checkpoint remembers it: None goes on as before, and starts with one file.
+        tensorboard: where TensorBoard is installed, also write the metrics to `folder`/tensorboard.
         progress: called after every logged step.
 
     Raises:
@@ -102,7 +107,10 @@ def train(
     with ExitStack() as stack:
         opened = None
         if folder is not None:
-            opened = stack.enter_context(open_folder(Path(folder), experiment, resume=resume))
+            run_folder = open_folder(
+                Path(folder), experiment, resume=resume, shard_mb=shard_mb, tensorboard=tensorboard
+            )
+            opened = stack.enter_context(run_folder)
         session = _Session(experiment, opened, initial, device=where, plan=plan)
         stack.enter_context(matmul_precision(experiment.training.precision))
         session.loop(max_minutes, progress or (lambda done, total, metrics: None))
