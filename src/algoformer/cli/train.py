@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -12,7 +13,7 @@ import tyro
 
 from algoformer.cli.choose import read_experiment
 from algoformer.cli.measure import measure_runs
-from algoformer.cli.progress import bars, training_bar
+from algoformer.cli.progress import training_bars
 from algoformer.cli.say import say
 from algoformer.evaluation import summary_table
 from algoformer.training import Experiment, Run, load_experiment, train
@@ -102,8 +103,7 @@ def _refuse_settings(arguments: list[str]) -> None:
 
 def train_with_bar(experiment: Experiment, folder: Path, settings: Any, device: str) -> Run:
     """Train with a progress bar."""
-    with bars() as progress:
-        bar = progress.add_task("training", total=experiment.training.steps, note="")
+    with training_bars({"training": experiment.training.steps}) as show:
         return train(
             experiment,
             folder,
@@ -113,7 +113,7 @@ def train_with_bar(experiment: Experiment, folder: Path, settings: Any, device: 
             max_minutes=settings.max_minutes,
             shard_mb=settings.shard_mb,
             tensorboard=settings.tensorboard,
-            progress=training_bar(progress, bar),
+            progress=partial(show, "training"),
         )
 
 

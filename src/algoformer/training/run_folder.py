@@ -27,9 +27,7 @@ Metrics = Mapping[str, float]
 class RunFolder:
     """What a training run leaves on disk. Open it with `open_folder`."""
 
-    def __init__(
-        self, path: Path, *, shard_mb: int | float | None = None, tensorboard: bool = False
-    ) -> None:
+    def __init__(self, path: Path, *, shard_mb: int | float | None = None, tensorboard: bool = False) -> None:
         self.path = path
         self.shard_mb = shard_mb
         self._tensorboard = tensorboard
