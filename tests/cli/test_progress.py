@@ -78,6 +78,7 @@ def test_a_log_has_a_few_plain_lines() -> None:
     lines = text.splitlines()
     assert [int(line.split()[2]) for line in lines] == [10, 200, 400, 600, 800, 1000]
     assert lines[1] == "training: step 200 of 1000, loss 0.123, error 0.5, 4 steps/s, 0:03:20 left"
+    assert lines[-1] == "training: step 1000 of 1000, loss 0.123, error 0.5, 4 steps/s, 0:04:10 in all"
 
 
 def test_a_log_hears_of_a_slow_run_before_a_part_of_it_has_passed() -> None:
@@ -106,5 +107,5 @@ def test_training_tells_its_progress_on_standard_error(
     assert main(["train", *options]) == 0
     printed = capsys.readouterr()
     assert "training: step 4 of 4, loss " in printed.err
-    assert printed.err.rstrip().endswith(" left")
+    assert printed.err.rstrip().endswith(" in all")
     assert printed.out == f"{tmp_path}/run\n"

@@ -117,7 +117,8 @@ class _News:
         ]
         if "peak_memory" in metrics:
             facts.append(f"{metrics['peak_memory'] / 1e9:.1f} GB")
-        return [*facts, f"{timedelta(seconds=round(self._left(done, total, pace)))} left"]
+        left = f"{_clock(self._left(done, total, pace))} left"
+        return [*facts, left if done < total else f"{_clock(metrics['seconds'])} in all"]
 
     def due(self, done: int, total: int, metrics: Mapping[str, float]) -> bool:
         """Whether a part of the run has passed since the last time, or too long a silence."""
@@ -133,3 +134,7 @@ class _News:
         if last > first and ended > began:
             pace = (last - first) / (ended - began)
         return (total - done) / max(pace, 1e-9)
+
+
+def _clock(seconds: float) -> str:
+    return str(timedelta(seconds=round(seconds)))
