@@ -144,6 +144,15 @@ HOSTILE = {
     "no limit": _put("shard_mb", value=None),
     "a limit that is no number": _put("shard_mb", value=math.nan),
     "an endless limit": _put("shard_mb", value=math.inf),
+    "a limit beyond floats": _put("shard_mb", value=1e308),
+    "a huge limit and a size below it": lambda header: (
+        _put("shard_mb", value=10**4000)(header),
+        _put("files", 0, "bytes", value=10**4001)(header),
+    ),
+    "a huge limit and a size beyond it": lambda header: (
+        _put("shard_mb", value=10**4000)(header),
+        _put("files", 0, "bytes", value=10**4200)(header),
+    ),
     "a limit of text": _put("shard_mb", value="16"),
     "a limit that is true": _put("shard_mb", value=True),
     "a limit below its shards": _put("shard_mb", value=0.001),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,6 +12,9 @@ MEGABYTE = 10**6
 
 DIGITS = 16
 """So much of its digest stands in the name of a shard."""
+
+MOST_BYTES = 10**18
+"""No file is larger, so that a limit beyond it is none."""
 
 MOST_SHARDS = 10_000
 """An index with more is refused, and none is written."""
@@ -80,10 +82,10 @@ class Index:
 def shard_limit(shard_mb: int | float | None) -> int | None:
     """The most bytes of a file; None for one file, however large.
 
-    >>> shard_limit(16), shard_limit(None), shard_limit(math.inf)
+    >>> shard_limit(16), shard_limit(None), shard_limit(float("inf"))
     (16000000, None, None)
     """
-    if shard_mb is None or shard_mb == math.inf:
+    if shard_mb is None or MEGABYTE * shard_mb > MOST_BYTES:
         return None
     if not MEGABYTE * shard_mb >= 1:
         raise ValueError(f"shard_mb must be a positive number of MB, or inf for one file, got {shard_mb}")
