@@ -14,7 +14,7 @@ import tyro
 from algoformer.cli.choose import read_experiment
 from algoformer.cli.failure import is_first_process
 from algoformer.cli.measure import measure_runs
-from algoformer.cli.progress import bars, training_bar
+from algoformer.cli.progress import training_bars
 from algoformer.cli.say import say
 from algoformer.evaluation import summary_table
 from algoformer.training import Experiment, Run, load_experiment, train
@@ -50,6 +50,12 @@ def options() -> list[tuple[str, Any, Any]]:
         ("engine", _help(EngineName, "How steps are taken; auto chooses and says why."), "auto"),
         ("parallel", _help(ParallelName, "How processes of torchrun share a run: auto is ddp."), "auto"),
         ("max_minutes", _help(float | None, "Stop after this long; resume later."), None),
+        (
+            "shard_mb",
+            _help(float | None, "No file of a checkpoint is larger; a resumed run remembers. inf: one file."),
+            None,
+        ),
+        ("tensorboard", _help(bool, "Write events too, if TensorBoard is installed."), True),
         ("evaluate", _help(bool, "Measure and draw the model when it is trained."), True),
     ]
 
@@ -121,12 +127,13 @@ def train_with_bar(experiment: Experiment, folder: Path, settings: Any, device: 
         engine=settings.engine,
         parallel=settings.parallel,
         max_minutes=settings.max_minutes,
+        shard_mb=settings.shard_mb,
+        tensorboard=settings.tensorboard,
     )
     if not spread.first:
         return start()
-    with bars() as progress:
-        bar = progress.add_task("training", total=experiment.training.steps, note="")
-        return start(progress=training_bar(progress, bar))
+    with training_bars({"training": experiment.training.steps}) as show:
+        return start(progress=partial(show, "training"))
 
 
 def pick_device(name: str) -> str:

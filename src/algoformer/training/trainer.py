@@ -72,6 +72,8 @@ def train(
     engine: EngineName = "auto",
     parallel: ParallelName = "auto",
     max_minutes: float | None = None,
+    shard_mb: int | float | None = None,
+    tensorboard: bool = True,
     progress: Progress | None = None,
 ) -> Run:
     """Train the experiment's model; with a folder, leave config, metrics and checkpoints there.
@@ -94,6 +96,9 @@ def train(
         parallel: what several processes share: "ddp" the work, "fsdp" also weights, gradients and optimizer
             state, for models that do not fit otherwise; "auto" is "ddp" where there are several.
         max_minutes: stop after this long with a checkpoint, to be resumed later.
+        shard_mb: no file of a checkpoint may have more MB (10⁶ bytes) than this; inf is one file. The
+            checkpoint remembers it: None goes on as before, and starts with one file.
+        tensorboard: where TensorBoard is installed, also write the metrics to `folder`/tensorboard.
         progress: called after every logged step.
 
     Raises:
@@ -115,7 +120,9 @@ def train(
     with ExitStack() as stack:
         opened = None
         if folder is not None:
-            opening = open_folder(Path(folder), experiment, resume=resume)
+            opening = open_folder(
+                Path(folder), experiment, resume=resume, shard_mb=shard_mb, tensorboard=tensorboard
+            )
             # the first process owns the folder, the others only read in it
             reading = RunFolder(Path(folder))
             opened = spread.after_the_first(lambda: stack.enter_context(opening) if spread.first else reading)
