@@ -11,7 +11,7 @@ from algoformer.language.small.topics import TOPICS, draw_text
 from algoformer.language.text import Corpus, LabelledText, ParallelText
 
 _TERMS = "part of algoformer, under its licence"
-PARALLEL_SIZES = {"train": 8000, "valid": 400, "test": 600}
+PARALLEL_SIZES = {"train": 4000, "valid": 300, "test": 500}
 LABELLED_SIZES = {"train": 3000, "valid": 300, "test": 600}
 HELD_OUT_SHARES = {"test": 0.12, "valid": 0.08}
 """Of all combinations of a verb and a noun, how many are kept for a split."""
@@ -26,7 +26,7 @@ def small_parallel() -> Corpus[ParallelText]:
 
     >>> corpus = small_parallel()
     >>> len(corpus.train), corpus.test.source[0]
-    (8000, '')
+    (4000, 'Jeden Tag verkaufen wir ein Bild.')
     """
     dice = Dice(20240)
     found: dict[str, dict[str, str]] = {name: {} for name in PARALLEL_SIZES}

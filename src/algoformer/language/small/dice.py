@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 Thing = TypeVar("Thing")
@@ -23,7 +23,7 @@ class Dice:
         """True in this share of the draws."""
         return self._random() < share
 
-    def weighted(self, things: dict[Thing, float]) -> Thing:
+    def weighted(self, things: Mapping[Thing, int | float]) -> Thing:
         """One of the things, by weight."""
         names = list(things)
         left = self._random() * sum(things.values())

@@ -197,6 +197,6 @@ def draw_sentence(dice: Dice) -> Sentence:
     """One sentence.
 
     >>> draw_sentence(Dice(4)).german
-    ''
+    'In der Küche habe ich mein rotes Hemd gesehen.'
     """
     return dice.weighted(PATTERNS)(dice)
