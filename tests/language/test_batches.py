@@ -1,3 +1,5 @@
+from itertools import chain
+
 import numpy as np
 import pytest
 import torch
@@ -30,7 +32,7 @@ def test_every_epoch_has_every_row_once_within_the_budget(
     lengths: np.ndarray, budget: int, multiple: int, seed: int, epoch: int
 ) -> None:
     plan = BatchPlan(lengths=lengths, budget=budget, multiple=multiple, seed=seed)
-    assert sorted(sum(everything(plan, epoch), [])) == list(range(len(lengths)))
+    assert sorted(chain.from_iterable(everything(plan, epoch))) == list(range(len(lengths)))
     for number in range(epoch * len(plan), (epoch + 1) * len(plan)):
         length, rows = plan.rows(number)
         assert length % multiple == 0

@@ -29,7 +29,7 @@ def rewrite(path: Path, *, header: str | None = None, tensors: dict[str, np.ndar
         metadata = dict(file.metadata())
         found = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     if header is not None:
-        metadata["algoformer"] = header
+        metadata["algoformer"] = json.dumps(json.loads(metadata["algoformer"]) | {"content": header})
     save_file(found | (tensors or {}), path, metadata=metadata)
 
 

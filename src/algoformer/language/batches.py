@@ -189,21 +189,26 @@ def translation_batch(
     A row is `source … TRANSLATE translation …`, and it is to be continued by `translation … EOS`: at the mark
     the first word of the translation is to be predicted, at its last word the end.
     """
-    sequences = [
-        np.concatenate([pairs.source[row], [TRANSLATE], pairs.target[row], [EOS]]).astype(np.int64)
-        for row in rows
-    ]
-    prefix = torch.tensor([len(pairs.source[row]) + 1 for row in rows], dtype=torch.int64)
-    ids, mask = _padded([one[:-1] for one in sequences], length)
-    targets, _ = _padded([one[1:] for one in sequences], ids.shape[1])
-    places = torch.arange(ids.shape[1])
+    given, wanted = pairs.source.lengths[rows], pairs.target.lengths[rows]
+    mark = given[:, None]
+    length = _fitting(given + 1 + wanted, length)
+    # one place more than a row has, for the end that is predicted but never read
+    place = np.arange(length + 1)
+    ids = np.full((len(rows), length + 1), PAD, dtype=np.int64)
+    ids[place < mark] = pairs.source.take(rows).ids
+    ids[place == mark] = TRANSLATE
+    end = mark + 1 + wanted[:, None]
+    ids[(place > mark) & (place < end)] = pairs.target.take(rows).ids
+    targets = ids.copy()
+    targets[place == end] = EOS
+    mask = place[:-1] < end
     return TranslationBatch(
-        ids=ids,
-        mask=mask,
-        rows=torch.as_tensor(np.asarray(rows, dtype=np.int64)),
-        targets=targets,
-        loss_mask=mask & (places >= prefix[:, None] - 1),
-        prefix=prefix,
+        ids=torch.from_numpy(ids[:, :-1].copy()),
+        mask=torch.from_numpy(mask),
+        rows=torch.as_tensor(rows.astype(np.int64)),
+        targets=torch.from_numpy(targets[:, 1:].copy()),
+        loss_mask=torch.from_numpy(mask & (place[:-1] >= mark)),
+        prefix=torch.from_numpy(given + 1),
     )
 
 
@@ -211,33 +216,36 @@ def source_batch(
     sources: TokenTable, rows: Int[np.ndarray, " row"], *, length: int | None = None
 ) -> TokenBatch:
     """What a translation begins with: the sources with these numbers and the mark after each."""
-    sequences = [np.concatenate([sources[row], [TRANSLATE]]).astype(np.int64) for row in rows]
-    ids, mask = _padded(sequences, length)
-    return TokenBatch(ids=ids, mask=mask, rows=torch.as_tensor(np.asarray(rows, dtype=np.int64)))
+    return _padded(sources.take(rows), rows, _fitting(sources.lengths[rows] + 1, length), end=TRANSLATE)
 
 
 def labelled_batch(
     texts: TokenTexts, rows: Int[np.ndarray, " row"], *, length: int | None = None
 ) -> LabelledBatch:
     """The texts with these numbers as tensors, padded to `length`; an empty one has one EOS, to pool over."""
-    sequences = [texts.texts[row].astype(np.int64) for row in rows]
-    ids, mask = _padded([one if len(one) else np.array([EOS]) for one in sequences], length)
+    lengths = texts.texts.lengths[rows]
+    batch = _padded(texts.texts.take(rows), rows, _fitting(np.maximum(lengths, 1), length))
+    batch.ids[lengths == 0, 0] = EOS
+    batch.mask[lengths == 0, 0] = True
     return LabelledBatch(
-        ids=ids,
-        mask=mask,
-        rows=torch.as_tensor(np.asarray(rows, dtype=np.int64)),
-        labels=torch.as_tensor(texts.labels[rows]),
+        ids=batch.ids, mask=batch.mask, rows=batch.rows, labels=torch.as_tensor(texts.labels[rows])
     )
 
 
-def _padded(sequences: list[np.ndarray], length: int | None) -> tuple[Tensor, Tensor]:
-    lengths = np.array([len(one) for one in sequences])
+def _fitting(lengths: Int[np.ndarray, " row"], length: int | None) -> int:
     longest = int(lengths.max())
-    if length is None:
-        length = longest
-    if longest > length:
+    if length is not None and longest > length:
         raise ValueError(f"a sequence has {longest} tokens, more than the length {length} to pad to")
-    ids = np.full((len(sequences), length), PAD, dtype=np.int64)
-    mask = np.arange(length) < lengths[:, None]
-    ids[mask] = np.concatenate(sequences)
-    return torch.from_numpy(ids), torch.from_numpy(mask)
+    return longest if length is None else length
+
+
+def _padded(table: TokenTable, rows: np.ndarray, length: int, *, end: int | None = None) -> TokenBatch:
+    place, lengths = np.arange(length), table.lengths[:, None]
+    ids = np.full((len(table), length), PAD, dtype=np.int64)
+    ids[place < lengths] = table.ids
+    if end is not None:
+        ids[place == lengths] = end
+    mask = place < lengths + (end is not None)
+    return TokenBatch(
+        ids=torch.from_numpy(ids), mask=torch.from_numpy(mask), rows=torch.as_tensor(rows.astype(np.int64))
+    )

@@ -66,7 +66,8 @@ def pack(path: Path | str, packed: PackedText) -> None:
         "card": dict(packed.card),
     }
     text = json.dumps(header, ensure_ascii=False)
-    metadata = {HEADER: text, "sha256": _digest(text, tensors)}
+    # one entry only: safetensors writes several in any order, and the same content shall be the same file
+    metadata = {HEADER: json.dumps({"sha256": _digest(text, tensors), "content": text}, ensure_ascii=False)}
 
     def write(temporary: Path) -> None:
         try:
@@ -100,14 +101,12 @@ def unpack(path: Path | str) -> PackedText:
 
 
 def _read(metadata: Mapping[str, str], tensors: dict[str, np.ndarray]) -> PackedText:
-    text = metadata.get(HEADER, "")
-    if metadata.get("sha256") != _digest(text, tensors):
+    outer = _object(metadata.get(HEADER, ""))
+    text = str(outer.get("content"))
+    if outer.get("sha256") != _digest(text, tensors):
         raise ValueError("its checksum does not fit its content")
-    try:
-        header = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"its header is damaged: {error}") from None
-    if not isinstance(header, dict) or (header.get("kind"), header.get("format")) != (KIND, FORMAT):
+    header = _object(text)
+    if (header.get("kind"), header.get("format")) != (KIND, FORMAT):
         raise ValueError(f"its header is not that of {KIND}, format {FORMAT}")
     tokenizer = Tokenizer.from_json(header["tokenizer"])
     splits: dict[str, TokenPairs | TokenTexts] = {}
@@ -120,6 +119,16 @@ def _read(metadata: Mapping[str, str], tensors: dict[str, np.ndarray]) -> Packed
         else:
             splits[name] = TokenPairs(**tables, notes=tuple(notes))
     return PackedText(splits=splits, tokenizer=tokenizer, card=header["card"])
+
+
+def _object(text: str) -> dict[str, Any]:
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"its header is damaged: {error}") from None
+    if not isinstance(found, dict):
+        raise ValueError("its header is damaged: not an object")
+    return found
 
 
 def _tables(split: TokenPairs | TokenTexts) -> dict[str, TokenTable]:

@@ -85,7 +85,9 @@ def better_by_chance(
         test_type="bs",
         n_samples=resamples,
     )
-    return float(test()[1]["BLEU"][1].p_value)
+    first, second = test()[1]["BLEU"]
+    # counted literally, no resample is further from nothing than nothing: the smallest p of all
+    return 1.0 if first.score == second.score else float(second.p_value)
 
 
 def _check(hypotheses: Sequence[str], references: Sequence[str]) -> None:
@@ -136,4 +138,9 @@ def accuracy(right: int, of: int) -> Score:
     shrink = 1 + Z_95**2 / of
     center = (share + Z_95**2 / (2 * of)) / shrink
     spread = Z_95 / shrink * math.sqrt(share * (1 - share) / of + Z_95**2 / (4 * of**2))
-    return Score(value=100 * share, low=100 * max(0.0, center - spread), high=100 * min(1.0, center + spread))
+    return Score(
+        value=100 * share,
+        # at 0 and 100 % an end is the share itself, but for rounding
+        low=100 * min(share, max(0.0, center - spread)),
+        high=100 * max(share, min(1.0, center + spread)),
+    )

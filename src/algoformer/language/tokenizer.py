@@ -11,6 +11,8 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import numpy as np
+
 from algoformer.extras import require
 
 SPECIALS = ("⟨pad⟩", "⟨bos⟩", "⟨eos⟩", "⟨translate⟩")
@@ -102,9 +104,9 @@ class Tokenizer:
         encoded = self._inner.encode_batch_fast([_with_space(text) for text in texts])
         return [one.ids for one in encoded]
 
-    def decode(self, tokens: Iterable[int]) -> str:
+    def decode(self, tokens: Iterable[int] | np.ndarray) -> str:
         """The text of the tokens, special ones left out; bytes that are no UTF-8 become U+FFFD."""
-        plain = [token for token in tokens if token >= len(SPECIALS)]
+        plain = [int(token) for token in tokens if token >= len(SPECIALS)]
         return self._inner.decode(plain, skip_special_tokens=False).removeprefix(" ")
 
     def to_json(self) -> str:

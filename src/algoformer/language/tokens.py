@@ -35,8 +35,10 @@ class TokenTable:
         """Pack sequences.
 
         >>> table = TokenTable.of([[5, 6], [], [7]])
-        >>> len(table), table[0].tolist(), table.lengths.tolist()
-        (3, [5, 6], [2, 0, 1])
+        >>> len(table), int(table.lengths.sum())
+        (3, 3)
+        >>> table[0].tolist()
+        [5, 6]
         """
         rows = list(sequences)
         lengths = np.fromiter((len(row) for row in rows), dtype=np.int64, count=len(rows))
@@ -48,7 +50,7 @@ class TokenTable:
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
-    def __getitem__(self, row: int) -> UInt16[np.ndarray, " token"]:
+    def __getitem__(self, row: int | np.integer) -> UInt16[np.ndarray, " token"]:
         return self.ids[self.offsets[row] : self.offsets[row + 1]]
 
     @property
@@ -60,9 +62,9 @@ class TokenTable:
         """Every sequence shortened to its first `longest` tokens."""
         return self._gathered(np.arange(len(self)), np.minimum(self.lengths, longest))
 
-    def take(self, rows: Iterable[int]) -> TokenTable:
+    def take(self, rows: Sequence[int] | np.ndarray) -> TokenTable:
         """The sequences with these numbers."""
-        chosen = np.array(list(rows), dtype=np.int64)
+        chosen = np.asarray(rows, dtype=np.int64)
         return self._gathered(chosen, self.lengths[chosen])
 
     def _gathered(self, rows: Int[np.ndarray, " row"], lengths: Int[np.ndarray, " row"]) -> TokenTable:

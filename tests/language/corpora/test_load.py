@@ -73,7 +73,7 @@ def test_a_missing_file_is_named_with_the_way_to_get_it(tmp_path: Path) -> None:
 def test_sides_of_unequal_length_are_refused(tmp_path: Path) -> None:
     multi30k(tmp_path)
     put(tmp_path, "multi30k_de_en/train.en.gz", "only one\n")
-    with pytest.raises(ValueError, match="has 50 lines and .* has 1"):
+    with pytest.raises(ValueError, match=r"has 50 lines and .* has 1"):
         load_parallel("multi30k_de_en", data=tmp_path)
 
 
@@ -139,7 +139,7 @@ def test_the_folder_comes_from_the_argument_then_from_the_environment(
     monkeypatch.setenv("ALGOFORMER_DATA", str(tmp_path))
     assert data_place() == tmp_path
     assert data_place("hub") == "hub"
-    with pytest.raises(ValueError, match="--data names .*nowhere, which is not a folder"):
+    with pytest.raises(ValueError, match=r"--data names .*nowhere, which is not a folder"):
         data_place(tmp_path / "nowhere")
 
 

@@ -1,4 +1,4 @@
-"""The real sets, where ALGOFORMER_DATA names their folder: whole, known, and as hard as they are said to be."""
+"""The real sets, where ALGOFORMER_DATA names their folder: whole, known, and as hard as is said."""
 
 import os
 from pathlib import Path

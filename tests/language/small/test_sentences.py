@@ -1,6 +1,7 @@
 """Word order and translation: sentences that were written by hand, and what holds for all of them."""
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 import pytest
 
@@ -185,7 +186,7 @@ def test_third_person_of_english_verbs(base: str, wanted: str) -> None:
 def test_the_indefinite_article_follows_the_next_sound() -> None:
     dice = Dice(3)
     words = " ".join(draw_sentence(dice).english.lower().strip(".?") for _ in range(400)).split()
-    for article, following in zip(words, words[1:], strict=False):
+    for article, following in pairwise(words):
         if article in ("a", "an"):
             assert (article == "an") == (following[0] in "aeiou"), f"{article} {following}"
 
