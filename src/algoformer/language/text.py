@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
 
@@ -35,6 +35,10 @@ class ParallelText:
             source=tuple(self.source[row] for row in chosen), target=tuple(self.target[row] for row in chosen)
         )
 
+    def mapped(self, change: Callable[[str], str]) -> ParallelText:
+        """The pairs with every sentence changed."""
+        return ParallelText(source=tuple(map(change, self.source)), target=tuple(map(change, self.target)))
+
     def columns(self) -> tuple[tuple[str, ...], ...]:
         """Every column of text: what must not leak from one split into another."""
         return self.source, self.target
@@ -62,6 +66,10 @@ class LabelledText:
         return LabelledText(
             texts=tuple(self.texts[row] for row in chosen), labels=tuple(self.labels[row] for row in chosen)
         )
+
+    def mapped(self, change: Callable[[str], str]) -> LabelledText:
+        """The texts, every one changed; labels stay."""
+        return LabelledText(texts=tuple(map(change, self.texts)), labels=self.labels)
 
     def columns(self) -> tuple[tuple[str, ...], ...]:
         """The one column of text."""
@@ -110,3 +118,19 @@ class Corpus(Generic[Split]):
     def splits(self) -> dict[str, Split]:
         """Every split by its name."""
         return {"train": self.train, "valid": self.valid, "test": self.test, **self.further}
+
+    def mapped(self, change: Callable[[str], str], *, note: str) -> Corpus[Split]:
+        """The corpus with every text of every split changed, references included.
+
+        Args:
+            change: applied to each text, say `str.lower`.
+            note: what that does, for `notes`: a score on changed references is another score.
+        """
+        return replace(
+            self,
+            train=self.train.mapped(change),
+            valid=self.valid.mapped(change),
+            test=self.test.mapped(change),
+            further={name: split.mapped(change) for name, split in self.further.items()},
+            notes=(*self.notes, note),
+        )

@@ -2,8 +2,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from algoformer.language.corpora.splits import LARGEST_HELD_OUT_GROUP, fingerprint, hold_out, without_overlap
-from algoformer.language.text import LabelledText, ParallelText
+from algoformer.language.corpora.splits import (
+    LARGEST_HELD_OUT_GROUP,
+    fingerprint,
+    hold_out,
+    together,
+    without_overlap,
+)
+from algoformer.language.text import Corpus, LabelledText, ParallelText
 
 WORDS = st.text(alphabet="abcÄß.! ", min_size=1, max_size=4)
 PAIRS = st.lists(st.tuples(WORDS, WORDS), max_size=40)
@@ -71,3 +77,28 @@ def test_source_and_target_are_compared_with_their_own_side_only() -> None:
 def test_texts_without_a_letter_are_not_all_the_same() -> None:
     assert fingerprint("...") != fingerprint("?!")
     assert fingerprint("Straße 5!") == fingerprint("STRASSE-5")
+
+
+def corpus(name: str, *splits: list[tuple[str, str]]) -> Corpus[ParallelText]:
+    train, valid, test = map(parallel, splits)
+    return Corpus(name=name, train=train, valid=valid, test=test, terms=name)
+
+
+def test_corpora_together_hold_out_what_any_of_them_does() -> None:
+    one = corpus("one", [("a", "b"), ("c", "d")], [("e", "f")], [("g", "h")])
+    two = corpus("two", [("A!", "b"), ("a", "b"), ("G", "x"), ("i", "F.")], [("c", "k")], [("l", "m")])
+    both = together(one, two)
+    assert rows(both.train) == {("a", "b"), ("A!", "b")}
+    assert len(both.train) == 2
+    assert (both.valid, both.test) == (one.valid, one.test)
+    assert both.notes == (
+        "train: 1 pairs of one, 1 left out, held out elsewhere",
+        "train: 2 pairs of two, 2 left out, held out elsewhere",
+    )
+    assert both.terms == "one; two"
+
+
+def test_a_changed_corpus_says_so() -> None:
+    one = corpus("one", [("A", "B")], [("C", "D")], [("E", "F")])
+    lower = one.mapped(str.lower, note="lower case")
+    assert (lower.train.source, lower.test.target, lower.notes) == (("a",), ("f",), ("lower case",))

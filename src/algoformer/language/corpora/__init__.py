@@ -8,4 +8,5 @@ from algoformer.language.corpora.folder import data_place as data_place
 from algoformer.language.corpora.load import load_labelled as load_labelled
 from algoformer.language.corpora.load import load_parallel as load_parallel
 from algoformer.language.corpora.splits import hold_out as hold_out
+from algoformer.language.corpora.splits import together as together
 from algoformer.language.corpora.splits import without_overlap as without_overlap

@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Generic
 
-from algoformer.language.text import Split
+from algoformer.language.text import Corpus, ParallelText, Split
 
 LARGEST_HELD_OUT_GROUP = 20
 """A larger group of texts that repeat each other stays in training: held out, it would fill the split."""
@@ -79,6 +79,36 @@ def hold_out(split: Split, *, share: float, salt: str = "valid") -> tuple[Split,
     return (
         split.take(row for row in range(len(split)) if row not in away),
         split.take(sorted(away)),
+    )
+
+
+def together(first: Corpus[ParallelText], *others: Corpus[ParallelText]) -> Corpus[ParallelText]:
+    """The first corpus with the training pairs of all, less those that any of them holds out.
+
+    Bring them into one spelling before, with `Corpus.mapped`.
+    """
+    held_out = [
+        split
+        for corpus in (first, *others)
+        for name, split in corpus.splits().items()
+        if name.startswith(("valid", "test"))
+    ]
+    notes = list(first.notes)
+    pairs: dict[tuple[str, str], None] = {}
+    for corpus in (first, *others):
+        kept = without_overlap(corpus.train, held_out)
+        notes.append(
+            f"train: {len(kept.split)} pairs of {corpus.name}, {kept.removed} left out, held out elsewhere"
+        )
+        pairs |= dict.fromkeys(zip(*kept.split.columns(), strict=True))
+    source, target = zip(*pairs, strict=True) if pairs else ((), ())
+    return replace(
+        first,
+        name="+".join(corpus.name for corpus in (first, *others)),
+        train=ParallelText(source=source, target=target),
+        notes=tuple(notes),
+        terms="; ".join(dict.fromkeys(corpus.terms for corpus in (first, *others))),
+        files={path: digest for corpus in (first, *others) for path, digest in corpus.files.items()},
     )
 
 
