@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import json
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +20,8 @@ from algoformer.training.files import write_atomically
 HEADER = "algoformer"
 KIND = "packed text"
 FORMAT = 1
+LARGEST_COLUMN = 2**32
+"""Bytes that one column may have when unpacked: a small file can claim to hold any number."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +42,7 @@ class PackedText:
 
 
 def pack(path: Path | str, packed: PackedText) -> None:
-    """Write the splits: two bytes a token, four for the length of each sequence, and a checksum.
+    """Write the splits, compressed: about a byte and a half a token, and a checksum over all.
 
     Raises:
         OSError: the file could not be written; what was there before is intact.
@@ -47,22 +50,24 @@ def pack(path: Path | str, packed: PackedText) -> None:
     from safetensors import SafetensorError
     from safetensors.numpy import save_file
 
-    tensors: dict[str, np.ndarray] = {}
+    columns: dict[str, np.ndarray] = {}
     notes = {}
     for name, split in packed.splits.items():
         if "/" in name:
             raise ValueError(f"a split's name has no slash, got {name!r}")
         notes[name] = list(split.notes)
         for column, table in _tables(split).items():
-            tensors[f"{name}/{column}/ids"] = table.ids
-            tensors[f"{name}/{column}/lengths"] = table.lengths.astype(np.uint32)
+            columns[f"{name}/{column}/ids"] = table.ids
+            columns[f"{name}/{column}/lengths"] = table.lengths.astype(np.uint32)
         if isinstance(split, TokenTexts):
-            tensors[f"{name}/labels"] = split.labels.astype(np.int64)
+            columns[f"{name}/labels"] = split.labels.astype(np.int64)
+    tensors = {name: np.frombuffer(zlib.compress(column.tobytes()), np.uint8) for name, column in columns.items()}
     header = {
         "kind": KIND,
         "format": FORMAT,
         "tokenizer": packed.tokenizer.to_json(),
         "notes": notes,
+        "sizes": {name: column.size for name, column in columns.items()},
         "card": dict(packed.card),
     }
     text = json.dumps(header, ensure_ascii=False)
@@ -109,12 +114,13 @@ def _read(metadata: Mapping[str, str], tensors: dict[str, np.ndarray]) -> Packed
     if (header.get("kind"), header.get("format")) != (KIND, FORMAT):
         raise ValueError(f"its header is not that of {KIND}, format {FORMAT}")
     tokenizer = Tokenizer.from_json(header["tokenizer"])
+    columns = {name: _unsqueezed(name, tensors[name], size) for name, size in header["sizes"].items()}
     splits: dict[str, TokenPairs | TokenTexts] = {}
     for name, notes in header["notes"].items():
-        columns = ("texts",) if f"{name}/labels" in tensors else ("source", "target")
-        tables = {column: _table(tensors, f"{name}/{column}", len(tokenizer)) for column in columns}
+        parts = ("texts",) if f"{name}/labels" in columns else ("source", "target")
+        tables = {part: _table(columns, f"{name}/{part}", len(tokenizer)) for part in parts}
         if "texts" in tables:
-            labels = tensors[f"{name}/labels"]
+            labels = columns[f"{name}/labels"]
             splits[name] = TokenTexts(texts=tables["texts"], labels=labels, notes=tuple(notes))
         else:
             splits[name] = TokenPairs(**tables, notes=tuple(notes))
@@ -137,10 +143,23 @@ def _tables(split: TokenPairs | TokenTexts) -> dict[str, TokenTable]:
     return {"texts": split.texts}
 
 
-def _table(tensors: Mapping[str, np.ndarray], name: str, vocabulary: int) -> TokenTable:
-    ids, lengths = tensors[f"{name}/ids"], tensors[f"{name}/lengths"]
-    if ids.dtype != np.uint16 or ids.ndim != 1 or lengths.dtype != np.uint32 or lengths.ndim != 1:
-        raise ValueError(f"{name} must be rows of 16-bit tokens and 32-bit lengths")
+def _unsqueezed(name: str, column: np.ndarray, size: object) -> np.ndarray:
+    kind = {"ids": np.uint16, "lengths": np.uint32, "labels": np.int64}[name.rpartition("/")[2]]
+    count = size * np.dtype(kind).itemsize if type(size) is int else -1
+    if not 0 <= count <= LARGEST_COLUMN:
+        raise ValueError(f"{name} claims to have {str(size)[:40]} numbers")
+    try:
+        # one byte more than there should be is asked for, to notice when there is more
+        raw = zlib.decompressobj().decompress(column.tobytes(), count + 1)
+    except zlib.error as error:
+        raise ValueError(f"{name} cannot be decompressed: {error}") from None
+    if len(raw) != count:
+        raise ValueError(f"{name} does not have the {size} numbers that its header says")
+    return np.frombuffer(raw, kind)
+
+
+def _table(columns: Mapping[str, np.ndarray], name: str, vocabulary: int) -> TokenTable:
+    ids, lengths = columns[f"{name}/ids"], columns[f"{name}/lengths"]
     if ids.size and int(ids.max()) >= vocabulary:
         raise ValueError(f"{name} has token {int(ids.max())}, its tokenizer has {vocabulary}")
     return TokenTable(ids=ids, offsets=np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]))
