@@ -1,3 +1,6 @@
+import subprocess
+import sys
+
 import pytest
 
 from algoformer.language import Corpus, LabelledText, ParallelText
@@ -23,3 +26,15 @@ def test_labels_are_those_of_the_classes() -> None:
 def test_taking_rows_keeps_their_order() -> None:
     text = ParallelText(source=("a", "b", "c"), target=("x", "y", "z"))
     assert text.take([2, 0]) == ParallelText(source=("c", "a"), target=("z", "x"))
+
+
+def test_the_room_opens_without_any_optional_package() -> None:
+    code = """
+import sys
+for name in ("tokenizers", "sacrebleu", "datasets", "transformers"):
+    sys.modules[name] = None
+from algoformer.language import Tokenizer, batches, load_labelled, naive_bayes, packing, scores, tokens
+print(len(load_labelled("small_topics").classes), len(Tokenizer([("a", "b")])))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout.split() == ["4", "261"], done.stderr

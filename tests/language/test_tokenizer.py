@@ -7,9 +7,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from algoformer.language import Tokenizer
-from algoformer.language.tokenizer import BOS, EOS, PAD, SPECIALS, TRANSLATE
+from algoformer.language.tokenizer import _LETTERS, BOS, EOS, PAD, SPECIALS, TRANSLATE
 
-pytest.importorskip("tokenizers", reason="the extra `text` is not installed")
+tokenizers = pytest.importorskip("tokenizers", reason="the extra `text` is not installed")
 SMALL = Tokenizer.train(["über den großen Hund", "the big dog", "der Hund, the dog"] * 3, vocabulary=280)
 
 
@@ -29,6 +29,19 @@ def test_any_text_comes_back(text: str) -> None:
 @given(st.lists(st.integers(0, len(SMALL) - 1)))
 def test_any_tokens_are_some_text(tokens: list[int]) -> None:
     assert isinstance(SMALL.decode(tokens), str)
+
+
+@pytest.mark.parametrize("token", [-1, len(SMALL)])
+def test_a_token_that_is_none_is_refused(token: int) -> None:
+    with pytest.raises(ValueError, match=rf"tokens lie in 0\.\.{len(SMALL) - 1}, got"):
+        SMALL.decode([5, token])
+
+
+def test_letters_for_bytes_are_those_of_the_package() -> None:
+    assert sorted(_LETTERS) == sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet())
+    reference = tokenizers.decoders.ByteLevel()
+    text = "".join(map(chr, range(0x800)))
+    assert reference.decode([_LETTERS[byte] for byte in text.encode()]) == text
 
 
 def test_special_tokens_are_the_first_and_leave_no_trace() -> None:
@@ -115,6 +128,9 @@ def test_hostile_text_is_refused(text: str, message: str) -> None:
 
 
 def test_without_the_package_its_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    tokens = SMALL.encode("der große Hund")
     monkeypatch.setitem(sys.modules, "tokenizers", None)
     with pytest.raises(ModuleNotFoundError, match=r"algoformer\[text\]"):
-        Tokenizer([])
+        Tokenizer([]).encode("a")
+    # what was translated elsewhere can still be read
+    assert Tokenizer.from_json(SMALL.to_json()).decode(tokens) == "der große Hund"

@@ -61,7 +61,9 @@ def pack(path: Path | str, packed: PackedText) -> None:
             columns[f"{name}/{column}/lengths"] = table.lengths.astype(np.uint32)
         if isinstance(split, TokenTexts):
             columns[f"{name}/labels"] = split.labels.astype(np.int64)
-    tensors = {name: np.frombuffer(zlib.compress(column.tobytes()), np.uint8) for name, column in columns.items()}
+    tensors = {
+        name: np.frombuffer(zlib.compress(column.tobytes()), np.uint8) for name, column in columns.items()
+    }
     header = {
         "kind": KIND,
         "format": FORMAT,

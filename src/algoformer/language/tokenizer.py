@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -29,8 +30,20 @@ _LONGEST_JSON = 64 * 2**20
 _SMALLEST = len(SPECIALS) + 256
 
 
+def _letters() -> list[str]:
+    """The letter that stands for each byte, as in GPT-2: itself if it can be seen, or one from U+0100 on."""
+    seen = {*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)}
+    unseen = iter(range(256, 512))
+    return [chr(byte if byte in seen else next(unseen)) for byte in range(256)]
+
+
+_LETTERS = _letters()
+
+
 class Tokenizer:
     """A byte-level BPE, wholly described by its merges.
+
+    Learning and encoding need the package `tokenizers`; loading, counting and decoding do not.
 
     >>> tokenizer = Tokenizer.train(["the dog sees the cat", "the cat sees the dog"] * 4, vocabulary=300)
     >>> [tokenizer.decode([token]) for token in tokenizer.encode("the dog")]
@@ -43,14 +56,18 @@ class Tokenizer:
     """
 
     def __init__(self, merges: Iterable[tuple[str, str]]) -> None:
-        tokenizers = require("tokenizers", extra="text")
         self.merges = tuple(merges)
-        self._pieces = _vocabulary(self.merges, _alphabet(tokenizers))
-        self._inner = tokenizers.Tokenizer(
-            tokenizers.models.BPE(vocab=self._pieces, merges=list(self.merges))
-        )
-        self._inner.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
-        self._inner.decoder = tokenizers.decoders.ByteLevel()
+        self._pieces = _vocabulary(self.merges)
+        letters = {letter: byte for byte, letter in enumerate(_LETTERS)}
+        plain = list(self._pieces)[len(SPECIALS) :]
+        self._bytes = [b""] * len(SPECIALS) + [bytes(letters[letter] for letter in piece) for piece in plain]
+
+    @cached_property
+    def _encoder(self) -> Any:
+        tokenizers = require("tokenizers", extra="text")
+        encoder = tokenizers.Tokenizer(tokenizers.models.BPE(vocab=self._pieces, merges=list(self.merges)))
+        encoder.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+        return encoder
 
     @classmethod
     def train(cls, texts: Iterable[str], *, vocabulary: int) -> Tokenizer:
@@ -72,7 +89,7 @@ class Tokenizer:
             vocab_size=vocabulary,
             min_frequency=2,
             special_tokens=list(SPECIALS),
-            initial_alphabet=_alphabet(tokenizers),
+            initial_alphabet=_LETTERS,
             show_progress=False,
         )
         learner.train_from_iterator((_with_space(text) for text in texts), trainer)
@@ -101,13 +118,20 @@ class Tokenizer:
                     f"text {number} has a lone surrogate at place {error.start}, which is no character; "
                     "decode the file with errors='replace'"
                 ) from None
-        encoded = self._inner.encode_batch_fast([_with_space(text) for text in texts])
+        encoded = self._encoder.encode_batch_fast([_with_space(text) for text in texts])
         return [one.ids for one in encoded]
 
     def decode(self, tokens: Iterable[int] | np.ndarray) -> str:
-        """The text of the tokens, special ones left out; bytes that are no UTF-8 become U+FFFD."""
-        plain = [int(token) for token in tokens if token >= len(SPECIALS)]
-        return self._inner.decode(plain, skip_special_tokens=False).removeprefix(" ")
+        """The text of the tokens, special ones left out; bytes that are no UTF-8 become U+FFFD.
+
+        Raises:
+            ValueError: there is no such token.
+        """
+        numbers = [int(token) for token in tokens]
+        if numbers and not 0 <= min(numbers) <= max(numbers) < len(self):
+            raise ValueError(f"tokens lie in 0..{len(self) - 1}, got {min(numbers)}..{max(numbers)}")
+        raw = b"".join(self._bytes[number] for number in numbers)
+        return raw.decode("utf-8", errors="replace").removeprefix(" ")
 
     def to_json(self) -> str:
         """The tokenizer as text, for a checkpoint."""
@@ -139,12 +163,8 @@ def _with_space(text: str) -> str:
     return f" {text}" if text else ""
 
 
-def _alphabet(tokenizers: Any) -> list[str]:
-    return sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet())
-
-
-def _vocabulary(merges: Iterable[tuple[str, str]], alphabet: list[str]) -> dict[str, int]:
-    pieces = {piece: number for number, piece in enumerate([*SPECIALS, *alphabet])}
+def _vocabulary(merges: Iterable[tuple[str, str]]) -> dict[str, int]:
+    pieces = {piece: number for number, piece in enumerate([*SPECIALS, *sorted(_LETTERS)])}
     for first, second in merges:
         for part in (first, second):
             if part not in pieces or pieces[part] < len(SPECIALS):
