@@ -79,10 +79,8 @@ def test_rows_and_batches_are_shuffled_evenly() -> None:
 
 def test_without_a_seed_rows_keep_their_order() -> None:
     plan = BatchPlan(lengths=np.array([20, 3, 9, 4]), budget=48, seed=None)
-    assert [rows.tolist() for _, rows in plan] == [[1, 3, 2], [0]] or [rows.tolist() for _, rows in plan] == [
-        [1, 3, 2],
-        [0],
-    ]
+    # two of length 8 do not fill a batch of six, so they move on to length 16, where three do
+    assert [rows.tolist() for _, rows in plan] == [[1, 3, 2], [0]]
     assert everything(plan, 0) == everything(plan, 7)
 
 

@@ -5,6 +5,7 @@ import sys
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from tests.language.conftest import TEXTS
 
 from algoformer.language import Tokenizer
 from algoformer.language.tokenizer import _LETTERS, BOS, EOS, PAD, SPECIALS, TRANSLATE
@@ -86,13 +87,14 @@ def test_the_written_form_has_the_ids_that_training_gave(tokenizer: Tokenizer) -
 
 def test_training_is_the_same_in_every_process(tokenizer: Tokenizer) -> None:
     code = """
+import sys
 from algoformer.language import Tokenizer
-from tests.language.conftest import TEXTS
-print(hash(Tokenizer.train(TEXTS, vocabulary=400).to_json().encode().hex()) and
-      Tokenizer.train(TEXTS, vocabulary=400).to_json())
+sys.stdout.write(Tokenizer.train(sys.stdin.read().split("\\n"), vocabulary=400).to_json())
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.stdout.strip() == tokenizer.to_json(), done.stderr
+    done = subprocess.run(
+        [sys.executable, "-c", code], input="\n".join(TEXTS), capture_output=True, text=True, check=False
+    )
+    assert done.stdout == tokenizer.to_json(), done.stderr
 
 
 def test_half_a_character_is_refused() -> None:
