@@ -15,10 +15,11 @@ MAY_IMPORT: dict[str, set[str]] = {
     "tasks": {"prompt", "problems"},
     "algorithms": SOLVING,
     "nn": set(),
+    "kernels": set(),
     "model": {"prompt", "trace", "nn"},
     "theory": SOLVING | {"nn", "model"},
     "evaluation": {"prompt", "trace", "tasks"},
-    "training": {"prompt", "trace", "tasks", "model", "evaluation", "extras"},
+    "training": {"prompt", "trace", "tasks", "nn", "kernels", "model", "evaluation", "extras"},
     "language": {"trace", "extras", "nn", "model", "training"},
     "report": {"model", "evaluation", "extras"},
 }

@@ -1,4 +1,4 @@
-"""Ways to take a training step: as it stands, or on CUDA as one captured graph around compiled pieces."""
+"""Ways to take a training step: as it stands, or on CUDA as one captured graph around quick pieces."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from torch import Tensor
 
 from algoformer.trace import Unroll
 from algoformer.training.compiled import compiled_pieces
-from algoformer.training.fused import FusedBody
+from algoformer.training.config import Experiment
+from algoformer.training.fused import FusedBody, why_not_experiment
 from algoformer.training.step import TrainingStep
 
 EngineName = Literal["auto", "eager", "graph", "compiled", "fused"]
@@ -36,8 +37,23 @@ class Plan:
         return f"engine {self.engine}: {self.reason}"
 
 
-def plan_engine(wanted: EngineName, *, device: torch.device, steps: int, alone: bool = True) -> Plan:
+def plan_for(experiment: Experiment, wanted: EngineName, *, device: torch.device, alone: bool = True) -> Plan:
+    """The engine for an experiment's run; see `plan_engine`."""
+    against = why_not_experiment(experiment) if device.type == "cuda" or wanted == "fused" else None
+    return plan_engine(wanted, device=device, steps=experiment.training.steps, alone=alone, against=against)
+
+
+def plan_engine(
+    wanted: EngineName,
+    *,
+    device: torch.device,
+    steps: int,
+    alone: bool = True,
+    against: str | None = "the model is not known",
+) -> Plan:
     """The engine for a run of so many steps, on one process alone or on several.
+
+    `against` is what the hand-written kernels of engine "fused" do not cover; None if they cover the model.
 
     >>> print(plan_engine("auto", device=torch.device("cpu"), steps=500_000))
     engine eager: on a CPU neither capturing nor compiling pays
@@ -48,11 +64,13 @@ def plan_engine(wanted: EngineName, *, device: torch.device, steps: int, alone: 
     if wanted not in get_args(EngineName):
         raise ValueError(f"engine must be one of {', '.join(get_args(EngineName))}, got {wanted!r}")
     on_cuda = device.type == "cuda"
-    if wanted == "graph" and not on_cuda:
-        raise ValueError(f"engine 'graph' needs a CUDA device, got {device}; choose 'eager' or 'auto'")
-    if wanted == "graph" and not alone:
+    if wanted in ("graph", "fused") and not on_cuda:
+        raise ValueError(f"engine {wanted!r} needs a CUDA device, got {device}; choose 'eager' or 'auto'")
+    if wanted == "fused" and against is not None:
+        raise ValueError(f"engine 'fused' does not fit: {against}; choose 'compiled' or 'auto'")
+    if wanted in ("graph", "fused") and not alone:
         raise ValueError(
-            "engine 'graph' captures the step of one process; with several, their exchange of gradients "
+            f"engine {wanted!r} captures the step of one process; with several, their exchange of gradients "
             "would have to be captured with it, which is not done yet: choose 'compiled', 'eager' or 'auto'"
         )
     if wanted != "auto":
@@ -65,7 +83,9 @@ def plan_engine(wanted: EngineName, *, device: torch.device, steps: int, alone: 
         return Plan(engine="graph", reason=f"compiling does not pay for {steps} steps")
     if importlib.util.find_spec("triton") is None:
         return Plan(engine="graph", reason="Triton is not installed, so nothing can be compiled for CUDA")
-    return Plan(engine="compiled", reason=f"the fastest one, and {steps} steps make up for compiling")
+    if against is None:
+        return Plan(engine="fused", reason="hand-written kernels cover this model, and nothing is faster")
+    return Plan(engine="compiled", reason=f"no hand-written kernels, because {against}")
 
 
 def _plan_without_capture(steps: int) -> Plan:

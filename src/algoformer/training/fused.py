@@ -17,6 +17,7 @@ from algoformer.model.parts import LayersModule, LoopModule
 from algoformer.nn import Layer
 from algoformer.prompt import Prompt
 from algoformer.trace import Trace, Unroll
+from algoformer.training.config import Experiment, build_model
 
 WIDTHS = (64, 128, 256)
 """Streams whose whole rows fit into a block."""
@@ -26,6 +27,15 @@ HEAD_WIDTHS = (16, 32, 64)
 
 HIDDEN_MULTIPLE = 128
 """Feed-forward networks are cut into blocks of this many hidden units."""
+
+
+def why_not_experiment(experiment: Experiment) -> str | None:
+    """What about an experiment the kernels do not cover; None if they cover all of it."""
+    precision = experiment.training.precision
+    if precision != "bf16":
+        return f"they are for precision bf16, not {precision}"
+    with torch.device("meta"):
+        return why_not_fused(build_model(experiment))
 
 
 def why_not_fused(model: AlgoFormer) -> str | None:
@@ -82,7 +92,7 @@ class FusedBody:
     ) -> None:
         reason = why_not_fused(model)
         if reason is not None:
-            raise ValueError(f"engine 'fused' cannot run this model: {reason}; choose 'compiled' or 'auto'")
+            raise ValueError(f"engine 'fused' does not fit: {reason}; choose 'compiled' or 'auto'")
         self.model, self.dtype = model, dtype
         self.operations = operations or _kernels(next(model.parameters()).device)
 

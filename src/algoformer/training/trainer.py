@@ -16,7 +16,7 @@ import torch
 from algoformer.model.algoformer import AlgoFormer
 from algoformer.training.config import Experiment, build_model
 from algoformer.training.distributed import ParallelName, own_device, plan_spread
-from algoformer.training.engine import EngineName, Plan, open_engine, plan_engine
+from algoformer.training.engine import EngineName, Plan, open_engine, plan_for
 from algoformer.training.interrupts import deferred_interrupt
 from algoformer.training.precision import matmul_precision
 from algoformer.training.resume import capture, restore
@@ -92,7 +92,7 @@ def train(
             copied. Its program must be the experiment's.
         resume: go on with the run in `folder`.
         device: where to train.
-        engine: how to take the steps: "eager" anywhere, "graph" or "compiled" on CUDA, or "auto".
+        engine: how to take the steps: "eager" anywhere, "graph", "compiled" or "fused" on CUDA, or "auto".
         parallel: what several processes share: "ddp" the work, "fsdp" also weights, gradients and optimizer
             state, for models that do not fit otherwise; "auto" is "ddp" where there are several.
         max_minutes: stop after this long with a checkpoint, to be resumed later.
@@ -115,7 +115,7 @@ def train(
     spread = plan_spread(parallel, batch=experiment.training.batch, device=torch.device(device))
     spread.refuse_difference("experiment", experiment.to_data())
     where = own_device(torch.device(device), spread)
-    plan = plan_engine(engine, device=where, steps=experiment.training.steps, alone=spread.alone)
+    plan = plan_for(experiment, engine, device=where, alone=spread.alone)
     logger.info("%s on %s, %s, precision %s", plan, device_name(where), spread, experiment.training.precision)
     with ExitStack() as stack:
         opened = None
