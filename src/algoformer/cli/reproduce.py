@@ -23,6 +23,8 @@ from algoformer.experiments.reproduce import Workshop, choose
 from algoformer.experiments.result import Result
 from algoformer.experiments.runs import Item, Reference, TrainedRun
 from algoformer.experiments.scales import Scale
+from algoformer.extras import require
+from algoformer.report import save
 
 DESCRIPTION = f"""Train what a figure of the paper needs, measure it, draw it. Runs are found again by the
 hash of their configuration, so that the same command goes on where it was stopped.
@@ -92,6 +94,7 @@ def run_reproduce(arguments: list[str]) -> int:
         return 0
     wanted = items if chosen.train else [item for item in items if isinstance(item, Reference)]
     make_with_bar(wanted, shop)
+    draw(recipe, everything, shop, chosen.scale)
     return say_what_is_there(recipe, items, shop)
 
 
@@ -146,6 +149,18 @@ def make_with_bar(items: Sequence[Item], shop: Workshop) -> None:
         bar.close()
 
 
+def draw(recipe: Recipe, items: Sequence[Item], shop: Workshop, scale: Scale) -> None:
+    """The recipe's pictures from whatever results there are."""
+    try:
+        require("matplotlib", extra="viz")
+    except ModuleNotFoundError as error:
+        print(f"no pictures: {error}", file=sys.stderr)
+        return
+    for name, figure in recipe.draw(shop.archive.by_name(items), scale):
+        picture, _ = save(figure, shop.archive.folder / name)
+        print(picture)
+
+
 def say_what_is_there(recipe: Recipe, items: Sequence[Item], shop: Workshop) -> int:
     """Which runs are missing still; 1 if one of them failed."""
     states = {item.name: shop.status(item).state for item in items}
@@ -198,7 +213,7 @@ def _device_words(kind: str) -> str:
     return "one CPU core" if kind == "cpu" else "the GPU"
 
 
-def duration(seconds: float) -> str:
+def duration(seconds: int | float) -> str:
     """A time as people say it.
 
     >>> [duration(seconds) for seconds in (8, 100, 9000)]

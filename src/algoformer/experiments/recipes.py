@@ -6,32 +6,46 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from algoformer.experiments.pictures import (
+    Drawn,
+    Results,
+    draw_depth,
+    draw_figure_2,
+    draw_figure_3,
+    draw_figure_4,
+    draw_figure_5,
+)
 from algoformer.experiments.runs import SIZES, Item, Reference, Sizes, TrainedRun, trained
-from algoformer.experiments.scales import FULL_TASKS, SMALL_TASKS, Scale, nearest
+from algoformer.experiments.scales import Scale, nearest
 from algoformer.model.program import Program
-from algoformer.tasks import TASKS, LinearRegression, RegressionWithRepresentation, Task
+from algoformer.tasks import TASKS, RegressionWithRepresentation, Task
 from algoformer.training.config import Ramp
 
 NOISES = (0.0, 0.1, 1.0)
 """Standard deviations of the labels' noise in the paper."""
 
-SEEDS = (0, 1, 2)
-"""Of the models in figure 2."""
+SMOKE_TASKS: dict[str, dict[str, Any]] = {
+    "linear": {"dim": 2, "points": 8},
+    "representation": {"dim": 2, "points": 8},
+    "autoregressive": {"dim": 2, "points": 14},
+    "chain": {"dim": 2, "points": 8, "layers": 2},
+}
+"""So small that something is learned in a few hundred steps."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """A figure: its name, a line that says what it shows, and what it is made of at a scale."""
+    """A figure: its name, a line that says what it shows, what it is made of at a scale, how it is drawn."""
 
     name: str
     title: str
     items: Callable[[Scale], tuple[Item, ...]]
+    draw: Callable[[Results, Scale], Iterator[Drawn]]
 
 
 def task_at(name: str, scale: Scale, **constants: float | int) -> Task:
     """The named task as large as the scale has it."""
-    small = SMALL_TASKS if scale == "smoke" else FULL_TASKS
-    chosen: Task = TASKS[name](**small.get(name, {}) | constants)
+    chosen: Task = TASKS[name](**(SMOKE_TASKS[name] if scale == "smoke" else {}) | constants)
     return chosen
 
 
@@ -99,12 +113,9 @@ def references(group: str, task: Task, sizes: Sizes) -> Iterator[Reference]:
             prompts=sizes.prompts,
         )
 
-    known = "" if isinstance(task, LinearRegression) else ", Φ* known"
-    if task.parts > 2:
-        known = ", layer by layer"
-    yield solver("oracle", ("ridge" if task.noise else "least squares") + known)
+    yield solver("oracle", "oracle")
     if task.noise:
-        yield solver("least-squares", f"least squares{known}")
+        yield solver("least-squares", "least squares")
     if isinstance(task, RegressionWithRepresentation):
         yield solver("linear-in-x", "best linear in x")
     if task.parts == 1:
@@ -113,8 +124,7 @@ def references(group: str, task: Task, sizes: Sizes) -> Iterator[Reference]:
 
 def iterative(group: str, task: Task, sizes: Sizes) -> Iterator[Reference]:
     """Gradient descent and Newton beside a loop, on everything that the task's maker knows."""
-    known = "" if isinstance(task, LinearRegression) else ", Φ* known"
-    solvers = {"best-fixed-step": f"gradient descent{known}", "newton": f"Newton{known}"}
+    solvers = {"best-fixed-step": "gradient descent", "newton": "Newton"}
     for name, label in solvers.items():
         yield Reference(
             name=f"{group}/{name}",
@@ -223,11 +233,11 @@ def _ablated(group: str, task: Task, scale: Scale) -> Iterator[TrainedRun]:
 
 
 RECIPES: dict[str, Recipe] = {
-    "fig2": Recipe(name="fig2", title="Three models on three tasks", items=figure_2),
-    "fig3": Recipe(name="fig3", title="Iterations in training and far beyond it", items=figure_3),
-    "fig4": Recipe(name="fig4", title="Layers and heads", items=figure_4),
-    "fig5": Recipe(name="fig5", title="Beside gradient descent and Newton", items=figure_5),
-    "depth": Recipe(name="depth", title="What makes depth hold", items=depth_ablation),
+    "fig2": Recipe(name="fig2", title="Three models on three tasks", items=figure_2, draw=draw_figure_2),
+    "fig3": Recipe(name="fig3", title="Iterations in training and far beyond it", items=figure_3, draw=draw_figure_3),
+    "fig4": Recipe(name="fig4", title="Layers and heads", items=figure_4, draw=draw_figure_4),
+    "fig5": Recipe(name="fig5", title="Beside gradient descent and Newton", items=figure_5, draw=draw_figure_5),
+    "depth": Recipe(name="depth", title="What makes depth hold", items=depth_ablation, draw=draw_depth),
 }
 """Everything that `algoformer reproduce` can make, by name."""
 

@@ -168,6 +168,9 @@ SIZES: dict[Scale, Sizes] = {
 SMOKE_STEPS = 300
 """Of a run in a figure at the scale `smoke`: enough to see that errors fall, not more."""
 
+LINEAR_SMOKE_STEPS = 1000
+"""Linear regression begins to learn later."""
+
 SWEEP_STEPS = 15_000
 """Of a run in a sweep at the scale `short`; comparisons are within the sweep."""
 
@@ -193,7 +196,8 @@ def trained(
     elif depth == "fixed":
         recipe = replace(recipe, burn_in=())
     if scale == "smoke":
-        recipe = replace(recipe, steps=SMOKE_STEPS, checkpoint_every=100)
+        steps = LINEAR_SMOKE_STEPS if isinstance(task, LinearRegression) else SMOKE_STEPS
+        recipe = replace(recipe, steps=steps, learning_rate=5e-3, checkpoint_every=100)
     elif scale == "short":
         recipe = replace(recipe, steps=SWEEP_STEPS if sweep else recipe.steps, log_every=500)
     if "window" in changes and recipe.loops is not None:
