@@ -23,6 +23,7 @@ from algoformer.experiments.reproduce import Workshop, choose
 from algoformer.experiments.result import Result
 from algoformer.experiments.runs import Item, Reference, TrainedRun
 from algoformer.experiments.scales import Scale
+from algoformer.experiments.summary import all_items, target_table, verdict_table, write_page
 from algoformer.extras import require
 from algoformer.report import save
 
@@ -36,6 +37,7 @@ Examples:
   algoformer reproduce fig2 --scale short --list         what is done, what is missing, how long it takes
   algoformer reproduce fig2 --scale short --only chain/algoformer "representation/*" --device cuda
   algoformer reproduce fig2 --scale short --no-train     draw what is there
+  algoformer reproduce verdicts --scale short            what the results say about the paper's claims
 """
 
 
@@ -43,7 +45,9 @@ Examples:
 class ReproduceOptions:
     """Options of `algoformer reproduce`."""
 
-    figure: Annotated[tyro.conf.Positional[str], tyro.conf.arg(help=f"One of {', '.join(RECIPES)}.")]
+    figure: Annotated[
+        tyro.conf.Positional[str], tyro.conf.arg(help=f"One of {', '.join(RECIPES)}, verdicts.")
+    ]
     scale: Annotated[
         Scale, tyro.conf.arg(help="smoke: two CPU cores; short: a GPU, minutes a run; paper: 500,000 steps.")
     ] = "smoke"
@@ -69,6 +73,8 @@ class ReproduceOptions:
 def run_reproduce(arguments: list[str]) -> int:
     """Train, measure, draw; or list."""
     chosen = parse(ReproduceOptions, arguments, command="reproduce", description=DESCRIPTION)
+    if chosen.figure == "verdicts":
+        return say_verdicts(chosen)
     recipe = recipe_of(chosen.figure)
     for name, least in {"steps": 1, "workers": 1}.items():
         value = getattr(chosen, name)
@@ -78,9 +84,7 @@ def run_reproduce(arguments: list[str]) -> int:
         raise ValueError(f"max-minutes must be positive, got {chosen.max_minutes}")
     everything = [with_steps(item, chosen.steps) for item in recipe.items(chosen.scale)]
     items = choose(everything, chosen.only)
-    archive = Archive(chosen.results or Path("reproduced") / chosen.scale)
-    for line in archive.refused:
-        print(f"left out: {line}", file=sys.stderr)
+    archive = open_archive(chosen)
     shop = Workshop(
         folder=chosen.folder,
         archive=archive,
@@ -96,6 +100,24 @@ def run_reproduce(arguments: list[str]) -> int:
     make_with_bar(wanted, shop)
     draw(recipe, everything, shop, chosen.scale)
     return say_what_is_there(recipe, items, shop)
+
+
+def open_archive(chosen: ReproduceOptions) -> Archive:
+    """The folder of results, with a line for each file in it that cannot be read."""
+    archive = Archive(chosen.results or Path("reproduced") / chosen.scale)
+    for line in archive.refused:
+        print(f"left out: {line}", file=sys.stderr)
+    return archive
+
+
+def say_verdicts(chosen: ReproduceOptions) -> int:
+    """Print what the results say about the paper's claims, and write it into the results' README.md."""
+    archive = open_archive(chosen)
+    results = archive.by_name(with_steps(item, chosen.steps) for item in all_items(chosen.scale))
+    say(verdict_table(results))
+    say(target_table(results))
+    print(write_page(results, chosen.scale, archive.folder))
+    return 0
 
 
 def with_steps(item: Item, steps: int | None) -> Item:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import copy
 import json
+import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from algoformer.experiments.result import LARGEST_FILE, Result, read_result, write_result
-from algoformer.experiments.runs import Item, fingerprint
+from algoformer.experiments.runs import Item, TrainedRun, fingerprint
 
 
 class Archive:
@@ -44,7 +45,7 @@ class Archive:
         return None
 
     def nearest(self, item: Item) -> Result | None:
-        """The result of this run, if there is none over as many steps then of the one over the most."""
+        """The result of this run, or if there is none, of the same run over the nearest number of steps."""
         exact = self.find(item)
         if exact is not None:
             return exact
@@ -54,7 +55,8 @@ class Archive:
             for result in self.results
             if result.prompts == item.prompts and fingerprint(_without_steps(result.settings)) == wanted
         ]
-        return max(like, key=lambda result: result.steps or 0, default=None)
+        steps = item.experiment.training.steps if isinstance(item, TrainedRun) else 1
+        return min(like, key=lambda result: abs(math.log((result.steps or 1) / steps)), default=None)
 
     def by_name(self, items: Iterable[Item]) -> dict[str, Result]:
         """What there is for these runs, by the name that each has in its figure."""

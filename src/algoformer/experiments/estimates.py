@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +10,8 @@ from dataclasses import dataclass
 from algoformer.experiments.result import Result
 from algoformer.experiments.runs import TrainedRun
 from algoformer.model.cost import cost
-from algoformer.model.program import default_steps, traced_part
+from algoformer.model.program import Program, default_steps, traced_part
+from algoformer.tasks import Task
 from algoformer.trace import Unroll
 from algoformer.training.config import Experiment
 
@@ -61,13 +63,14 @@ def estimate(run: TrainedRun, known: Sequence[Result], *, device: str, done: int
     timed = [_Timed.of(result) for result in known if _is_timed(result, device)]
     if not timed:
         return Estimate(seconds=left * flops / NOMINAL[device], basis="guess: nothing was measured yet")
-    for other in timed:
-        same = (other.experiment.program, other.experiment.task, other.experiment.width)
-        if same == (run.experiment.program, run.experiment.task, run.experiment.width):
-            return Estimate(seconds=left * other.seconds_a_step, basis=f"as {other.name} took")
-    near = min(timed, key=lambda other: abs(other.flops - flops))
-    seconds = left * near.seconds_a_step * flops / near.flops
-    return Estimate(seconds=seconds, basis=f"estimate from {near.name}")
+    own = (run.experiment.program, run.experiment.task, run.experiment.width)
+
+    def distance(other: _Timed) -> tuple[bool, float]:
+        return other.kind != own, abs(math.log(other.flops / flops))
+
+    near = min(timed, key=distance)
+    words = "as" if near.kind == own and near.flops == flops else "estimate from"
+    return Estimate(seconds=left * near.seconds_a_step * flops / near.flops, basis=f"{words} {near.name}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,6 +79,11 @@ class _Timed:
     experiment: Experiment
     flops: float
     seconds_a_step: float
+
+    @property
+    def kind(self) -> tuple[Program, Task, int]:
+        """What was trained on what."""
+        return self.experiment.program, self.experiment.task, self.experiment.width
 
     @classmethod
     def of(cls, result: Result) -> _Timed:

@@ -129,9 +129,7 @@ def draw_figure_5(results: Results, scale: Scale) -> Iterator[Drawn]:
         }
         references = [f"{group}/{name}" for name in ("best-fixed-step", "newton", "oracle")]
         marks = (half, sizes.depth)
-        shown.append(
-            step_panel(results, labels, references=references, title=f"σ = {noise:g}", marks=marks)
-        )
+        shown.append(step_panel(results, labels, references=references, title=f"σ = {noise:g}", marks=marks))
     title = "Linear regression: AlgoFormer (T, ΔT) beside gradient descent and Newton"
     yield from _figure("fig5", shown, title=title, log_x=True)
 

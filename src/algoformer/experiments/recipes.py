@@ -234,9 +234,13 @@ def _ablated(group: str, task: Task, scale: Scale) -> Iterator[TrainedRun]:
 
 RECIPES: dict[str, Recipe] = {
     "fig2": Recipe(name="fig2", title="Three models on three tasks", items=figure_2, draw=draw_figure_2),
-    "fig3": Recipe(name="fig3", title="Iterations in training and far beyond it", items=figure_3, draw=draw_figure_3),
+    "fig3": Recipe(
+        name="fig3", title="Iterations in training and far beyond it", items=figure_3, draw=draw_figure_3
+    ),
     "fig4": Recipe(name="fig4", title="Layers and heads", items=figure_4, draw=draw_figure_4),
-    "fig5": Recipe(name="fig5", title="Beside gradient descent and Newton", items=figure_5, draw=draw_figure_5),
+    "fig5": Recipe(
+        name="fig5", title="Beside gradient descent and Newton", items=figure_5, draw=draw_figure_5
+    ),
     "depth": Recipe(name="depth", title="What makes depth hold", items=depth_ablation, draw=draw_depth),
 }
 """Everything that `algoformer reproduce` can make, by name."""

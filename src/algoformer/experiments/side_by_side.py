@@ -73,7 +73,9 @@ def train_side_by_side(
                 name, planned = waiting.pop(0)
                 left = None if deadline is None else max(1e-3, (deadline - time.monotonic()) / 60)
                 process: BaseProcess = context.Process(
-                    target=_work, args=(name, planned, messages, device, left), daemon=True
+                    target=_work,
+                    args=(name, planned, messages, device, left),
+                    daemon=device == "cpu",  # compiling for a GPU may start processes, which daemons cannot
                 )
                 process.start()
                 running[name] = process

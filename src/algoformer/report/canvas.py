@@ -172,8 +172,8 @@ def mark_training(axes: Axes, steps: int, text: str = "") -> None:
 def finish(figure: Figure, *axes: Axes, note: str = "") -> Figure:
     """Put one legend under all panels, in as many columns as fit, and settle where everything goes.
 
-    A label that several of the axes have stands there once; a note stands above all of them. Every drawing would move the panels by a hair,
-    and pictures would depend on how often they were drawn.
+    A label that several of the axes have stands there once; a note stands above all of them. Every drawing
+    would move the panels by a hair, and pictures would depend on how often they were drawn.
     """
     entries = {
         label: handle

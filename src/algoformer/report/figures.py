@@ -150,9 +150,7 @@ class Sweep:
     series: tuple[Series, ...]
 
 
-def sweep_figure(
-    shown: Sequence[Sweep], *, title: str, kind: Literal["linear", "log"] = "log"
-) -> Figure:
+def sweep_figure(shown: Sequence[Sweep], *, title: str, kind: Literal["linear", "log"] = "log") -> Figure:
     """Errors against sizes, with bands as bars, one legend for all panels."""
     series = [one for sweep in shown for one in sweep.series]
     if not series:

@@ -14,6 +14,10 @@ from algoformer.report.svg import embedded
 from algoformer.report.tables import is_text
 
 
+Outcome = Literal["holds", "does not hold", "not decided"]
+"""What numbers can say about a claim."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Fact:
     """Something about how the numbers came to be: a seed, a device, a version, a time."""
@@ -36,7 +40,7 @@ class Verdict:
     """A claim and what the numbers say about it."""
 
     claim: str
-    outcome: Literal["holds", "does not hold", "not decided"]
+    outcome: Outcome
     because: str = ""
 
 
