@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from algoformer.evaluation import Curve
+from algoformer.experiments.measuring import read_at
 from algoformer.experiments.result import Measured, Result
-from algoformer.experiments.runs import FAR, READ_AT, Item, Reference, TrainedRun, counted_against
+from algoformer.experiments.runs import Item, Reference, TrainedRun, counted_against
 
 PROVENANCE = {"command": "made up", "commit": "0", "device": "NVIDIA H200", "seconds": 400.0}
 
@@ -17,21 +18,21 @@ def constructed(
     samples = range(task.order, task.points) if task.parts == 1 else range(task.points)
     trained = item.trained_depth
     looping = item.loops if isinstance(item, TrainedRun) else item.iterates
-    depths = sorted({trained, *READ_AT}) if looping else [trained]
+    depths = read_at(trained, item.far) if looping else [trained]
 
     def fall(place: float) -> float:
         return start * (error / start) ** min(1.0, place)
 
     def beyond(depth: int) -> float:
-        return error * growth ** min(1.0, max(0, depth - trained) / (FAR - trained))
+        return error * growth ** min(1.0, max(0, depth - trained) / (item.far - trained))
 
     by_step = [fall(depth / trained) if depth <= trained else beyond(depth) for depth in depths]
     last = samples[-1]
     by_sample = {
         depth: curve("samples", samples, [fall(count / last) * factor for count in samples], spread)
-        for depth, factor in ({trained: 1.0} | ({FAR: growth} if looping else {})).items()
+        for depth, factor in ({trained: 1.0} | ({item.far: growth} if looping else {})).items()
     }
-    deep = sorted({trained, 50, 100, FAR, 500, 1000})
+    deep = sorted({trained, 50, 100, item.far, 500, 1000})
     measured = Measured(
         by_sample=by_sample,
         by_step=curve("iterations", depths, by_step, spread),

@@ -143,7 +143,7 @@ class Bar:
 
     def result(self, result: Result, path: Path) -> None:
         """Say what was measured."""
-        depth = f"T = {result.trained_depth}" if result.growth(200) is not None else "last sample"
+        depth = f"T = {result.trained_depth}" if result.main.deep is not None else "last sample"
         self._say(f"{result.name}: error {result.error:.3g} at {depth} → {path}")
 
     def failed(self, name: str, reason: str) -> None:

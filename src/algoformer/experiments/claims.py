@@ -51,10 +51,11 @@ def errors_fall_with_samples(results: Results) -> Decision:
             name = f"{task}/{model}"
             result = need(results, name)
             curve = result.main.by_sample[result.trained_depth]
+            text = f"{name} {show(curve.error[0])} → {show(curve.final)}"
             if _rises(curve):
-                rises.append(name)
+                rises.append(text)
             if model == "algoformer":
-                words.append(f"{task} {show(curve.error[0])} → {show(curve.final)}")
+                words.append(text)
     if rises:
         return False, f"rises beyond its band: {', '.join(rises)}"
     return True, "; ".join(words)

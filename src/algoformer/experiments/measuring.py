@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from algoformer.algorithms import GradientDescent, build_solver
-from algoformer.evaluation import evaluation_prompts
-from algoformer.evaluation.at_depths import AnswersAt, errors_at, solver_answers
+from algoformer.evaluation import Curve, evaluation_prompts
+from algoformer.evaluation.at_depths import AnswersAt, DepthErrors, errors_at, solver_answers
 from algoformer.evaluation.errors import Progress
 from algoformer.evaluation.evaluation import Against, Plain
 from algoformer.evaluation.precision import full_precision
@@ -81,34 +81,61 @@ def measure_model(
 ) -> dict[Against, Measured]:
     """The errors of a model: at the trained depth and far beyond it for each number of samples."""
     trained = run.trained_depth
-    depths = sorted({trained, *READ_AT}) if run.loops else [trained]
-    whole = {trained, max(FAR, trained)} if run.loops else {trained}
-    deep = sorted({trained, *DEEP}) if run.loops else []
-    prompt = given_to(model, evaluation_prompts(run.task, count=run.prompts))
-    answers: AnswersAt = partial(answers_at, model)
-    device = prompt.rows.device
-    batch = max(1, ROWS_AT_ONCE.get(device.type, ROWS_AT_ONCE["cpu"]) // run.task.context)
-    kinds = kinds_of(run.task)
-    common: dict[str, Any] = {"scale": run.task.scale, "against": kinds, "batch": batch, "label": run.label}
-    work = run.prompts * depths[-1] + run.deep_prompts * (deep[-1] if deep else 0)
-
-    def told(offset: int, unit: int, done: int, _: int) -> None:
-        if progress is not None:
-            progress(offset + unit * done, work)
-
-    with full_precision(model, device):
-        near = errors_at(
-            answers, prompt, depths=depths, whole=whole, progress=partial(told, 0, depths[-1]), **common
-        )
-        if not deep:
-            return {k: Measured(by_sample=e.by_sample, by_step=e.by_depth) for k, e in near.items()}
-        few = prompt.select(slice(0, run.deep_prompts))
-        begun = run.prompts * depths[-1]
-        far = errors_at(answers, few, depths=deep, progress=partial(told, begun, deep[-1]), **common)
+    if not run.loops:
+        still = _errors(run, model, (trained,), {trained}, run.prompts, progress)
+        return {kind: Measured(by_sample=e.by_sample, by_step=e.by_depth) for kind, e in still.items()}
+    near = read_at(trained, run.far)
+    deep = sorted({trained, run.far, *(depth for depth in DEEP if depth <= run.farthest)})
+    whole = {trained, run.far}
+    if run.deep_prompts == run.prompts:  # then one pass sees all
+        both = _errors(run, model, sorted({*near, *deep}), whole, run.prompts, progress)
+        pairs = {kind: (errors, errors) for kind, errors in both.items()}
+    else:
+        close = _errors(run, model, near, whole, run.prompts, progress)
+        far = _errors(run, model, deep, (), run.deep_prompts, progress)
+        pairs = {kind: (close[kind], far[kind]) for kind in close}
     return {
-        kind: Measured(by_sample=errors.by_sample, by_step=errors.by_depth, deep=far[kind].by_depth)
-        for kind, errors in near.items()
+        kind: Measured(
+            by_sample=first.by_sample,
+            by_step=_picked(first.by_depth, near),
+            deep=_picked(second.by_depth, deep),
+        )
+        for kind, (first, second) in pairs.items()
     }
+
+
+def _errors(
+    run: TrainedRun,
+    model: AlgoFormer,
+    depths: Sequence[int],
+    whole: Collection[int],
+    prompts: int,
+    progress: Progress | None,
+) -> dict[Against, DepthErrors]:
+    # all prompts are drawn, whatever is used of them: a smaller draw would not be the beginning of a larger
+    prompt = evaluation_prompts(run.task, count=run.prompts).select(slice(0, prompts))
+    prompt = given_to(model, prompt)
+    device = prompt.rows.device
+    with full_precision(model, device):
+        return errors_at(
+            partial(answers_at, model),
+            prompt,
+            depths=depths,
+            whole=whole,
+            scale=run.task.scale,
+            against=kinds_of(run.task),
+            label=run.label,
+            batch=max(1, ROWS_AT_ONCE.get(device.type, ROWS_AT_ONCE["cpu"]) // run.task.context),
+            progress=progress,
+        )
+
+
+def _picked(curve: Curve, x: Sequence[int]) -> Curve:
+    places = [curve.x.index(value) for value in x]
+    x_there, error, low, high = (
+        tuple(column[place] for place in places) for column in (curve.x, curve.error, curve.low, curve.high)
+    )
+    return replace(curve, x=x_there, error=error, low=low, high=high)
 
 
 def measure_reference(reference: Reference, *, command: str) -> Result:
@@ -119,7 +146,7 @@ def measure_reference(reference: Reference, *, command: str) -> Result:
     trained = reference.trained_depth
     depths: Sequence[int] = (1,)
     if reference.iterates:
-        prompt, depths = prompt.prefix(), sorted({trained, *READ_AT})
+        prompt, depths = prompt.prefix(), read_at(trained, reference.far)
     answers = solver_answers(solver) if reference.iterates else _still(solver, trained)
     errors = errors_at(
         answers,
@@ -147,6 +174,11 @@ def measure_reference(reference: Reference, *, command: str) -> Result:
         prompts=reference.prompts,
         provenance=facts | chosen,
     )
+
+
+def read_at(trained: int, far: int) -> list[int]:
+    """The iterations after which the last sample is read: all the early ones, then fewer, up to `far`."""
+    return sorted({trained, far, *(depth for depth in READ_AT if depth <= far)})
 
 
 def kinds_of(task: Task) -> tuple[Against, ...]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from algoformer.evaluation import Curve
 from algoformer.experiments.result import Result
-from algoformer.experiments.runs import FAR, SIZES
+from algoformer.experiments.runs import SIZES, Sizes
 from algoformer.experiments.scales import Scale
 from algoformer.report.figures import Panel, Series, Sweep, panel_figure, sweep_figure
 
@@ -53,23 +53,23 @@ CONTROLS = {
 
 def draw_figure_2(results: Results, scale: Scale) -> Iterator[Drawn]:
     """Error per in-context sample: the three tasks, the controls, the levels of noise."""
-    depth = SIZES[scale].depth
-    ending = f"solid: after {depth} iterations, dotted: after {FAR}; thin: other seeds"
+    sizes = SIZES[scale]
+    ending = f"solid: after {sizes.depth} iterations, dotted: after {sizes.far}; thin: other seeds"
     references = ("oracle", "linear-in-x", "zero")
     main = [
-        sample_panel(results, group, MODELS, references=references, title=title)
+        sample_panel(results, group, MODELS, sizes, references=references, title=title)
         for group, title in TASKS.items()
     ]
     yield from _figure("fig2", main, title="Three models on three tasks", note=ending)
     controls = [
-        sample_panel(results, group, CONTROLS, references=("oracle",), title=title)
+        sample_panel(results, group, CONTROLS, sizes, references=("oracle",), title=title)
         for group, title in TASKS.items()
         if any(f"{group}/{name}" in results for name in set(CONTROLS) - set(MODELS))
     ]
     yield from _figure("fig2-controls", controls, title="Controls", note=ending)
     noises = {group: float(group.rpartition("-")[2]) for group in groups_of(results, "representation-noise-")}
     noisy = [
-        sample_panel(results, group, MODELS, references=references, title=f"σ = {noise:g}")
+        sample_panel(results, group, MODELS, sizes, references=references, title=f"σ = {noise:g}")
         for group, noise in sorted(noises.items(), key=lambda pair: pair[1])
     ]
     title = "Regression with representation and noise"
@@ -162,7 +162,13 @@ def groups_of(results: Results, start: str) -> set[str]:
 
 
 def sample_panel(
-    results: Results, group: str, models: Mapping[str, str], *, references: Sequence[str], title: str
+    results: Results,
+    group: str,
+    models: Mapping[str, str],
+    sizes: Sizes,
+    *,
+    references: Sequence[str],
+    title: str,
 ) -> Panel:
     """Error per in-context sample of a group's models, and of its references."""
     found = {name: results[f"{group}/{name}"] for name in models if f"{group}/{name}" in results}
@@ -171,8 +177,8 @@ def sample_panel(
     for name, result in found.items():
         label = models[name] + _other_steps(result, usual)
         curves.append(_relabelled(result.main.by_sample[result.trained_depth], label))
-        if result.growth(FAR) is not None:
-            beyond.append(_relabelled(result.main.by_sample[FAR], label))
+        if sizes.far in result.main.by_sample:
+            beyond.append(_relabelled(result.main.by_sample[sizes.far], label))
         for seed in (1, 2):
             again = results.get(f"{group}/{name}-seed{seed}")
             if again is not None:

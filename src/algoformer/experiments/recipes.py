@@ -110,6 +110,7 @@ def references(group: str, task: Task, sizes: Sizes) -> Iterator[Reference]:
             solver=name,
             task=task,
             trained_depth=sizes.depth,
+            far=sizes.far,
             prompts=sizes.prompts,
         )
 
@@ -133,6 +134,7 @@ def iterative(group: str, task: Task, sizes: Sizes) -> Iterator[Reference]:
             task=task,
             iterates=True,
             trained_depth=sizes.depth,
+            far=sizes.far,
             prompts=sizes.prompts,
         )
 

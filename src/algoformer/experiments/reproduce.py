@@ -112,7 +112,7 @@ class Workshop:
         if self.device == "cpu" and (workers == 1 or len(waiting) == 1):
             self._one_by_one(waiting, watcher, began)
         elif waiting:
-            # on a GPU even one at a time gets a process of its own: what it compiled and captured goes with it
+            # on a GPU even a single one gets its own process: what it compiled and captured goes with it
             self._side_by_side(waiting, watcher, began, workers)
 
     def _one_by_one(self, runs: Sequence[TrainedRun], watcher: Watcher, began: float) -> None:

@@ -25,7 +25,7 @@ FARTHEST = 1000
 """How far the recommended recipe has to hold."""
 
 READ_AT = (*range(1, 31), 35, 40, 45, 50, 60, 70, 80, 90, 100, 120, 140, 160, 180, 199, 200)
-"""Iterations after which the last sample is read."""
+"""Iterations after which the last sample is read, as far as a run goes."""
 
 Depth = Literal["scale", "fixed", "holding"]
 """How a loop is trained: as the scale says, at a fixed depth as in the paper, or with random burn-in."""
@@ -50,13 +50,17 @@ class TrainedRun:
         label: in legends.
         experiment: what is trained on what, and how.
         prompts: held-out prompts that it is measured on.
-        deep_prompts: those of them on which it is run to `FARTHEST`.
+        far: how many iterations its loop is run for figures.
+        farthest: and to see whether it holds.
+        deep_prompts: the prompts on which it is run to `farthest`.
     """
 
     name: str
     label: str
     experiment: Experiment
     prompts: int = 1280
+    far: int = FAR
+    farthest: int = FARTHEST
     deep_prompts: int = 1280
 
     @property
@@ -98,6 +102,7 @@ class Reference:
         task: what it is measured on.
         iterates: whether it is run iteration by iteration, on the last question only.
         trained_depth: the depth of the models that it stands beside.
+        far: how many iterations it is run, if it iterates.
         prompts: held-out prompts that it is measured on.
     """
 
@@ -107,6 +112,7 @@ class Reference:
     task: Task
     iterates: bool = False
     trained_depth: int = 20
+    far: int = FAR
     prompts: int = 1280
 
     @property
@@ -118,6 +124,7 @@ class Reference:
                 "task": tasks.to_json(self.task),
                 "iterates": self.iterates,
                 "trained_depth": self.trained_depth,
+                "far": self.far,
             }
         }
 
@@ -144,6 +151,8 @@ class Sizes:
     depth: int = 20
     window: int = 15
     layers: int = 12
+    far: int = FAR
+    farthest: int = FARTHEST
     prompts: int = 1280
 
     def standard(self, layers: int | None = None) -> Program:
@@ -160,7 +169,7 @@ class Sizes:
 
 
 SIZES: dict[Scale, Sizes] = {
-    "smoke": Sizes(width=32, heads=4, depth=6, window=4, layers=4, prompts=256),
+    "smoke": Sizes(width=32, heads=4, depth=6, window=4, layers=4, far=30, farthest=30, prompts=128),
     "short": Sizes(),
     "paper": Sizes(),
 }
@@ -197,7 +206,7 @@ def trained(
         recipe = replace(recipe, burn_in=())
     if scale == "smoke":
         steps = LINEAR_SMOKE_STEPS if isinstance(task, LinearRegression) else SMOKE_STEPS
-        recipe = replace(recipe, steps=steps, learning_rate=5e-3, checkpoint_every=100)
+        recipe = replace(recipe, steps=steps, learning_rate=5e-3, checkpoint_every=50)
     elif scale == "short":
         recipe = replace(recipe, steps=SWEEP_STEPS if sweep else recipe.steps, log_every=500)
     if "window" in changes and recipe.loops is not None:

@@ -15,7 +15,6 @@ from algoformer.prompt import Prompt
 from algoformer.trace import Unroll
 
 
-@torch.no_grad()
 def answers_at(
     model: AlgoFormer, prompt: Prompt, depths: Sequence[int]
 ) -> Iterator[tuple[int, Float[Tensor, "batch point out"]]]:
@@ -39,14 +38,20 @@ def answers_at(
     if not isinstance(loop, LoopModule):
         # nothing to go on with from a state: ask for each depth by itself
         for depth in depths:
-            yield depth, model(prompt, Unroll(steps=depth, window=1)).final
+            with torch.no_grad():
+                answers = model(prompt, Unroll(steps=depth, window=1)).final
+            yield depth, answers
         return
     model.check(prompt)
     quiet = Notebook((), model.program, 1)
-    entry = body.before(model.read_in(prompt.rows), quiet)
-    state = loop.start(entry)
-    wanted = set(depths)
-    for iteration in range(1, depths[-1] + 1):
-        state = loop.step(state, entry, quiet, "")
-        if iteration in wanted:
-            yield iteration, model.answers(body.after(state[None], quiet), prompt)[0]
+    with torch.no_grad():
+        entry = body.before(model.read_in(prompt.rows), quiet)
+        state = loop.start(entry)
+    done = 0
+    for depth in depths:
+        with torch.no_grad():  # never around a yield, where it would reach whoever asks
+            for _ in range(depth - done):
+                state = loop.step(state, entry, quiet, "")
+            answers = model.answers(body.after(state[None], quiet), prompt)[0]
+        done = depth
+        yield depth, answers

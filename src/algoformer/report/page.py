@@ -13,7 +13,6 @@ from algoformer.report.numbers import show
 from algoformer.report.svg import embedded
 from algoformer.report.tables import is_text
 
-
 Outcome = Literal["holds", "does not hold", "not decided"]
 """What numbers can say about a claim."""
 
