@@ -136,7 +136,10 @@ class Bar:
         self.task = self.progress.add_task("steps", total=total, completed=sum(self.done.values()), note="")
 
     def step(self, name: str, done: int, total: int, metrics: Mapping[str, float]) -> None:
-        """Move the bar."""
+        """Move the bar; without a terminal, a line after each fifth of a run."""
+        before = self.done.get(name, 0)
+        if not sys.stderr.isatty() and 5 * done // total > 5 * before // total and done < total:
+            self._say(f"{name}: step {done:,} of {total:,}, loss {metrics['loss']:.3g}")
         self.done[name] = done
         note = f"{name} {done / total:.0%}, loss {metrics['loss']:.3g}"
         self.progress.update(self.task, completed=sum(self.done.values()), note=note)

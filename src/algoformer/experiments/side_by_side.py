@@ -130,7 +130,8 @@ def _work(name: str, planned: Planned, messages: Queue[Any], device: str, max_mi
 
     from algoformer.training.trainer import train
 
-    torch.set_num_threads(1)
+    if device == "cpu":
+        torch.set_num_threads(1)
 
     def tell(done: int, total: int, metrics: Mapping[str, float]) -> None:
         messages.put((name, "step", (done, total, dict(metrics))))
