@@ -99,7 +99,8 @@ def test_verdicts_are_printed_and_written(results: Path, capsys: pytest.CaptureF
     assert "not decided" in out
     page = (results / "README.md").read_text()
     assert "| 7 | AlgoFormer beats standard with the same number of layers | not decided | needs" in page
-    assert page.count("not run") == 12
+    # regression with representation has a run of the same configuration in figure 4, over fewer steps
+    assert page.count("not run") == 9
 
 
 def test_a_mangled_result_is_left_out_with_a_word(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
