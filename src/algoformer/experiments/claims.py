@@ -149,14 +149,8 @@ def early_lead_then_newton(results: Results) -> Decision:
         need(results, f"linear/{name}").main.by_step for name in ("algoformer", "best-fixed-step", "newton")
     )
     early = own.at(5) < min(descent.at(5), newton.at(5))
-    crossing = next(
-        (
-            int(x)
-            for x, mine, theirs in zip(own.x, own.error, newton.error, strict=False)
-            if theirs < mine and x > 1
-        ),
-        None,
-    )
+    pairs = zip(own.x, own.error, newton.error, strict=False)
+    crossing = next((f"{x:g}" for x, mine, theirs in pairs if x > 5 and theirs < mine), "nowhere")
     exact = newton.at(30) < 1e-10
     return early and exact and own.at(FAR) > newton.at(FAR), (
         f"after 5: AlgoFormer {show(own.at(5))}, gradient descent {show(descent.at(5))}, Newton "
