@@ -51,11 +51,11 @@ def test_finished_runs_are_told_and_a_failure_can_leave_the_others_alone(tmp_pat
 
 
 def test_after_the_time_is_over_none_begins_and_what_was_cut_is_not_finished(tmp_path: Path) -> None:
-    plans = {
-        name: Planned(experiment=tiny("looped", checkpoint_every=10**6), folder=tmp_path / name)
-        for name in ("first", "second")
-    }
+    short = tiny("looped")
+    long = replace(short, training=replace(short.training, steps=50_000))
+    plans = {name: Planned(experiment=long, folder=tmp_path / name) for name in ("first", "second")}
     finished: list[str] = []
     train_side_by_side(plans, workers=1, max_minutes=1e-4, progress=lambda *_: None, finished=finished.append)
     assert finished == []
+    assert load_checkpoint(tmp_path / "first" / "checkpoint.safetensors").card["step"] > 0
     assert not (tmp_path / "second").exists()
