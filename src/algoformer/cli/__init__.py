@@ -25,6 +25,7 @@ COMMANDS = {
     "train": Command("train", "train a program on a task", "train --task linear --program looped"),
     "evaluate": Command("evaluate", "measure and draw runs and solvers", "evaluate RUN --against newton,gd"),
     "export": Command("export", "a trained model as one file with its card", "export RUN model.safetensors"),
+    "reproduce": Command("reproduce", "the paper's figures: train, measure, draw", "reproduce fig5 --list"),
     "info": Command("info", "what a model is and what it costs", "info --program algoformer"),
     "theory": Command("theory", "verify, show and plot the theorems as weights", "theory show newton"),
     "tasks": Command("listings", "the tasks, with their constants", "tasks"),

@@ -11,8 +11,8 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from algoformer.model.presets import PRESETS
-from algoformer.model.program import Program, default_steps, traced_part
-from algoformer.tasks import TASKS, Task
+from algoformer.model.program import Loop, Program, default_steps, traced_part
+from algoformer.tasks import TASKS, LinearRegression, Task
 from algoformer.training.config import Experiment, Ramp, TrainConfig
 
 Scale = Literal["smoke", "short", "paper"]
@@ -37,6 +37,12 @@ SMALL_PROGRAMS: dict[str, dict[str, int]] = {
     "two_loops": {"steps": 5},
 }
 """What `smoke` changes in a program."""
+
+BURN_IN = (0, 0, 10, 20)
+"""Iterations without gradient before a step, one of these at random: how a loop learns to hold its answer."""
+
+LONG_BURN_IN = (0, 0, 10, 20, 40, 80)
+"""The same for linear regression, where loops that were trained with less drift away far beyond it."""
 
 SMALL_RATES: dict[str, float] = {"nested": 1.5e-3}
 """Learning rates of `smoke` where 3e-3 is too much: a loop in a loop did not learn at all with it."""
@@ -78,14 +84,15 @@ def training(program: Program, task: Task, scale: Scale, *, seed: int = 0) -> Tr
         return curricula
     quick = replace(curricula, schedule="cosine", warmup=0.02, clip=1.0)
     if scale == "short":
-        return replace(
+        minutes = replace(
             quick,
             steps=40_000,
-            learning_rate=5e-4,
+            learning_rate=6e-4,
             precision="bf16",
             dims=stretch(quick.dims, 2.5),
             points=stretch(quick.points, 2.5),
         )
+        return holding(minutes, program, LONG_BURN_IN if isinstance(task, LinearRegression) else BURN_IN)
     return replace(
         quick,
         steps=3500,
@@ -97,6 +104,19 @@ def training(program: Program, task: Task, scale: Scale, *, seed: int = 0) -> Tr
         log_every=50,
         checkpoint_every=500,
     )
+
+
+def holding(config: TrainConfig, program: Program, burn_in: tuple[int, ...]) -> TrainConfig:
+    """The recommended recipe for depth: random burn-in, gradient through all iterations after it, no ramp.
+
+    Trained at a fixed depth, a loop may lose its answer when it runs on; trained like this it keeps it.
+    Programs without a loop, and loops that see their input once only, are left as they are.
+    """
+    index = traced_part(program)
+    part = None if index is None else program.parts[index]
+    if not isinstance(part, Loop) or part.inject == "none":
+        return config
+    return replace(config, burn_in=burn_in, grad="full", loops=None)
 
 
 def stretch(ramp: Ramp | None, factor: float) -> Ramp | None:

@@ -10,7 +10,7 @@ step, and unfolded from that product's gradient: iterations never see it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
@@ -60,7 +60,9 @@ class Plan:
     operations: ModuleType
 
 
-def iterate(plan: Plan, entry: Tensor, final: tuple[Tensor, Tensor], layers: list[list[Tensor]]) -> Tensor:
+def iterate(
+    plan: Plan, entry: Tensor, final: tuple[Tensor, Tensor], layers: Sequence[Sequence[Tensor]]
+) -> Tensor:
     """The states of a loop whose input is added at every iteration, for the iterations in the window.
 
     A module of layers that runs once is such a loop, with one iteration and no state before it.

@@ -167,12 +167,10 @@ def add_norm_backward(
         hat = final.norm.hat.float()
         final.sums[0] = torch.cat([(total * hat).sum(0), total.sum(0)])
         total = _norm_backward(total * final.weight, final.norm)
-    if out is not None:
-        out.copy_(total)
-    if out_half is not None:
-        out_half.copy_(total)
-    if sums is not None:
+    if out is not None and out_half is not None and sums is not None:
         assert total is not None
+        out.copy_(total)
+        out_half.copy_(total)
         sums[0] = total.sum(0)
 
 

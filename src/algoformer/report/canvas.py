@@ -25,12 +25,18 @@ DECADES = 3
 """How far below the best trained model a log axis goes, however deep a textbook method falls."""
 
 
-def panels(count: int, title: str) -> tuple[Figure, list[Axes]]:
-    """A figure of its own, outside pyplot's list, with `count` axes side by side."""
+def panels(count: int, title: str, *, rows: int = 1) -> tuple[Figure, list[Axes]]:
+    """A figure of its own, outside pyplot's list, with `count` axes, side by side or in `rows` of them."""
     figures = require("matplotlib.figure", extra="viz")
-    figure = figures.Figure(figsize=(9.2, 4.2) if count > 1 else (7.2, 4.4), layout="constrained")
+    columns = -(-count // rows)
+    wide = {1: 7.2, 2: 9.2}.get(columns, 4.0 * columns)
+    high = (4.4 if columns == 1 else 4.2) + 3.1 * (rows - 1)
+    figure = figures.Figure(figsize=(wide, high), layout="constrained")
     figure.patch.set_facecolor("white")
-    axes = figure.subplots(1, count, squeeze=False)[0]
+    axes = list(figure.subplots(rows, columns, squeeze=False).flat)
+    for spare in axes[count:]:
+        figure.delaxes(spare)
+    axes = axes[:count]
     for one in axes:
         one.set_facecolor("none")
         one.grid(visible=True, color=INK, alpha=0.12, linewidth=0.7)
@@ -42,7 +48,7 @@ def panels(count: int, title: str) -> tuple[Figure, list[Axes]]:
             spine.set_visible(side in ("left", "bottom"))
     if title:
         figure.suptitle(title, color=INK, fontsize=12, fontweight="bold")
-    return figure, list(axes)
+    return figure, axes
 
 
 def draw(
@@ -145,12 +151,12 @@ def plain_ticks(axes: Axes, low: float, high: float) -> None:
     axes.xaxis.set_minor_locator(ticks.NullLocator())
 
 
-def mark_training(axes: Axes, steps: int) -> None:
-    """A thin line at the depth of training, with a word on it."""
+def mark_training(axes: Axes, steps: int, text: str = "") -> None:
+    """A thin line at the depth of training, with words on it."""
     late = axes.transAxes.inverted().transform(axes.transData.transform((steps, 1)))[0] > 0.75
     axes.axvline(steps, color=INK, linewidth=1, alpha=0.55, linestyle=(0, (2, 2)), zorder=1.5)
     axes.annotate(
-        f"trained to {steps}",
+        text or f"trained to {steps}",
         (steps, 1),
         xycoords=axes.get_xaxis_transform(),
         xytext=(-4 if late else 4, -3),
@@ -163,17 +169,27 @@ def mark_training(axes: Axes, steps: int) -> None:
     )
 
 
-def finish(figure: Figure, axes: Axes) -> Figure:
+def finish(figure: Figure, *axes: Axes, note: str = "") -> Figure:
     """Put one legend under all panels, in as many columns as fit, and settle where everything goes.
 
-    Every drawing would move the panels by a hair, and pictures would depend on how often they were drawn.
+    A label that several of the axes have stands there once; a note stands above all of them. Every drawing
+    would move the panels by a hair, and pictures would depend on how often they were drawn.
     """
-    handles, labels = axes.get_legend_handles_labels()
+    entries = {
+        label: handle
+        for one in reversed(axes)
+        for handle, label in zip(*one.get_legend_handles_labels(), strict=True)
+    }
+    order = [label for one in axes for label in one.get_legend_handles_labels()[1]]
+    labels = list(dict.fromkeys(order))
+    handles = [entries[label] for label in labels]
     longest = max(len(label) for label in labels)
     fitting = max(1, int(figure.get_figwidth() * 11.5 / (longest + 7)))
-    figure.legend(
+    legend = figure.legend(
         handles,
         labels,
+        title=literal(note) or None,
+        title_fontsize=9,
         loc="outside lower center",
         ncols=min(fitting, len(labels)),
         frameon=False,
@@ -181,6 +197,7 @@ def finish(figure: Figure, axes: Axes) -> Figure:
         labelcolor=INK,
         handlelength=2.8,
     )
+    legend.get_title().set_color(INK)
     figure.draw_without_rendering()
     figure.set_layout_engine("none")
     return figure

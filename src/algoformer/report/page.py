@@ -13,6 +13,9 @@ from algoformer.report.numbers import show
 from algoformer.report.svg import embedded
 from algoformer.report.tables import is_text
 
+Outcome = Literal["holds", "does not hold", "not decided"]
+"""What numbers can say about a claim."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Fact:
@@ -36,7 +39,7 @@ class Verdict:
     """A claim and what the numbers say about it."""
 
     claim: str
-    outcome: Literal["holds", "does not hold", "not decided"]
+    outcome: Outcome
     because: str = ""
 
 

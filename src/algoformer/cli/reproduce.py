@@ -1,0 +1,249 @@
+"""`algoformer reproduce`: the paper's figures, from training to pictures and verdicts."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+import tyro
+
+from algoformer.cli.parse import parse
+from algoformer.cli.progress import bars
+from algoformer.cli.say import say
+from algoformer.cli.train import pick_device
+from algoformer.evaluation import Cell, Table
+from algoformer.experiments.archive import Archive
+from algoformer.experiments.estimates import estimate, usual_device
+from algoformer.experiments.recipes import RECIPES, Recipe, recipe_of
+from algoformer.experiments.reproduce import Workshop, choose
+from algoformer.experiments.result import Result
+from algoformer.experiments.runs import Item, Reference, TrainedRun
+from algoformer.experiments.scales import Scale
+from algoformer.experiments.summary import all_items, target_table, verdict_table, write_page
+from algoformer.extras import require
+from algoformer.report import save
+
+DESCRIPTION = f"""Train what a figure of the paper needs, measure it, draw it. Runs are found again by the
+hash of their configuration, so that the same command goes on where it was stopped.
+
+What there is: {", ".join(f"{name} ({recipe.title.lower()})" for name, recipe in RECIPES.items())}
+
+Examples:
+  algoformer reproduce fig5                              the whole figure, small, on the CPU
+  algoformer reproduce fig2 --scale short --list         what is done, what is missing, how long it takes
+  algoformer reproduce fig2 --scale short --only chain/algoformer "representation/*" --device cuda
+  algoformer reproduce fig2 --scale short --no-train     draw what is there
+  algoformer reproduce verdicts --scale short            what the results say about the paper's claims
+"""
+
+
+@dataclass(frozen=True)
+class ReproduceOptions:
+    """Options of `algoformer reproduce`."""
+
+    figure: Annotated[
+        tyro.conf.Positional[str], tyro.conf.arg(help=f"One of {', '.join(RECIPES)}, verdicts.")
+    ]
+    scale: Annotated[
+        Scale, tyro.conf.arg(help="smoke: two CPU cores; short: a GPU, minutes a run; paper: 500,000 steps.")
+    ] = "smoke"
+    only: Annotated[
+        tuple[str, ...], tyro.conf.arg(help="Only these runs, in this order; * stands for anything.")
+    ] = ()
+    list: Annotated[bool, tyro.conf.arg(help="Say what is done and what is missing, and stop.")] = False
+    train: Annotated[bool, tyro.conf.arg(help="Whether to train what is missing, or draw what is there.")] = (
+        True
+    )
+    steps: Annotated[int | None, tyro.conf.arg(help="Training steps, instead of the scale's.")] = None
+    device: Annotated[Literal["auto", "cpu", "cuda", "mps"], tyro.conf.arg(help="Where to train.")] = "auto"
+    workers: Annotated[int | None, tyro.conf.arg(help="Runs at once; by default one a core, one a GPU.")] = (
+        None
+    )
+    max_minutes: Annotated[float | None, tyro.conf.arg(help="Stop after this long; go on later.")] = None
+    folder: Annotated[Path, tyro.conf.arg(help="Where runs keep their checkpoints.")] = Path("runs")
+    results: Annotated[
+        Path | None, tyro.conf.arg(help="Where results and pictures go; by default reproduced/SCALE.")
+    ] = None
+
+
+def run_reproduce(arguments: list[str]) -> int:
+    """Train, measure, draw; or list."""
+    chosen = parse(ReproduceOptions, arguments, command="reproduce", description=DESCRIPTION)
+    if chosen.figure == "verdicts":
+        return say_verdicts(chosen)
+    recipe = recipe_of(chosen.figure)
+    for name, least in {"steps": 1, "workers": 1}.items():
+        value = getattr(chosen, name)
+        if value is not None and value < least:
+            raise ValueError(f"{name} must be at least {least}, got {value}")
+    if chosen.max_minutes is not None and not chosen.max_minutes > 0:
+        raise ValueError(f"max-minutes must be positive, got {chosen.max_minutes}")
+    everything = [with_steps(item, chosen.steps) for item in recipe.items(chosen.scale)]
+    items = choose(everything, chosen.only)
+    archive = open_archive(chosen)
+    shop = Workshop(
+        folder=chosen.folder,
+        archive=archive,
+        device="cpu" if chosen.list or not chosen.train else pick_device(chosen.device),
+        workers=chosen.workers,
+        max_minutes=chosen.max_minutes,
+        command=shlex.join(["algoformer", "reproduce", *arguments]),
+    )
+    if chosen.list:
+        say(status_table(recipe, items, shop, device=chosen.device, scale=chosen.scale))
+        return 0
+    wanted = items if chosen.train else [item for item in items if isinstance(item, Reference)]
+    make_with_bar(wanted, shop)
+    draw(recipe, everything, shop, chosen.scale)
+    return say_what_is_there(recipe, items, shop)
+
+
+def open_archive(chosen: ReproduceOptions) -> Archive:
+    """The folder of results, with a line for each file in it that cannot be read."""
+    archive = Archive(chosen.results or Path("reproduced") / chosen.scale)
+    for line in archive.refused:
+        print(f"left out: {line}", file=sys.stderr)
+    return archive
+
+
+def say_verdicts(chosen: ReproduceOptions) -> int:
+    """Print what the results say about the paper's claims, and write it into the results' README.md."""
+    archive = open_archive(chosen)
+    results = archive.by_name(with_steps(item, chosen.steps) for item in all_items(chosen.scale))
+    say(verdict_table(results))
+    say(target_table(results))
+    print(write_page(results, chosen.scale, archive.folder))
+    return 0
+
+
+def with_steps(item: Item, steps: int | None) -> Item:
+    """The item over another number of training steps, if one is given and it is trained at all."""
+    return item.with_steps(steps) if steps is not None and isinstance(item, TrainedRun) else item
+
+
+class Bar:
+    """One bar over all training steps of a figure; without a terminal, a line for each result."""
+
+    def __init__(self, runs: Sequence[TrainedRun], shop: Workshop) -> None:
+        self.group = bars()
+        self.progress = self.group.__enter__()
+        self.done = {run.name: shop.status(run).step for run in runs}
+        total = sum(run.experiment.training.steps for run in runs)
+        self.task = self.progress.add_task("steps", total=total, completed=sum(self.done.values()), note="")
+
+    def step(self, name: str, done: int, total: int, metrics: Mapping[str, float]) -> None:
+        """Move the bar; without a terminal, a line after each fifth of a run."""
+        before = self.done.get(name, 0)
+        if not sys.stderr.isatty() and 5 * done // total > 5 * before // total and done < total:
+            self._say(f"{name}: step {done:,} of {total:,}, loss {metrics['loss']:.3g}")
+        self.done[name] = done
+        note = f"{name} {done / total:.0%}, loss {metrics['loss']:.3g}"
+        self.progress.update(self.task, completed=sum(self.done.values()), note=note)
+
+    def result(self, result: Result, path: Path) -> None:
+        """Say what was measured."""
+        depth = f"T = {result.trained_depth}" if result.main.deep is not None else "last sample"
+        self._say(f"{result.name}: error {result.error:.3g} at {depth} → {path}")
+
+    def failed(self, name: str, reason: str) -> None:
+        """Say what went wrong; the others go on."""
+        self._say(f"{name}: {reason}")
+
+    def _say(self, line: str) -> None:
+        # through the bar's console, or the line would be drawn into the bar
+        if sys.stderr.isatty():
+            self.progress.console.print(line, soft_wrap=True, markup=False)
+        else:
+            print(line, file=sys.stderr)
+
+    def close(self) -> None:
+        """Take the bar away."""
+        self.group.__exit__(None, None, None)
+
+
+def make_with_bar(items: Sequence[Item], shop: Workshop) -> None:
+    """Train and measure what is missing, with a bar over all of it."""
+    bar = Bar([item for item in items if isinstance(item, TrainedRun)], shop)
+    try:
+        shop.make(items, bar)
+    finally:
+        bar.close()
+
+
+def draw(recipe: Recipe, items: Sequence[Item], shop: Workshop, scale: Scale) -> None:
+    """The recipe's pictures from whatever results there are."""
+    try:
+        require("matplotlib", extra="viz")
+    except ModuleNotFoundError as error:
+        print(f"no pictures: {error}", file=sys.stderr)
+        return
+    for name, figure in recipe.draw(shop.archive.by_name(items), scale):
+        picture, _ = save(figure, shop.archive.folder / name)
+        print(picture)
+
+
+def say_what_is_there(recipe: Recipe, items: Sequence[Item], shop: Workshop) -> int:
+    """Which runs are missing still; 1 if one of them failed."""
+    states = {item.name: shop.status(item).state for item in items}
+    missing = [name for name, state in states.items() if state not in ("done", "other steps")]
+    print(f"{recipe.name}: {len(items) - len(missing)} of {len(items)} results in {shop.archive.folder}")
+    if missing:
+        print(f"missing: {', '.join(missing)}")
+    return 1 if shop.failures else 0
+
+
+def status_table(
+    recipe: Recipe, items: Sequence[Item], shop: Workshop, *, device: str, scale: Scale
+) -> Table:
+    """One row for each run: where it stands and how long the rest will take."""
+    known = shop.archive.results
+    usual = usual_device(known, "cpu" if scale == "smoke" else "cuda")
+    kind = usual if device == "auto" else ("cpu" if device == "cpu" else "cuda")
+    rows: list[tuple[Cell, ...]] = []
+    left = 0.0
+    for item in items:
+        status = shop.status(item)
+        if isinstance(item, Reference):
+            rows.append((item.name, _state_words(status.state, None), None, None, "a textbook method"))
+            continue
+        steps = item.experiment.training.steps
+        error = None if status.result is None else status.result.error
+        words = _state_words(status.state, None if status.result is None else status.result.steps)
+        if status.state in ("done", "trained"):
+            rows.append((item.name, words, f"{steps:,}", error, ""))
+            continue
+        rest = estimate(item, known, device=kind, done=status.step)
+        left += rest.seconds
+        progress = f"{status.step:,} of {steps:,}" if status.step else f"{steps:,}"
+        rows.append((item.name, words, progress, error, f"{duration(rest.seconds)} ({rest.basis})"))
+    return Table(
+        columns=("run", "state", "steps", "error", "left"),
+        rows=tuple(rows),
+        title=f"{recipe.name}, scale {scale}: {recipe.title.lower()}",
+        note=f"One after the other {duration(left)} of training are left on {_device_words(kind)}.",
+    )
+
+
+def _state_words(state: str, steps: int | None) -> str:
+    if state == "other steps" and steps is not None:
+        return f"has {steps:,} steps"
+    return "trained, not measured" if state == "trained" else state
+
+
+def _device_words(kind: str) -> str:
+    return "one CPU core" if kind == "cpu" else "the GPU"
+
+
+def duration(seconds: int | float) -> str:
+    """A time as people say it.
+
+    >>> [duration(seconds) for seconds in (8, 100, 9000)]
+    ['8 s', '1.7 min', '2.5 h']
+    """
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.1f} min" if seconds < 3600 else f"{seconds / 3600:.1f} h"

@@ -1,0 +1,255 @@
+"""Results to pictures: which curves stand in which panel. No weights are needed, only results."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from algoformer.evaluation import Curve
+from algoformer.experiments.result import Result
+from algoformer.experiments.runs import SIZES, Sizes
+from algoformer.experiments.scales import Scale
+from algoformer.report.figures import Panel, Series, Sweep, panel_figure, sweep_figure
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+else:
+    Figure = Any
+
+Results = Mapping[str, Result]
+"""What there is, by name."""
+
+Drawn = tuple[str, Figure]
+"""The name of a picture's files, and the picture."""
+
+TASKS = {
+    "representation": "regression with representation",
+    "autoregressive": "AR(3), noise included",
+    "chain": "chain of thought",
+}
+
+LEVELS = {
+    "oracle": "oracle",
+    "linear-in-x": "best linear in x",
+    "zero": "predict zero",
+    "best-fixed-step": "gradient descent",
+    "newton": "Newton",
+}
+"""References by the last word of their name, as they are called in legends."""
+
+MODELS = {"algoformer": "AlgoFormer", "standard": "standard", "looped": "looped"}
+CONTROLS = {
+    "algoformer": "AlgoFormer",
+    "no-pre": "AlgoFormer without pre",
+    "no-post": "AlgoFormer without post",
+    "standard": "standard",
+    "standard-3": "standard, 3 layers",
+    "looped": "looped",
+    "looped-3": "looped, 3 layers",
+}
+
+
+def draw_figure_2(results: Results, scale: Scale) -> Iterator[Drawn]:
+    """Error per in-context sample: the three tasks, the controls, the levels of noise."""
+    sizes = SIZES[scale]
+    ending = f"solid: after {sizes.depth} iterations, dotted: after {sizes.far}; thin: other seeds"
+    references = ("oracle", "linear-in-x", "zero")
+    main = [
+        sample_panel(results, group, MODELS, sizes, references=references, title=title)
+        for group, title in TASKS.items()
+    ]
+    yield from _figure("fig2", main, title="Three models on three tasks", note=ending)
+    controls = [
+        sample_panel(results, group, CONTROLS, sizes, references=("oracle",), title=title)
+        for group, title in TASKS.items()
+        if any(f"{group}/{name}" in results for name in set(CONTROLS) - set(MODELS))
+    ]
+    yield from _figure("fig2-controls", controls, title="Controls", note=ending)
+    noises = {group: float(group.rpartition("-")[2]) for group in groups_of(results, "representation-noise-")}
+    noisy = [
+        sample_panel(results, group, MODELS, sizes, references=references, title=f"σ = {noise:g}")
+        for group, noise in sorted(noises.items(), key=lambda pair: pair[1])
+    ]
+    title = "Regression with representation and noise"
+    yield from _figure("fig2-noise", noisy, title=title, note=ending)
+
+
+def draw_figure_3(results: Results, scale: Scale) -> Iterator[Drawn]:
+    """Error per iteration for each window, trained at a fixed depth and with the recommended recipe."""
+    runs = {name: _numbers(name) for name in results if name.startswith("loops/")}
+    windows = sorted({window for _, _, window in runs.values()})
+    shown = []
+    for kind, words in {"fixed": "fixed depth", "holding": "random burn-in"}.items():
+        for window in windows:
+            chosen = sorted(
+                (depth, name) for name, (own, depth, other) in runs.items() if (own, other) == (kind, window)
+            )
+            labels = {name: f"T = {depth}" for depth, name in chosen}
+            references = ("representation/best-fixed-step",)
+            shown.append(step_panel(results, labels, references=references, title=f"ΔT = {window}, {words}"))
+    title = "AlgoFormer on regression with representation, trained to T and run far beyond it"
+    yield from _figure("fig3", shown, title=title, rows=2, log_x=True, same_scale=True)
+
+
+def draw_figure_4(results: Results, scale: Scale) -> Iterator[Drawn]:
+    """Error over layers and heads."""
+    heads = {count: f"heads/algoformer-{count}" for count in (1, 2, 4, 8, 16)}
+    heads[SIZES[scale].heads] = "layers/algoformer-1"
+    counts = (1, 2, 3, 4)
+    layers = [
+        _series(results, "AlgoFormer, L + L + L layers", {n: f"layers/algoformer-{n}" for n in counts}),
+        _series(results, "standard, L layers", {n: f"layers/standard-{n}" for n in counts}),
+        _series(results, "standard, 3 L layers", {n: f"layers/standard-{3 * n}" for n in counts}),
+    ]
+    series = [
+        Sweep(title="layers", over="layers L", series=tuple(one for one in layers if one is not None)),
+        Sweep(
+            title="heads",
+            over="heads",
+            series=tuple(one for one in (_series(results, "AlgoFormer, 1 + 1 + 1 layers", heads),) if one),
+        ),
+    ]
+    if any(sweep.series for sweep in series):
+        used = [results[name] for name in results if name.startswith(("layers/", "heads/"))]
+        title = f"Layers and heads: regression with representation{_steps_words(used)}"
+        yield "fig4", sweep_figure(series, title=title)
+
+
+def draw_figure_5(results: Results, scale: Scale) -> Iterator[Drawn]:
+    """Error per iteration on linear regression, beside gradient descent and Newton."""
+    sizes = SIZES[scale]
+    half = sizes.depth // 2
+    shown = []
+    for group, noise in {"linear": 0.0, "linear-noise-0.1": 0.1, "linear-noise-1": 1.0}.items():
+        labels = {
+            f"{group}/algoformer": f"AlgoFormer ({sizes.depth}, {sizes.window})",
+            f"{group}/algoformer-{half}-{half}": f"AlgoFormer ({half}, {half})",
+        }
+        references = [f"{group}/{name}" for name in ("best-fixed-step", "newton", "oracle")]
+        marks = (half, sizes.depth)
+        shown.append(step_panel(results, labels, references=references, title=f"σ = {noise:g}", marks=marks))
+    title = "Linear regression: AlgoFormer (T, ΔT) beside gradient descent and Newton"
+    yield from _figure("fig5", shown, title=title, log_x=True)
+
+
+def draw_depth(results: Results, scale: Scale) -> Iterator[Drawn]:
+    """Error per iteration of each variant of the recipe for depth."""
+    shown = []
+    for group in ("depth-linear", "depth-representation"):
+        labels = {name: VARIANTS.get(name.split("/")[1], name) for name in results if name.startswith(group)}
+        marks = (SIZES[scale].depth,)
+        title = TASKS.get(group.removeprefix("depth-"), "linear regression")
+        shown.append(step_panel(results, labels, title=title, marks=marks))
+    yield from _figure("depth", shown, title="What makes depth hold", log_x=True)
+
+
+VARIANTS = {
+    "holding": "random burn-in",
+    "fixed": "fixed depth",
+    "window": "loss on all iterations",
+    "short-gradient": "truncated backpropagation",
+    "ramp": "growing iterations",
+    "gate": "gated injection",
+    "fp32": "fp32",
+}
+
+
+def groups_of(results: Results, start: str) -> set[str]:
+    """The groups that begin with a word."""
+    return {name.split("/")[0] for name in results if name.startswith(start)}
+
+
+def sample_panel(
+    results: Results,
+    group: str,
+    models: Mapping[str, str],
+    sizes: Sizes,
+    *,
+    references: Sequence[str],
+    title: str,
+) -> Panel:
+    """Error per in-context sample of a group's models, and of its references."""
+    found = {name: results[f"{group}/{name}"] for name in models if f"{group}/{name}" in results}
+    usual = _usual_steps(found.values())
+    curves, beyond, repeats = [], [], []
+    for name, result in found.items():
+        label = models[name] + _other_steps(result, usual)
+        curves.append(_relabelled(result.main.by_sample[result.trained_depth], label))
+        if sizes.far in result.main.by_sample:
+            beyond.append(_relabelled(result.main.by_sample[sizes.far], label))
+        for seed in (1, 2):
+            again = results.get(f"{group}/{name}-seed{seed}")
+            if again is not None:
+                repeats.append(_relabelled(again.main.by_sample[again.trained_depth], label))
+    for name in references:
+        known = results.get(f"{group}/{name}")
+        if known is not None:
+            curves.append(_relabelled(known.main.by_sample[known.trained_depth], LEVELS[name]))
+    words = f"{title}, {usual:,} steps" if usual else title
+    return Panel(title=words, curves=tuple(curves), beyond=tuple(beyond), repeats=tuple(repeats))
+
+
+def step_panel(
+    results: Results,
+    labels: Mapping[str, str],
+    *,
+    references: Sequence[str] = (),
+    title: str,
+    marks: tuple[int, ...] = (),
+) -> Panel:
+    """Error on the last sample per iteration, of these runs and references."""
+    found = {name: results[name] for name in labels if name in results}
+    usual = _usual_steps(found.values())
+    curves = [
+        _relabelled(result.main.by_step, labels[name] + _other_steps(result, usual))
+        for name, result in found.items()
+    ]
+    for name in references:
+        if name in results:
+            curves.append(_relabelled(results[name].main.by_step, LEVELS[name.split("/")[1]]))
+    words = f"{title}, {usual:,} steps" if usual else title
+    return Panel(title=words, curves=tuple(curves), marks=marks if found else ())
+
+
+def _figure(name: str, shown: Sequence[Panel], *, title: str, **options: Any) -> Iterator[Drawn]:
+    if any(panel.curves for panel in shown):
+        yield name, panel_figure(shown, title=title, textbook=tuple(LEVELS.values()), **options)
+
+
+def _series(results: Results, label: str, names: Mapping[int, str]) -> Series | None:
+    found = {size: results[name] for size, name in names.items() if name in results}
+    if not found:
+        return None
+    return Series(
+        label=label,
+        x=tuple(found),
+        error=tuple(result.error for result in found.values()),
+        low=tuple(result.band[0] for result in found.values()),
+        high=tuple(result.band[1] for result in found.values()),
+    )
+
+
+def _numbers(name: str) -> tuple[str, int, int]:
+    kind, depth, window = name.split("/")[1].rsplit("-", 2)
+    return kind, int(depth), int(window)
+
+
+def _relabelled(curve: Curve, label: str) -> Curve:
+    return replace(curve, label=label)
+
+
+def _usual_steps(results: Any) -> int | None:
+    counts = Counter(result.steps for result in results if result.steps is not None)
+    return counts.most_common(1)[0][0] if counts else None
+
+
+def _other_steps(result: Result, usual: int | None) -> str:
+    # runs of differing length may stand together only if the legend says so
+    return "" if result.steps in (None, usual) else f" ({result.steps:,} steps)"
+
+
+def _steps_words(results: Sequence[Result]) -> str:
+    steps = sorted({result.steps for result in results if result.steps is not None})
+    return f", {' / '.join(f'{count:,}' for count in steps)} steps" if steps else ""

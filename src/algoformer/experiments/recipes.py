@@ -1,0 +1,254 @@
+"""The paper's figures as recipes: which runs and references they need, the important ones first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from algoformer.experiments.pictures import (
+    Drawn,
+    Results,
+    draw_depth,
+    draw_figure_2,
+    draw_figure_3,
+    draw_figure_4,
+    draw_figure_5,
+)
+from algoformer.experiments.runs import SIZES, Item, Reference, Sizes, TrainedRun, trained
+from algoformer.experiments.scales import Scale, nearest
+from algoformer.model.program import Program
+from algoformer.tasks import TASKS, RegressionWithRepresentation, Task
+from algoformer.training.config import Ramp
+
+NOISES = (0.0, 0.1, 1.0)
+"""Standard deviations of the labels' noise in the paper."""
+
+SMOKE_TASKS: dict[str, dict[str, Any]] = {
+    "linear": {"dim": 2, "points": 8},
+    "representation": {"dim": 2, "points": 8},
+    "autoregressive": {"dim": 2, "points": 14},
+    "chain": {"dim": 2, "points": 8, "layers": 2},
+}
+"""So small that something is learned in a few hundred steps."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """A figure: its name, a line that says what it shows, what it is made of at a scale, how it is drawn."""
+
+    name: str
+    title: str
+    items: Callable[[Scale], tuple[Item, ...]]
+    draw: Callable[[Results, Scale], Iterator[Drawn]]
+
+
+def task_at(name: str, scale: Scale, **constants: float | int) -> Task:
+    """The named task as large as the scale has it."""
+    chosen: Task = TASKS[name](**(SMOKE_TASKS[name] if scale == "smoke" else {}) | constants)
+    return chosen
+
+
+def figure_2(scale: Scale) -> tuple[Item, ...]:
+    """Three models on three tasks, then second seeds, controls, noise and another Φ*."""
+    sizes, items = SIZES[scale], list[Item]()
+    three = {name: task_at(name, scale) for name in ("representation", "autoregressive", "chain")}
+    for name, task in three.items():
+        items += main_models(name, task, scale)
+    for name, task in three.items():
+        items += references(name, task, sizes)
+    if scale == "smoke":
+        return (*items, *controls("representation", three["representation"], scale))
+    for name, task in three.items():
+        items += main_models(name, task, scale, seed=1)
+    items += controls("representation", three["representation"], scale)
+    for noise in NOISES[1:]:
+        noisy = task_at("representation", scale, noise=noise)
+        items += main_models(f"representation-noise-{noise:g}", noisy, scale)
+        items += references(f"representation-noise-{noise:g}", noisy, sizes)
+    for name in ("chain", "autoregressive"):
+        items += controls(name, three[name], scale)
+    items += main_models("representation-phi-1", task_at("representation", scale, phi_seed=1), scale)
+    for name, task in three.items():
+        items += main_models(name, task, scale, seed=2)
+    return tuple(items)
+
+
+def main_models(group: str, task: Task, scale: Scale, *, seed: int = 0) -> Iterator[TrainedRun]:
+    """The paper's three models on a task, under the same conditions."""
+    sizes = SIZES[scale]
+    models: dict[str, tuple[str, Program]] = {
+        "algoformer": ("AlgoFormer", sizes.algoformer()),
+        "standard": (f"standard, {sizes.layers} layers", sizes.standard()),
+        "looped": ("looped", sizes.looped()),
+    }
+    for name, (label, program) in models.items():
+        ending = f"-seed{seed}" if seed else ""
+        yield trained(f"{group}/{name}{ending}", label, task, program, scale, seed=seed)
+
+
+def controls(group: str, task: Task, scale: Scale) -> Iterator[TrainedRun]:
+    """What fairness asks for: baselines with AlgoFormer's parameters, AlgoFormer without its ends."""
+    sizes = SIZES[scale]
+    models: dict[str, tuple[str, Program]] = {
+        "standard-3": ("standard, 3 layers", sizes.standard(3)),
+        "looped-3": ("looped, 3 layers", sizes.looped(3)),
+        "no-pre": ("AlgoFormer without pre", sizes.algoformer(pre=0)),
+        "no-post": ("AlgoFormer without post", sizes.algoformer(post=0)),
+    }
+    for name, (label, program) in models.items():
+        yield trained(f"{group}/{name}", label, task, program, scale)
+
+
+def references(group: str, task: Task, sizes: Sizes) -> Iterator[Reference]:
+    """The textbook beside a task's models: the best that is possible, and what one does without Φ*."""
+
+    def solver(name: str, label: str) -> Reference:
+        return Reference(
+            name=f"{group}/{name}",
+            label=label,
+            solver=name,
+            task=task,
+            trained_depth=sizes.depth,
+            far=sizes.far,
+            prompts=sizes.prompts,
+        )
+
+    yield solver("oracle", "oracle")
+    if task.noise:
+        yield solver("least-squares", "least squares")
+    if isinstance(task, RegressionWithRepresentation):
+        yield solver("linear-in-x", "best linear in x")
+    if task.parts == 1:
+        yield solver("zero", "predict zero")
+
+
+def iterative(group: str, task: Task, sizes: Sizes) -> Iterator[Reference]:
+    """Gradient descent and Newton beside a loop, on everything that the task's maker knows."""
+    solvers = {"best-fixed-step": "gradient descent", "newton": "Newton"}
+    for name, label in solvers.items():
+        yield Reference(
+            name=f"{group}/{name}",
+            label=label,
+            solver=name,
+            task=task,
+            iterates=True,
+            trained_depth=sizes.depth,
+            far=sizes.far,
+            prompts=sizes.prompts,
+        )
+
+
+def figure_3(scale: Scale) -> tuple[Item, ...]:
+    """ΔT against T, trained at a fixed depth as in the paper and with the recommended recipe."""
+    sizes, task = SIZES[scale], task_at("representation", scale)
+    windows, depths = ((2, 4), (6, 4)) if scale == "smoke" else ((15, 10, 5), (20, 10, 30, 15, 5))
+    items: list[Item] = []
+    for depth in depths:
+        for window in windows:
+            if window <= depth:
+                items += loop_runs(task, depth, window, sizes, scale)
+    return (*items, *iterative("representation", task, sizes), *references("representation", task, sizes))
+
+
+def loop_runs(task: Task, depth: int, window: int, sizes: Sizes, scale: Scale) -> Iterator[TrainedRun]:
+    """One (T, ΔT), with both ways to train for depth."""
+    program = sizes.algoformer(steps=depth)
+    common: dict[str, Any] = {"window": window, "sweep": True}
+    label = f"AlgoFormer, T = {depth}"
+    yield trained(f"loops/fixed-{depth}-{window}", label, task, program, scale, depth="fixed", **common)
+    yield trained(f"loops/holding-{depth}-{window}", label, task, program, scale, depth="holding", **common)
+
+
+def figure_4(scale: Scale) -> tuple[Item, ...]:
+    """Layers and heads of AlgoFormer, and the standard transformer with as many layers or parameters."""
+    sizes, task = SIZES[scale], task_at("representation", scale)
+    items: list[Item] = []
+    for layers in (1, 2, 3, 4):
+        program = sizes.algoformer(layers, layers, layers)
+        label = f"AlgoFormer, {layers} + {layers} + {layers} layers"
+        items.append(trained(f"layers/algoformer-{layers}", label, task, program, scale, sweep=True))
+    for layers in (1, 2, 3, 4):
+        items.append(_standard_of(layers, task, sizes, scale))
+    for heads in (1, 2, 4, 8, 16):
+        if heads != sizes.heads:  # those are the runs with one layer
+            program = sizes.algoformer(heads=heads)
+            label = f"AlgoFormer, {heads} heads"
+            items.append(trained(f"heads/algoformer-{heads}", label, task, program, scale, sweep=True))
+    if scale != "smoke":
+        items += [_standard_of(3 * layers, task, sizes, scale) for layers in (2, 3, 4)]
+    return tuple(items)
+
+
+def _standard_of(layers: int, task: Task, sizes: Sizes, scale: Scale) -> TrainedRun:
+    label = f"standard, {layers} layers"
+    return trained(f"layers/standard-{layers}", label, task, sizes.standard(layers), scale, sweep=True)
+
+
+def figure_5(scale: Scale) -> tuple[Item, ...]:
+    """Linear regression with three levels of noise: two AlgoFormers beside gradient descent and Newton."""
+    sizes, items = SIZES[scale], list[Item]()
+    half = sizes.depth // 2
+    for depth, window in ((sizes.depth, sizes.window), (half, half)):
+        for noise in NOISES:
+            task = task_at("linear", scale, noise=noise)
+            name = "algoformer" if depth == sizes.depth else f"algoformer-{depth}-{window}"
+            label = f"AlgoFormer ({depth}, {window})"
+            program = sizes.algoformer(steps=depth)
+            items.append(trained(f"{linear_group(noise)}/{name}", label, task, program, scale, window=window))
+    for noise in NOISES:
+        task = task_at("linear", scale, noise=noise)
+        items += [*iterative(linear_group(noise), task, sizes), *references(linear_group(noise), task, sizes)]
+    return tuple(items)
+
+
+def linear_group(noise: float) -> str:
+    """The group of linear regression at a level of noise."""
+    return f"linear-noise-{noise:g}" if noise else "linear"
+
+
+def depth_ablation(scale: Scale) -> tuple[Item, ...]:
+    """What makes depth hold: the recommended recipe with one thing changed at a time, on two tasks."""
+    items: list[Item] = []
+    for name in ("linear", "representation"):
+        task = task_at(name, scale)
+        items += _ablated(f"depth-{name}", task, scale)
+    return tuple(items)
+
+
+def _ablated(group: str, task: Task, scale: Scale) -> Iterator[TrainedRun]:
+    sizes = SIZES[scale]
+    plain, gated = sizes.algoformer(), sizes.algoformer(inject="gate")
+
+    def variant(name: str, label: str, program: Program = plain, **changes: object) -> TrainedRun:
+        settings: dict[str, Any] = {"depth": "holding", "sweep": True} | changes
+        return trained(f"{group}/{name}", label, task, program, scale, **settings)
+
+    ramp = Ramp(start=sizes.window, increment=2, interval=0.001)
+    yield variant("holding", "recommended: random burn-in")
+    yield variant("fixed", "fixed depth", depth="fixed", loops=None, grad="full")
+    yield variant("window", f"loss on all {sizes.depth} iterations", window=sizes.depth)
+    yield variant("short-gradient", f"gradient through {sizes.window} iterations", grad="window")
+    yield variant("ramp", f"iterations grow from {sizes.window}", loops=ramp)
+    yield variant("gate", "gated injection", gated)
+    yield variant("fp32", "fp32 instead of bf16", precision="fp32")
+
+
+RECIPES: dict[str, Recipe] = {
+    "fig2": Recipe(name="fig2", title="Three models on three tasks", items=figure_2, draw=draw_figure_2),
+    "fig3": Recipe(
+        name="fig3", title="Iterations in training and far beyond it", items=figure_3, draw=draw_figure_3
+    ),
+    "fig4": Recipe(name="fig4", title="Layers and heads", items=figure_4, draw=draw_figure_4),
+    "fig5": Recipe(
+        name="fig5", title="Beside gradient descent and Newton", items=figure_5, draw=draw_figure_5
+    ),
+    "depth": Recipe(name="depth", title="What makes depth hold", items=depth_ablation, draw=draw_depth),
+}
+"""Everything that `algoformer reproduce` can make, by name."""
+
+
+def recipe_of(name: str) -> Recipe:
+    """The recipe of that name; an unknown one is refused with the nearest."""
+    nearest("figure", name, RECIPES)
+    return RECIPES[name]

@@ -1,0 +1,174 @@
+"""Results in tables and as a page: verdicts, numbers beside what was aimed at, everything that was run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from algoformer.evaluation import Cell, Table
+from algoformer.experiments.pictures import VARIANTS, Results
+from algoformer.experiments.recipes import RECIPES
+from algoformer.experiments.result import Result
+from algoformer.experiments.runs import FAR, FARTHEST, Item
+from algoformer.experiments.scales import Scale
+from algoformer.experiments.verdicts import CLAIMS
+from algoformer.report.markdown import markdown_table
+from algoformer.report.numbers import show
+from algoformer.training.files import write_text
+
+BEGIN = "<!-- from here on written by: algoformer reproduce verdicts -->"
+END = "<!-- up to here -->"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Target:
+    """A number that was asked for: what is needed, what is aimed at, what others have."""
+
+    name: str
+    words: str
+    needed: float
+    aim: float
+    peers: str
+
+
+TARGETS = (
+    Target(
+        name="linear/algoformer",
+        words="linear regression, σ = 0, at 40 samples",
+        needed=4e-4,
+        aim=1e-4,
+        peers="Yang et al., 500,000 steps: standard 4.8e-4, looped 7.8e-4; the paper: around 1e-3",
+    ),
+    Target(
+        name="representation/algoformer",
+        words="regression with representation, σ = 0, at 40 samples",
+        needed=0.02,
+        aim=0.005,
+        peers="best linear in x 0.254; 20 steps of gradient descent on Φ* 0.10",
+    ),
+    Target(
+        name="autoregressive/algoformer",
+        words="AR(3), last target, one coordinate",
+        needed=1.25,
+        aim=1.18,
+        peers="predict zero 1.563; ridge with Φ* known 1.152",
+    ),
+    Target(
+        name="chain/algoformer",
+        words="chain of thought, mean over layers, at 40 samples",
+        needed=0.05,
+        aim=0.01,
+        peers="least squares layer by layer 0",
+    ),
+)
+
+GROWTH_NEEDED, GROWTH_AIM = 1.05, 1.0
+"""Of the error at 200 and at 1000 iterations over that at the trained depth, with the recommended recipe."""
+
+
+def all_items(scale: Scale) -> list[Item]:
+    """Every run and reference of every figure, each name once."""
+    found = {item.name: item for recipe in RECIPES.values() for item in recipe.items(scale)}
+    return list(found.values())
+
+
+def verdict_table(results: Results) -> Table:
+    """A row for each of the paper's claims."""
+    rows = []
+    for claim in CLAIMS:
+        verdict = claim.verdict(results)
+        rows.append((claim.number, verdict.claim, verdict.outcome, verdict.because))
+    return Table(columns=("", "the paper says", "verdict", "because"), rows=tuple(rows))
+
+
+def target_table(results: Results) -> Table:
+    """What was asked for beside what there is; what was missed is called so."""
+    rows: list[tuple[Cell, ...]] = []
+    for target in TARGETS:
+        result = results.get(target.name)
+        value = None if result is None else result.error
+        rows.append((target.words, target.peers, *_judged(value, target.needed, target.aim), _how(result)))
+    for target in TARGETS:
+        result = results.get(target.name)
+        for depth in (FAR, FARTHEST):
+            growth = None if result is None else result.growth(depth)
+            words = f"{target.words.split(',')[0]}: error at {depth} ÷ error at 20"
+            rows.append((words, "", *_judged(growth, GROWTH_NEEDED, GROWTH_AIM), _how(result)))
+    columns = ("what", "others", "needed", "aim", "here", "", "how")
+    return Table(columns=columns, rows=tuple(rows))
+
+
+def _judged(value: float | None, needed: float, aim: float) -> tuple[Cell, ...]:
+    if value is None:
+        return f"≤ {needed:g}", f"≤ {aim:g}", None, "not run"
+    words = "aim reached" if value <= aim else ("needed reached" if value <= needed else "missed")
+    return f"≤ {needed:g}", f"≤ {aim:g}", value, words
+
+
+def _how(result: Result | None) -> str:
+    if result is None or result.steps is None:
+        return ""
+    seconds = result.provenance.get("seconds")
+    minutes = f" in {seconds / 60:.1f} min" if isinstance(seconds, int | float) else ""
+    return f"{result.steps:,} steps{minutes} on {result.provenance.get('device', 'an unknown device')}"
+
+
+def run_table(results: Results) -> Table:
+    """Everything that was trained."""
+    rows: list[tuple[Cell, ...]] = []
+    for name, result in sorted(results.items()):
+        if result.steps is None:
+            continue
+        low, high = result.band
+        far = result.at(FAR) if result.growth(FAR) is not None else None
+        band = f"{show(low)} – {show(high)}"
+        farthest = result.growth(FARTHEST)
+        rows.append((name, result.parameters, _how(result), result.error, band, far, farthest))
+    columns = ("run", "parameters", "trained", "error", "5–95 %", "at 200", "at 1000 ÷ at T")
+    return Table(columns=columns, rows=tuple(rows))
+
+
+def ablation_table(results: Results) -> Table:
+    """What mattered for depth: a row for each variant, errors near and far on both tasks."""
+    tasks = ("linear", "representation")
+    rows: list[tuple[Cell, ...]] = []
+    for name, words in VARIANTS.items():
+        row: list[Cell] = [words]
+        for task in tasks:
+            result = results.get(f"depth-{task}/{name}")
+            row += [None] * 3 if result is None else [result.error, result.at(FAR), result.growth(FARTHEST)]
+        rows.append(tuple(row))
+    columns = [f"{task}: {what}" for task in tasks for what in ("at 20", "at 200", "1000 ÷ 20")]
+    return Table(columns=("recipe", *columns), rows=tuple(rows))
+
+
+def page_lines(results: Results, scale: Scale, folder: Path) -> Iterator[str]:
+    """The page as Markdown."""
+    yield f"## Verdicts on the paper's claims (scale {scale})\n"
+    yield markdown_table(verdict_table(results))
+    yield "## Numbers beside what was asked for\n"
+    yield markdown_table(target_table(results))
+    if any(name.startswith("depth-") for name in results):
+        yield "## What mattered for depth\n"
+        yield markdown_table(ablation_table(results))
+    for path in sorted(folder.glob("*.svg")):
+        yield f"![{path.stem}]({path.name})\n"
+    yield "## All runs\n"
+    yield markdown_table(run_table(results))
+
+
+def write_page(results: Results, scale: Scale, folder: Path) -> Path:
+    """Put the page into the folder's README.md, between two marks; what stands around them is kept."""
+    path = folder / "README.md"
+    before, after = "# Results\n\n", ""
+    if path.exists():
+        text = path.read_text(encoding="utf-8")
+        before, _, rest = text.partition(BEGIN)
+        _, _, after = rest.partition(END)
+        if BEGIN in text and END not in rest:
+            raise ValueError(f"{path} has lost the line {END!r}; put it back after what was written")
+        before = before if before.endswith("\n\n") else before.rstrip("\n") + "\n\n"
+    body = "\n".join(page_lines(results, scale, folder))
+    write_text(path, f"{before}{BEGIN}\n\n{body}\n{END}{after or chr(10)}")
+    return path

@@ -1,0 +1,132 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from algoformer.cli import main
+from algoformer.experiments.archive import Archive
+from algoformer.experiments.runs import TrainedRun
+from algoformer.experiments.summary import all_items
+from experiments.constructed import constructed
+
+ITEMS = {item.name: item for item in all_items("short")}
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Path:
+    """Results of figure 4, one of them missing and one over other steps."""
+    archive = Archive(tmp_path / "results")
+    for name, item in ITEMS.items():
+        if name == "layers/standard-2" or not name.startswith(("layers/", "heads/")):
+            continue
+        assert isinstance(item, TrainedRun)
+        archive.add(constructed(item.with_steps(7_000) if name == "layers/standard-4" else item))
+    return tmp_path / "results"
+
+
+def test_the_list_says_what_is_done_and_what_is_missing_and_how_long_it_takes(
+    results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["reproduce", "fig4", "--scale", "short", "--results", str(results), "--list"]) == 0
+    rows = {line.split()[0]: line for line in capsys.readouterr().out.splitlines() if "/" in line}
+    assert " done " in rows["layers/standard-1"]
+    assert " missing " in rows["layers/standard-2"]
+    assert "estimate from" in rows["layers/standard-2"]
+    assert "has 7,000 steps" in rows["layers/standard-4"]
+    # 400 s over 7,000 steps make 857 s over 15,000
+    assert "14.3 min (as layers/standard-4)" in rows["layers/standard-4"]
+
+
+def test_a_run_that_was_begun_is_listed_with_its_steps(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = [
+        "--only",
+        "linear/algoformer-3-3",
+        "--folder",
+        str(tmp_path / "runs"),
+        "--results",
+        str(tmp_path),
+    ]
+    assert main(["reproduce", "fig5", *options, "--device", "cpu", "--max-minutes", "0.001"]) == 0
+    assert "missing: linear/algoformer-3-3" in capsys.readouterr().out
+    assert main(["reproduce", "fig5", *options, "--list"]) == 0
+    row = next(line for line in capsys.readouterr().out.splitlines() if "algoformer-3-3" in line)
+    assert " begun " in row
+    assert "of 1,000" in row
+
+
+def test_what_is_there_is_drawn_without_training(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["reproduce", "fig4", "--scale", "short", "--results", str(results), "--no-train"]) == 0
+    out = capsys.readouterr().out
+    assert (results / "fig4.png").exists()
+    assert "15,000" in (results / "fig4.svg").read_text()
+    assert "missing: layers/standard-2" in out
+
+
+def test_only_these_are_trained_measured_and_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    places = ["--folder", str(tmp_path / "runs"), "--results", str(tmp_path / "results")]
+    command = [
+        "reproduce",
+        "fig5",
+        "--only",
+        "linear/algoformer-3-3",
+        "--steps",
+        "3",
+        "--device",
+        "cpu",
+        *places,
+    ]
+    assert main(command) == 0
+    written = [path.relative_to(tmp_path / "results") for path in (tmp_path / "results").rglob("*.json")]
+    assert written == [Path("linear/algoformer-3-3.json")]
+    data = json.loads((tmp_path / "results" / written[0]).read_text())
+    assert data["provenance"]["command"].startswith("algoformer reproduce fig5 --only linear/algoformer-3-3")
+    assert data["provenance"]["steps"] == data["settings"]["experiment"]["training"]["steps"] == 3
+    assert data["summary"]["iterations"] == 3
+    before = (tmp_path / "results" / written[0]).stat().st_mtime_ns
+    assert main(command) == 0
+    assert (tmp_path / "results" / written[0]).stat().st_mtime_ns == before
+    assert "1 of 1 results" in capsys.readouterr().out
+
+
+def test_verdicts_are_printed_and_written(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["reproduce", "verdicts", "--scale", "short", "--results", str(results)]) == 0
+    out = capsys.readouterr().out
+    assert out.rstrip().endswith(str(results / "README.md"))
+    assert "not decided" in out
+    page = (results / "README.md").read_text()
+    assert "| 7 | AlgoFormer beats standard with the same number of layers | not decided | needs" in page
+    # regression with representation has a run of the same configuration in figure 4, over fewer steps
+    assert page.count("not run") == 9
+
+
+def test_a_mangled_result_is_left_out_with_a_word(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = results / "layers" / "standard-1.json"
+    file.write_text(file.read_text().replace('"prompts": 1280', '"prompts": "x"'))
+    assert main(["reproduce", "fig4", "--scale", "short", "--results", str(results), "--list"]) == 0
+    said = capsys.readouterr()
+    assert "left out: " in said.err
+    assert "standard-1.json is no result of a run" in said.err
+    assert " missing " in next(line for line in said.out.splitlines() if "layers/standard-1 " in line)
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["fig6"], "did you mean 'fig"),
+        (["fig5", "--only", "linear/algofomer"], "did you mean 'linear/algoformer'"),
+        (["fig5", "--steps", "0"], "steps must be at least 1, got 0"),
+        (["fig5", "--workers", "0"], "workers must be at least 1, got 0"),
+        (["fig5", "--max-minutes", "-1"], "max-minutes must be positive, got -1"),
+    ],
+)
+def test_wrong_options_are_refused_in_one_line(
+    words: list[str], complaint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["reproduce", *words]) == 2
+    said = capsys.readouterr().err
+    assert complaint in said
+    assert said.count("\n") == 1

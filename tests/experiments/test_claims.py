@@ -1,0 +1,150 @@
+"""Each claim on results that were made to hold it, to break it and to leave it open."""
+
+from dataclasses import replace
+
+import pytest
+
+from algoformer.experiments.claims import Missing, iterations_to_settle, need
+from algoformer.experiments.measuring import read_at
+from algoformer.experiments.pictures import Results
+from algoformer.experiments.result import Result
+from algoformer.experiments.runs import TrainedRun
+from algoformer.experiments.summary import all_items
+from algoformer.experiments.verdicts import CLAIMS
+from experiments.constructed import constructed, curve
+
+ITEMS = {item.name: item for item in all_items("short")}
+BY_NUMBER = {claim.number: claim for claim in CLAIMS}
+TASKS = ("representation", "autoregressive", "chain")
+
+
+def made(errors: dict[str, float], **shape: float) -> dict[str, Result]:
+    return {name: constructed(ITEMS[name], error, **shape) for name, error in errors.items()}
+
+
+def three(algoformer: float, standard: float, looped: float, **shape: float) -> dict[str, Result]:
+    errors = {"algoformer": algoformer, "standard": standard, "looped": looped}
+    return made({f"{task}/{name}": error for task in TASKS for name, error in errors.items()}, **shape)
+
+
+def loops(growths: dict[int, float], kind: str = "fixed") -> dict[str, Result]:
+    return {
+        f"loops/{kind}-20-{window}": constructed(ITEMS[f"loops/{kind}-20-{window}"], growth=growth)
+        for window, growth in growths.items()
+    }
+
+
+def sweep(layers: tuple[float, ...], heads: tuple[float, ...]) -> dict[str, Result]:
+    names = [f"layers/algoformer-{count}" for count in (1, 2, 3)]
+    names += [f"heads/algoformer-{count}" for count in (1, 2, 4)]
+    return made(dict(zip(names, (*layers, *heads), strict=True)))
+
+
+def same_layers(own: float, other: float) -> dict[str, Result]:
+    return made({f"layers/algoformer-{n}": own for n in range(1, 5)}) | made(
+        {f"layers/standard-{n}": other for n in range(1, 5)}
+    )
+
+
+def iterating(name: str, *, early: float, late: float, change: int) -> Result:
+    """Stays at `early` until iteration `change`, then at `late`."""
+    result = constructed(ITEMS[name])
+    depths = read_at(result.trained_depth, 200)
+    errors = [early if depth < change else late for depth in depths]
+    return replace(
+        result, errors={"clean": replace(result.main, by_step=curve("iterations", depths, errors, 0.01))}
+    )
+
+
+def linear(early: float, late: float, newton_late: float = 1e-15) -> dict[str, Result]:
+    return {
+        "linear/algoformer": iterating("linear/algoformer", early=early, late=late, change=10),
+        "linear/best-fixed-step": iterating("linear/best-fixed-step", early=0.3, late=1e-2, change=30),
+        "linear/newton": iterating("linear/newton", early=0.5, late=newton_late, change=14),
+    }
+
+
+def newtons(*changes: int) -> dict[str, Result]:
+    groups = ("linear", "linear-noise-0.1", "linear-noise-1")
+    return {
+        f"{group}/newton": iterating(f"{group}/newton", early=1.0, late=1e-3, change=change)
+        for group, change in zip(groups, changes, strict=True)
+    }
+
+
+def other_steps(results: dict[str, Result], name: str) -> Results:
+    item = ITEMS[name]
+    assert isinstance(item, TrainedRun)
+    return results | {name: constructed(item.with_steps(77), results[name].error)}
+
+
+CASES = [
+    (1, three(1e-3, 2e-3, 3e-3), "holds"),
+    (1, three(1e-3, 2e-3, 3e-3) | made({"chain/looped": 2.0}), "does not hold"),
+    (2, three(1e-3, 2e-3, 3e-3), "holds"),
+    (2, three(1e-3, 2e-3, 3e-3) | made({"chain/looped": 1e-4}), "does not hold"),
+    (2, three(1e-3, 1.02e-3, 3e-3), "not decided"),
+    (2, three(1e-3, 2e-3, 3e-3) | made({"chain/looped-seed1": 9e-4}), "not decided"),
+    (2, other_steps(three(1e-3, 2e-3, 3e-3), "chain/looped"), "not decided"),
+    (3, three(1e-3, 2e-3, 5e-3), "holds"),
+    (3, three(1e-3, 3e-3, 5e-3), "does not hold"),
+    (4, loops({5: 100, 10: 10, 15: 1.2}), "holds"),
+    (4, loops({5: 1.2, 10: 10, 15: 100}), "does not hold"),
+    (4, loops({5: 1.01, 10: 1.0, 15: 1.0}), "does not hold"),
+    (5, loops({15: 1.0}), "holds"),
+    (5, loops({15: 0.9}), "holds"),
+    (5, loops({15: 300.0}), "does not hold"),
+    (6, sweep((3e-3, 2e-3, 1e-3), (9e-3, 7e-3, 5e-3)), "holds"),
+    (6, sweep((3e-3, 2e-3, 4e-3), (9e-3, 7e-3, 5e-3)), "does not hold"),
+    (6, sweep((3e-3, 2e-3, 1.99e-3), (9e-3, 7e-3, 5e-3)), "not decided"),
+    (7, same_layers(1e-3, 2e-3), "holds"),
+    (7, same_layers(1e-3, 2e-3) | made({"layers/standard-4": 1e-4}), "does not hold"),
+    (7, same_layers(1e-3, 1.01e-3), "not decided"),
+    (8, linear(0.1, 1e-3), "holds"),
+    (8, linear(0.4, 1e-3), "does not hold"),
+    (8, linear(0.1, 1e-3, newton_late=1e-2), "does not hold"),
+    (9, newtons(14, 14, 14), "does not hold"),
+    (9, newtons(14, 20, 28), "holds"),
+    (13, made({"representation/algoformer": 1e-3, "representation/best-fixed-step": 0.1}), "does not hold"),
+    (13, made({"representation/algoformer": 0.2, "representation/best-fixed-step": 0.1}), "not decided"),
+]
+
+
+@pytest.mark.parametrize(("number", "results", "outcome"), CASES)
+def test_results_decide_as_they_were_made_to(number: int, results: Results, outcome: str) -> None:
+    verdict = BY_NUMBER[number].verdict(results)
+    assert verdict.outcome == outcome, verdict.because
+    assert any(letter.isdigit() for letter in verdict.because), "a verdict gives its numbers"
+
+
+COUNTED = {10: "holds", 11: "does not hold", 12: "holds"}
+
+
+@pytest.mark.parametrize("number", range(1, 14))
+def test_without_runs_only_what_can_be_counted_is_decided(number: int) -> None:
+    verdict = BY_NUMBER[number].verdict({})
+    assert verdict.outcome == COUNTED.get(number, "not decided")
+    if number not in COUNTED:
+        assert verdict.because.startswith("needs ")
+
+
+def test_the_counts_are_those_of_the_protocol() -> None:
+    words = {number: BY_NUMBER[number].verdict({}).because for number in COUNTED}
+    assert "9.1%" in words[10]
+    assert "44%" in words[10]  # (1 + 15) of 36 layers
+    assert "standard 36, looped 50, AlgoFormer 98" in words[11]
+    assert "standard 9.48 M, looped 0.79 M, AlgoFormer 2.37 M" in words[12]
+
+
+def test_there_are_thirteen_claims_in_order() -> None:
+    assert [claim.number for claim in CLAIMS] == list(range(1, 14))
+
+
+def test_a_missing_run_is_named() -> None:
+    with pytest.raises(Missing, match="chain/looped"):
+        need({}, "chain/looped")
+
+
+def test_settling_counts_from_the_last_time_that_the_error_is_off() -> None:
+    line = curve("iterations", (1, 2, 3, 4, 5), [1.0, 0.0, 0.5, 0.004, 0.0], 0.1)
+    assert iterations_to_settle(line) == 4

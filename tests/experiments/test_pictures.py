@@ -1,0 +1,80 @@
+from pathlib import Path
+
+import pytest
+from matplotlib.figure import Figure
+
+from algoformer.experiments.recipes import RECIPES
+from algoformer.experiments.runs import TrainedRun
+from algoformer.report import save
+from experiments.constructed import constructed
+
+EVERYTHING = {
+    name: {item.name: constructed(item) for item in recipe.items("short")} for name, recipe in RECIPES.items()
+}
+
+
+def legend_of(figure: Figure) -> list[str]:
+    return [text.get_text() for text in figure.legends[0].get_texts()]
+
+
+@pytest.mark.parametrize(
+    ("name", "pictures", "panels"),
+    [
+        ("fig2", ["fig2", "fig2-controls", "fig2-noise"], 3),
+        ("fig3", ["fig3"], 6),
+        ("fig4", ["fig4"], 2),
+        ("fig5", ["fig5"], 3),
+        ("depth", ["depth"], 2),
+    ],
+)
+@pytest.mark.parametrize("scale", ["smoke", "short"])
+def test_a_figure_is_drawn_from_results_alone(name, pictures, panels, scale, tmp_path: Path) -> None:
+    results = {item.name: constructed(item) for item in RECIPES[name].items(scale)}
+    drawn = dict(RECIPES[name].draw(results, scale))
+    if scale == "short":
+        assert list(drawn) == pictures
+    assert name in drawn
+    if scale == "short" or name in ("fig2", "fig5"):
+        assert len(drawn[name].axes) == panels
+    if scale == "short":
+        for path in save(drawn[name], tmp_path / name):
+            assert path.stat().st_size > 5_000
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_without_results_nothing_is_drawn(name: str) -> None:
+    assert list(RECIPES[name].draw({}, "short")) == []
+
+
+def test_figure_2_shows_models_seeds_and_references_near_and_far() -> None:
+    figure = dict(RECIPES["fig2"].draw(EVERYTHING["fig2"], "short"))["fig2"]
+    assert legend_of(figure)[:4] == ["AlgoFormer", "standard", "looped", "oracle"]
+    first = figure.axes[0]
+    # three models, oracle, linear in x; two loops beyond training; two more seeds for three models
+    assert len(first.get_lines()) == 5 + 2 + 6
+    assert first.get_title() == "regression with representation, 40,000 steps"
+
+
+def test_a_run_over_other_steps_says_so() -> None:
+    results = dict(EVERYTHING["fig2"])
+    item = next(item for item in RECIPES["fig2"].items("short") if item.name == "chain/looped")
+    assert isinstance(item, TrainedRun)
+    results["chain/looped"] = constructed(item.with_steps(20_000))
+    figure = dict(RECIPES["fig2"].draw(results, "short"))["fig2"]
+    assert "looped (20,000 steps)" in legend_of(figure)
+    assert figure.axes[2].get_title() == "chain of thought, 40,000 steps"
+
+
+def test_a_part_of_a_figure_is_drawn_with_what_there_is() -> None:
+    only = {"chain/algoformer": EVERYTHING["fig2"]["chain/algoformer"]}
+    figure = dict(RECIPES["fig2"].draw(only, "short"))["fig2"]
+    assert [len(axes.get_lines()) for axes in figure.axes] == [0, 0, 2]
+    assert legend_of(figure) == ["AlgoFormer"]
+
+
+def test_figure_4_has_a_point_for_each_size() -> None:
+    figure = dict(RECIPES["fig4"].draw(EVERYTHING["fig4"], "short"))["fig4"]
+    layers, heads = figure.axes
+    data = [list(bars.lines[0].get_xdata()) for bars in layers.containers]
+    assert data == [[1, 2, 3, 4], [1, 2, 3, 4], [1, 2, 3, 4]]
+    assert list(heads.containers[0].lines[0].get_xdata()) == [1, 2, 4, 8, 16]
