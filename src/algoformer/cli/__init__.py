@@ -26,6 +26,7 @@ COMMANDS = {
     "evaluate": Command("evaluate", "measure and draw runs and solvers", "evaluate RUN --against newton,gd"),
     "export": Command("export", "a trained model as one file with its card", "export RUN model.safetensors"),
     "info": Command("info", "what a model is and what it costs", "info --program algoformer"),
+    "bench": Command("bench", "time training steps beside plain PyTorch", "bench --quick"),
     "theory": Command("theory", "verify, show and plot the theorems as weights", "theory show newton"),
     "tasks": Command("listings", "the tasks, with their constants", "tasks"),
     "programs": Command(
