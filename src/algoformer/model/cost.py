@@ -60,8 +60,8 @@ class Cost:
 
     @property
     def training(self) -> int:
-        """FLOPs of a training step: forward and backward."""
-        return self.work.forward + self.work.backward
+        """FLOPs of a training step: forward and backward, and what the latter runs again."""
+        return self.work.forward + self.work.backward + self.work.repeated
 
     @property
     def activation_bytes(self) -> int:
@@ -80,7 +80,7 @@ class Cost:
 
     def _row(self, part: PartCost) -> str:
         work = part.work
-        training, kept = work.forward + work.backward, work.kept * self.number_bytes
+        training, kept = work.forward + work.backward + work.repeated, work.kept * self.number_bytes
         counts = f"{part.name:<10}{part.parameters:>12,}{work.layers:>8,}"
         return f"{counts}{work.forward / 1e9:>10.2f}{training / 1e9:>10.2f}{kept / 2**20:>10.1f}"
 
