@@ -35,6 +35,8 @@ class Size:
     """How many blocks of steps are timed; the median block counts."""
     block: int = 10
     """Steps in a block."""
+    cpu_blocks: int = 40
+    """Blocks of the demo's steps, timed in turns."""
     compared: int = 20
     """Steps whose losses are compared between engines."""
     together_seconds: float = 8.0
@@ -61,6 +63,7 @@ QUICK = Size(
     layers=3,
     blocks=2,
     block=2,
+    cpu_blocks=2,
     compared=5,
     together_seconds=0.2,
     depths=(4, 8),

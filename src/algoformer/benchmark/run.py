@@ -8,6 +8,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from algoformer.benchmark.cpu import cpu_rows
+from algoformer.benchmark.memory import memory_rows
 from algoformer.benchmark.ready import ready_rows
 from algoformer.benchmark.setting import Row, Setting, device_facts
 from algoformer.benchmark.steps import step_rows
@@ -18,6 +20,8 @@ SECTIONS: dict[str, Callable[[Setting], Iterator[Row]]] = {
     "steps": step_rows,
     "ready": ready_rows,
     "together": together_rows,
+    "memory": memory_rows,
+    "cpu": cpu_rows,
 }
 """What can be measured, by name."""
 

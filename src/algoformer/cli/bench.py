@@ -43,6 +43,8 @@ HEADINGS = {
     "ready_cold_seconds": "cold s",
     "ready_warm_seconds": "warm s",
     "peak_mebibytes": "peak MiB",
+    "formula_mebibytes": "formula MiB",
+    "times_plain_fastest": "× plain, fastest",
     "steps_per_second": "steps/s",
     "slowest_process": "slowest",
     "times_one": "× one",
@@ -130,7 +132,7 @@ def run_bench(arguments: list[str]) -> int:
 
 def default_sections(device: torch.device) -> tuple[str, ...]:
     """What is worth measuring on a device."""
-    return tuple(SECTIONS) if device.type == "cuda" else ("steps",)
+    return tuple(name for name in SECTIONS if name != "cpu") if device.type == "cuda" else ("cpu",)
 
 
 def table_of(section: str, rows: list[Row]) -> Table:

@@ -1,0 +1,59 @@
+"""Section `cpu`: the demo's training step on a CPU, beside the plain one, as it stands and compiled."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+
+import torch
+
+from algoformer.benchmark.clock import clear, time_block
+from algoformer.benchmark.contestants import Contestant, Ours, Plain
+from algoformer.benchmark.setting import Row, Setting
+from algoformer.experiments.demo import MODELS
+from algoformer.experiments.scales import experiment
+
+CPU = torch.device("cpu")
+
+
+def cpu_rows(setting: Setting) -> Iterator[Row]:
+    """For each model of the demo: ours, plain and plain compiled, timed in turns with one thread.
+
+    A machine that others use too is slow for some blocks: turns make all suffer alike, and the fastest
+    block of each is what the processor can do.
+    """
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        for name in MODELS:
+            yield from _model_rows(name, setting)
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _model_rows(name: str, setting: Setting) -> Iterator[Row]:
+    timed = experiment("linear", name, "smoke")
+    clear(CPU)
+    with ExitStack() as stack:
+        contestants: dict[str, Contestant] = {
+            "plain": stack.enter_context(closing(Plain(timed, CPU))),
+            "plain compiled": stack.enter_context(closing(Plain(timed, CPU, compiled=True))),
+            "ours": stack.enter_context(closing(Ours(timed, "eager", CPU))),
+        }
+        times: dict[str, list[float]] = {kind: [] for kind in contestants}
+        for contestant in contestants.values():
+            contestant.take(2 * setting.size.block)
+        for _ in range(setting.size.cpu_blocks):
+            for kind, contestant in contestants.items():
+                times[kind].append(time_block(contestant, setting.size.block, CPU))
+    for kind, found in times.items():
+        yield {
+            "model": name,
+            "step": kind,
+            "ms": statistics.median(found),
+            "ms_fastest": min(found),
+            "ms_slowest": max(found),
+            "times_plain": statistics.median(times["plain"]) / statistics.median(found),
+            "times_plain_fastest": min(times["plain"]) / min(found),
+        }
