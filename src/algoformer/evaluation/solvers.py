@@ -35,9 +35,13 @@ def device_of(solver: Solver, prompt: Prompt) -> torch.device:
     return prompt.rows.device if parameter is None else parameter.device
 
 
-def rows_at_once(solver: Solver, prompt: Prompt) -> int:
-    """How many rows × read-out iterations to hold: about 1 GB in a model of width 256 on a CPU."""
-    return _ROWS_ON_CPU if device_of(solver, prompt).type == "cpu" else _ROWS_ON_ACCELERATORS
+def rows_at_once(solver: Solver, prompt: Prompt, window: int = 1) -> int:
+    """How many rows × read-out iterations to hold: about 1 GB in a model of width 256 on a CPU.
+
+    A solver that reads iterations one by one says so by `holds_window = False`: then rows alone count.
+    """
+    rows = _ROWS_ON_CPU if device_of(solver, prompt).type == "cpu" else _ROWS_ON_ACCELERATORS
+    return rows if getattr(solver, "holds_window", True) else rows * window
 
 
 def own_steps(solver: Solver, prompt: Prompt) -> int:

@@ -71,7 +71,7 @@ class AlgoFormer(nn.Module):
         Without an unroll the traced loop runs as often as the program says and is read once. More steps
         than in training are fine. A program without a loop gives the same answer at every step.
         """
-        self._check(prompt)
+        self.check(prompt)
         unroll = unroll or Unroll(steps=default_steps(self.program), window=1)
         notebook = Notebook(unroll.keep, self.program, unroll.steps)
         states = self.body.unroll(self.read_in(prompt.rows), unroll, notebook)
@@ -101,7 +101,7 @@ class AlgoFormer(nn.Module):
             raise ValueError(f"tolerance must not be negative, got {tolerance}")
         if max_steps < 1:
             raise ValueError(f"max_steps must be at least 1, got {max_steps}")
-        self._check(prompt)
+        self.check(prompt)
         loop = self.body.parts[self.body.traced] if self.body.traced is not None else None
         if not isinstance(loop, LoopModule):
             raise ValueError("early stopping needs a program whose last looping part is a Loop of its own")
@@ -140,7 +140,8 @@ class AlgoFormer(nn.Module):
             **batch,
         )
 
-    def _check(self, prompt: Prompt) -> None:
+    def check(self, prompt: Prompt) -> None:
+        """Refuse a prompt that this model cannot answer: another shape, precision or order of questions."""
         if prompt.dim != self.dim:
             raise ValueError(f"this model reads rows of dim={self.dim}, the prompt's have {prompt.dim}")
         if prompt.out != self.out:
