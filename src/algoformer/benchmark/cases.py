@@ -37,6 +37,8 @@ class Size:
     """Steps in a block."""
     cpu_blocks: int = 40
     """Blocks of the demo's steps, timed in turns."""
+    cpu_compiled: bool = True
+    """Whether they are also compared with a compiled step: a C++ compiler is busy for minutes."""
     compared: int = 20
     """Steps whose losses are compared between engines."""
     together_seconds: float = 8.0
@@ -64,6 +66,7 @@ QUICK = Size(
     blocks=2,
     block=2,
     cpu_blocks=2,
+    cpu_compiled=False,
     compared=5,
     together_seconds=0.2,
     depths=(4, 8),

@@ -38,9 +38,10 @@ def _model_rows(name: str, setting: Setting) -> Iterator[Row]:
     with ExitStack() as stack:
         contestants: dict[str, Contestant] = {
             "plain": stack.enter_context(closing(Plain(timed, CPU))),
-            "plain compiled": stack.enter_context(closing(Plain(timed, CPU, compiled=True))),
             "ours": stack.enter_context(closing(Ours(timed, "eager", CPU))),
         }
+        if setting.size.cpu_compiled:
+            contestants["plain compiled"] = stack.enter_context(closing(Plain(timed, CPU, compiled=True)))
         times: dict[str, list[float]] = {kind: [] for kind in contestants}
         for contestant in contestants.values():
             contestant.take(2 * setting.size.block)

@@ -111,6 +111,16 @@ def loss_of(answers: list[Tensor], targets: Tensor) -> Tensor:
     return torch.stack([F.mse_loss(answer, targets) for answer in answers]).mean()
 
 
+@torch.no_grad()
+def errors_of(plain: PlainModel, rows: Tensor, targets: Tensor, reads: Tensor, steps: int) -> Tensor:
+    """Squared errors after each iteration, for each question, as means over the prompts; 64 at a time."""
+    sums = torch.zeros(steps, len(reads), device=rows.device)
+    for given, wanted in zip(rows.split(64), targets.split(64), strict=True):
+        for step, answer in enumerate(plain(given, reads, steps, steps, 0)):
+            sums[step] += (answer - wanted).square().sum(dim=(0, 2))
+    return sums / len(rows)
+
+
 class PlainData:
     """Fresh prompts by hand, and the rows at which their answers are read."""
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from algoformer.benchmark.cpu import cpu_rows
+from algoformer.benchmark.evaluation import evaluation_rows
 from algoformer.benchmark.memory import memory_rows
 from algoformer.benchmark.ready import ready_rows
 from algoformer.benchmark.setting import Row, Setting, device_facts
@@ -21,6 +22,7 @@ SECTIONS: dict[str, Callable[[Setting], Iterator[Row]]] = {
     "ready": ready_rows,
     "together": together_rows,
     "memory": memory_rows,
+    "evaluation": evaluation_rows,
     "cpu": cpu_rows,
 }
 """What can be measured, by name."""

@@ -49,6 +49,8 @@ HEADINGS = {
     "slowest_process": "slowest",
     "times_one": "× one",
     "losses_differ_by": "losses differ by",
+    "errors_differ_by": "errors differ by",
+    "first_seconds": "first time",
 }
 """What the columns of a table are called; any other by its own name."""
 

@@ -66,7 +66,7 @@ class OneByOne(nn.Module):
         if not self.captured:
             return _Iterations(model, loop, prompt).run(prompt, unroll)
         # kernels are chosen when a graph is captured: another precision of products needs another one
-        precision = torch.get_float32_matmul_precision(), torch.is_autocast_enabled("cuda")
+        precision = torch.backends.cuda.matmul.fp32_precision == "tf32", torch.is_autocast_enabled("cuda")
         key = (prompt.rows.shape[1:], prompt.reads, prompt.rows.dtype, precision)
         if key not in self.graphs or self.graphs[key].batch < prompt.batch:
             self.graphs[key] = _Iterations(model, loop, prompt)
