@@ -43,12 +43,12 @@ def together_rows(setting: Setting) -> Iterator[Row]:
 def steps_per_second(job: Job, count: int, seconds: int | float) -> list[float]:
     """What each of `count` processes does; they begin at one moment, when all are ready."""
     with ExitStack() as stack:
-        # one after the other, so that only the first one compiles and the others find its code
-        workers = []
-        for _ in range(count):
-            worker = stack.enter_context(closing(Worker(job)))
+        # the first one compiles, and the others find its code
+        workers = [stack.enter_context(closing(Worker(job)))]
+        workers[0].ready()
+        workers += [stack.enter_context(closing(Worker(job))) for _ in range(count - 1)]
+        for worker in workers[1:]:
             worker.ready()
-            workers.append(worker)
         start = time.time() + HEAD_START
         for worker in workers:
             worker.go(start, seconds)
