@@ -7,7 +7,7 @@ import pytest
 import torch
 from tests.model.test_cost import PROGRAMS, SIZES, prompt
 
-from algoformer.evaluation import evaluate, evaluation_prompts
+from algoformer.evaluation import depth_sweep, evaluate, evaluation_prompts
 from algoformer.model import AlgoFormer
 from algoformer.model import presets as programs
 from algoformer.tasks import LinearRegression
@@ -102,6 +102,25 @@ def test_evaluation_gives_the_same_numbers_and_more_prompts_at_once() -> None:
     assert (found.parameters, found.by_step.x) == (expected.parameters, expected.by_step.x)
     assert found.by_step.error == pytest.approx(expected.by_step.error, rel=1e-5)
     assert found.by_sample.high == pytest.approx(expected.by_sample.high, rel=1e-5)
+
+
+@pytest.mark.parametrize("program", [programs.algoformer(heads=2), programs.standard(2, heads=2)], ids=str)
+@pytest.mark.parametrize("at_once", [None, 12])
+def test_a_sweep_is_one_run_with_the_same_numbers(program: Any, at_once: int | None) -> None:
+    task = LinearRegression(dim=3, points=5)
+    torch.manual_seed(0)
+    model = AlgoFormer(program, dim=3, out=1, context=task.context, width=8)
+    prompts, depths = evaluation_prompts(task, count=16), (2, 5, 11)
+    expected = depth_sweep(model, prompts, depths=depths, label="a")
+    asked: list[tuple[int, ...]] = []
+    with open_solver(model) as solver:
+        original = solver.at_depths
+        solver.at_depths = lambda prompt, depths: asked.append(tuple(depths)) or original(prompt, depths)
+        found = depth_sweep(solver, prompts, depths=depths, label="a", at_once=at_once)
+    assert found.x == expected.x
+    assert found.error == pytest.approx(expected.error, rel=1e-5)
+    # in bounded memory the depths are read one by one, prompt by prompt
+    assert set(asked) == ({depths} if at_once is None else {(2,), (5,), (11,)})
 
 
 def test_a_window_that_is_not_held_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:

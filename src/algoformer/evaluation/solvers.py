@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Protocol, runtime_checkable
 
 import torch
-from torch import nn
+from jaxtyping import Float
+from torch import Tensor, nn
 
 from algoformer.prompt import Prompt
 from algoformer.trace import Solver
@@ -16,6 +18,15 @@ TEXTBOOK_STEPS = 20
 
 _ROWS_ON_CPU = 1 << 16
 _ROWS_ON_ACCELERATORS = 1 << 20
+
+
+@runtime_checkable
+class ReadsDepths(Protocol):
+    """A solver that can read a few chosen iterations of one run, where an unroll reads a window."""
+
+    def at_depths(self, prompt: Prompt, depths: Sequence[int]) -> Float[Tensor, "step batch point out"]:
+        """The answers after each of a rising list of iterations."""
+        ...
 
 
 def first_parameter(solver: Solver) -> nn.Parameter | None:

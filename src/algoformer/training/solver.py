@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from algoformer.model.address import Notebook
@@ -57,21 +58,40 @@ class OneByOne(nn.Module):
 
     def forward(self, prompt: Prompt, unroll: Unroll | None = None) -> Trace:
         """As the model's own `forward`."""
-        model, traced = self.model, self.model.body.traced
-        unroll = unroll or Unroll(steps=default_steps(model.program), window=1)
-        loop = None if traced is None else model.body.parts[traced]
-        if unroll.keep or torch.is_grad_enabled() or not isinstance(loop, LoopModule):
-            return model(prompt, unroll)
-        model.check(prompt)
+        unroll = unroll or Unroll(steps=default_steps(self.model.program), window=1)
+        loop = self._loop()
+        if unroll.keep or loop is None:
+            return self.model(prompt, unroll)
+        read = range(unroll.first_step, unroll.steps + 1)
+        predictions = self._iterations(loop, prompt).run(prompt, read)
+        return Trace(predictions=predictions, first_step=unroll.first_step)
+
+    def at_depths(self, prompt: Prompt, depths: Sequence[int]) -> Float[Tensor, "step batch point out"]:
+        """The answers after each of a rising list of iterations, all from one run."""
+        loop = self._loop()
+        if loop is None:
+            return torch.cat(
+                [self.model(prompt, Unroll(steps=depth, window=1)).predictions for depth in depths]
+            )
+        return self._iterations(loop, prompt).run(prompt, depths)
+
+    def _loop(self) -> LoopModule | None:
+        """The loop that can be run one iteration at a time, if there is one and nobody wants gradients."""
+        traced = self.model.body.traced
+        part = None if traced is None else self.model.body.parts[traced]
+        return part if isinstance(part, LoopModule) and not torch.is_grad_enabled() else None
+
+    def _iterations(self, loop: LoopModule, prompt: Prompt) -> _Iterations:
+        self.model.check(prompt)
         if not self.captured:
-            return _Iterations(model, loop, prompt).run(prompt, unroll)
+            return _Iterations(self.model, loop, prompt)
         # kernels are chosen when a graph is captured: another precision of products needs another one
         precision = torch.backends.cuda.matmul.fp32_precision == "tf32", torch.is_autocast_enabled("cuda")
         key = (prompt.rows.shape[1:], prompt.reads, prompt.rows.dtype, precision)
         if key not in self.graphs or self.graphs[key].batch < prompt.batch:
-            self.graphs[key] = _Iterations(model, loop, prompt)
+            self.graphs[key] = _Iterations(self.model, loop, prompt)
             self.graphs[key].capture()
-        return self.graphs[key].run(prompt, unroll)
+        return self.graphs[key]
 
 
 class _Iterations:
@@ -89,19 +109,21 @@ class _Iterations:
         """From now on an iteration is one launch, and reading it another."""
         self.advance, self.read = capture(self._advance), capture(self._read)
 
-    def run(self, prompt: Prompt, unroll: Unroll) -> Trace:
-        """Answer prompts like those this was made for, at most as many."""
+    def run(self, prompt: Prompt, depths: Sequence[int]) -> Float[Tensor, "step batch point out"]:
+        """Answer prompts like those this was made for, at most as many, after each of these iterations."""
         # a last batch may be short: the same graph runs it, on some prompts twice
         places = torch.arange(self.batch, device=prompt.rows.device).clamp(max=prompt.batch - 1)
         self.entry.copy_(self._enter(prompt.rows[places]))
         self.state.copy_(self.loop.start(self.entry))
-        found = self.answer.new_empty(unroll.length, *prompt.targets.shape)
-        for iteration in range(1, unroll.steps + 1):
-            self.advance()
-            if iteration >= unroll.first_step:
-                self.read()
-                found[iteration - unroll.first_step] = self.answer[: prompt.batch]
-        return Trace(predictions=found, first_step=unroll.first_step)
+        found = self.answer.new_empty(len(depths), *prompt.targets.shape)
+        done = 0
+        for place, depth in enumerate(depths):
+            for _ in range(depth - done):
+                self.advance()
+            done = depth
+            self.read()
+            found[place] = self.answer[: prompt.batch]
+        return found
 
     def _enter(self, rows: Tensor) -> Tensor:
         return self.model.body.before(self.model.read_in(rows), self.quiet)
