@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from algoformer.model.parts import head_width
 from algoformer.model.presets import algoformer, looped, standard
-from algoformer.model.program import Layers, Loop, Part, Program, as_program, default_steps
+from algoformer.model.program import Layers, Loop, Part, Program, as_program, default_steps, traced_part
 from algoformer.model.work import Stream, Work, unrolled_work
 from algoformer.trace import Unroll
 
@@ -133,7 +133,8 @@ def cost(
         )
         for index, (part, work) in enumerate(zip(program, works, strict=True))
     ]
-    ends = _ends(dim, out, row_maps, width, batch * rows, unroll.length * batch * points, reached, carried)
+    answered = batch * points * (1 if traced_part(program) is None else unroll.length)
+    ends = _ends(dim, out, row_maps, width, batch * rows, answered, reached, carried)
     return Cost(parts=(ends[0], *inside, ends[1]), number_bytes=number_bytes)
 
 
