@@ -35,7 +35,7 @@ class Size:
     """How many blocks of steps are timed; the median block counts."""
     block: int = 10
     """Steps in a block."""
-    cpu_blocks: int = 40
+    cpu_blocks: int = 60
     """Blocks of the demo's steps, timed in turns."""
     cpu_compiled: bool = True
     """Whether they are also compared with a compiled step: a C++ compiler is busy for minutes."""
