@@ -26,7 +26,8 @@ MAY_IMPORT: dict[str, set[str]] = {
 EVERYTHING = set(MAY_IMPORT)
 # what stands on top sees all that is below it
 MAY_IMPORT["experiments"] = EVERYTHING
-MAY_IMPORT["cli"] = EVERYTHING | {"experiments"}
+MAY_IMPORT["benchmark"] = EVERYTHING | {"experiments"}
+MAY_IMPORT["cli"] = EVERYTHING | {"experiments", "benchmark"}
 MAY_IMPORT["__main__"] = {"cli"}
 MODULES = [path for path in sorted(PACKAGE.rglob("*.py")) if path != PACKAGE / "__init__.py"]
 

@@ -27,6 +27,7 @@ COMMANDS = {
     "export": Command("export", "a trained model as one file with its card", "export RUN model.safetensors"),
     "reproduce": Command("reproduce", "the paper's figures: train, measure, draw", "reproduce fig5 --list"),
     "info": Command("info", "what a model is and what it costs", "info --program algoformer"),
+    "bench": Command("bench", "time training steps beside plain PyTorch", "bench --quick"),
     "theory": Command("theory", "verify, show and plot the theorems as weights", "theory show newton"),
     "tasks": Command("listings", "the tasks, with their constants", "tasks"),
     "programs": Command(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import tyro
 
@@ -13,6 +13,7 @@ from algoformer.algorithms import SOLVERS, build_solver
 from algoformer.cli.measure import measure_runs
 from algoformer.cli.parse import parse
 from algoformer.cli.say import say
+from algoformer.cli.train import pick_device
 from algoformer.evaluation import summary_table
 
 DESCRIPTION = f"""Measure runs on fixed held-out prompts, beside textbook solvers; draw them on one picture.
@@ -36,6 +37,7 @@ class EvaluateOptions:
     raw: Annotated[bool, tyro.conf.arg(help="Take a run's last weights where it keeps their average.")] = (
         False
     )
+    device: Annotated[Literal["auto", "cpu", "cuda", "mps"], tyro.conf.arg(help="Where models run.")] = "auto"
     out: Annotated[Path | None, tyro.conf.arg(help="Where numbers and pictures go; by default the run.")] = (
         None
     )
@@ -60,6 +62,7 @@ def run_evaluate(arguments: list[str]) -> int:
         steps=chosen.steps,
         raw=chosen.raw,
         command=shlex.join(["algoformer", "evaluate", *arguments]),
+        device=pick_device(chosen.device),
     )
     say(summary_table(results))
     print(f"numbers and pictures: {folder}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from algoformer.training import load_checkpoint
 from algoformer.training.files import write_json
 from algoformer.training.provenance import source_commit
 from algoformer.training.resume import raw_model
+from algoformer.training.solver import open_solver
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,8 +83,12 @@ def measure_runs(
     steps: int | None,
     command: str,
     raw: bool = False,
+    device: str = "cpu",
 ) -> list[Evaluation]:
-    """Measure runs and solvers, and leave `evaluation.json` and the pictures in `folder`."""
+    """Measure runs and solvers, and leave `evaluation.json` and the pictures in `folder`.
+
+    On CUDA the models run as captured graphs; textbook solvers stay on the CPU.
+    """
     contenders = [load_contender(path, raw=raw) for path in paths]
     task = contenders[0].task
     for other in contenders[1:]:
@@ -102,7 +108,11 @@ def measure_runs(
         solvers[name] = build_solver(name, view=task.problems, noise=task.noise)
     prompt = held_out_prompts(contenders, prompts)
     origin = {"command": command, "commit": source_commit()}
-    with counting("measuring") as progress:
+    with ExitStack() as stack:
+        for label, solver in solvers.items():
+            if isinstance(solver, AlgoFormer) and device != "cpu":
+                solvers[label] = stack.enter_context(open_solver(solver.to(device)))
+        progress = stack.enter_context(counting("measuring"))
         results = compare(
             solvers, prompt, steps=depth, scale=task.scale, progress=progress, provenance=origin
         )

@@ -98,7 +98,9 @@ def run_train(arguments: list[str]) -> int:
         return 0
     if settings.evaluate:
         command = shlex.join(["algoformer", "train", *arguments])
-        results = measure_runs([folder], against=(), folder=folder, prompts=1280, steps=None, command=command)
+        results = measure_runs(
+            [folder], against=(), folder=folder, prompts=1280, steps=None, command=command, device=device
+        )
         say(summary_table(results))
     print(folder)
     return 0

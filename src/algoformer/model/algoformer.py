@@ -75,8 +75,12 @@ class AlgoFormer(nn.Module):
         unroll = unroll or Unroll(steps=default_steps(self.program), window=1)
         notebook = Notebook(unroll.keep, self.program, unroll.steps)
         states = self.body.unroll(self.read_in(prompt.rows), unroll, notebook)
+        # without a loop all states are one, and answered once
+        predictions = self.answers(states if self.body.traced is not None else states[:1], prompt)
         return Trace(
-            predictions=self.answers(states, prompt), first_step=unroll.first_step, states=notebook.states
+            predictions=predictions.expand(unroll.length, -1, -1, -1),
+            first_step=unroll.first_step,
+            states=notebook.states,
         )
 
     def answers(

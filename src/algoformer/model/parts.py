@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from algoformer.model.address import Notebook, part_address
 from algoformer.model.program import Layers, Loop, Parallel, Part, Program, traced_part
+from algoformer.model.recompute import run_again
 from algoformer.nn import Layer, LearnedPositions, initialize
 from algoformer.trace import Unroll, stop_tracking
 
@@ -83,14 +84,17 @@ class LoopModule(nn.Module):
         """Run as often as the unroll says; the states it reads out, stacked.
 
         Iterations before the last `grad_steps` keep no graph, so memory grows with those and not with
-        the number of steps.
+        the number of steps. With `recompute` each of those keeps its input only.
         """
+        again = run_again(self, self.step) if unroll.recompute else self.step
         untracked = 0 if unroll.grad_steps is None else unroll.steps - unroll.grad_steps
         state = self.start(entry)
+        if unroll.recompute and self.inject == "none":
+            entry = entry.detach()  # nobody looks at it again, and what made it must not be kept
         states = []
         for iteration in range(1, unroll.steps + 1):
             with stop_tracking(iteration > untracked):
-                state = self.step(state, entry, notebook, f"{address}[{iteration}]")
+                state = again(state, entry, notebook, f"{address}[{iteration}]")
             if iteration >= unroll.first_step:
                 states.append(state)
         return torch.stack(states)

@@ -35,6 +35,7 @@ class Attention(nn.Module):
         """What the heads add to the stream."""
         batch, tokens, _ = stream.shape
         qkv = self.qkv(stream).view(batch, tokens, 3, self.heads, self.head_width)
-        query, key, value = qkv.permute(2, 0, 3, 1, 4)  # (batch, head, token, head_width) each
+        # (batch, head, token, head_width) each; taken apart in this order, gradients are copied only once
+        query, key, value = (each.transpose(1, 2) for each in qkv.unbind(2))
         read = F.scaled_dot_product_attention(query, key, value, is_causal=self.causal, scale=self.scale)
         return self.output(read.transpose(1, 2).reshape(batch, tokens, -1))

@@ -78,6 +78,8 @@ class TrainConfig:
     """ΔT: the loss is the mean over this many last iterations."""
     grad: Grad = "window"
     """Whether the gradient flows through the window only or through all iterations."""
+    recompute: bool = False
+    """Whether iterations keep their input only and are run again on the way back: less memory, more time."""
     burn_in: tuple[int, ...] = ()
     """Extra iterations without gradient before a step, one of these at random: teaches the loop to hold."""
     dims: Ramp | None = None

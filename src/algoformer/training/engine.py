@@ -116,14 +116,14 @@ class CapturedStep:
 
     def __init__(self, step: TrainingStep) -> None:
         self.step = step
-        self.graphs: dict[tuple[int, int, int | None], torch.cuda.CUDAGraph] = {}
+        self.graphs: dict[tuple[int, int, int | None, bool], torch.cuda.CUDAGraph] = {}
         self.pool = torch.cuda.graph_pool_handle()
         # warm-up and capture on one stream: autograd ties a weight's gradient to the stream it saw first
         self.stream = torch.cuda.Stream(step.device)
 
     def run(self, unroll: Unroll) -> None:
         """Take one step."""
-        key = (unroll.steps, unroll.length, unroll.grad_steps)
+        key = (unroll.steps, unroll.length, unroll.grad_steps, unroll.recompute)
         if key not in self.graphs:
             with torch.cuda.device(self.step.device):
                 self.graphs[key] = self._capture(unroll)

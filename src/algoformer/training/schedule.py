@@ -85,4 +85,9 @@ def unroll_at(experiment: Experiment, step: int) -> Unroll:
     loops = ramp_value(config.loops, step, steps=config.steps, end=default_steps(program))
     window = min(config.window, loops)
     extra = random.Random(f"{config.seed}/{step}").choice(config.burn_in) if config.burn_in else 0
-    return Unroll(steps=loops + extra, window=window, grad_steps=window if config.grad == "window" else loops)
+    return Unroll(
+        steps=loops + extra,
+        window=window,
+        grad_steps=window if config.grad == "window" else loops,
+        recompute=config.recompute,
+    )
