@@ -1,12 +1,13 @@
 """Multi-head softmax attention."""
 
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 
+@runtime_checkable
 class Memory(Protocol):
     """Keys and values of tokens that were read before."""
 

@@ -1,6 +1,7 @@
 """Where in the sequence a token stands."""
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
@@ -24,4 +25,4 @@ class LearnedPositions(nn.Module):
                 f"a sequence of {tokens} tokens is longer than the context of {self.table.shape[0]} "
                 "positions this model was built with; build it with a larger context"
             )
-        return stream + (self.table[:tokens] if places is None else self.table[places])
+        return stream + (self.table[:tokens] if places is None else F.embedding(places, self.table))
