@@ -9,21 +9,33 @@ from hypothesis import strategies as st
 from tests.language.small_models import PROGRAMS, lively, padded, token_model
 
 from algoformer import programs
-from algoformer.language import CachedDecoder, TokenModel, UncachedDecoder, beam_search, generate, greedy_search
+from algoformer.language import (
+    CachedDecoder,
+    TokenModel,
+    UncachedDecoder,
+    beam_search,
+    generate,
+    greedy_search,
+)
 from algoformer.language.beam import first_largest
 
 END = 0
 
 
 def tiny(vocabulary: int) -> TokenModel:
-    torch.manual_seed(3)
+    torch.manual_seed(7)
     program = programs.algoformer(heads=2, steps=2)
     model = TokenModel(program, vocabulary=vocabulary, context=12, width=8, tied=False).eval()
-    lively(model, scale=0.8)
+    lively(model, scale=0.5)
+    # a flat distribution, so that the best sequence is not the greedy one
+    flat = torch.randn(vocabulary, 8, generator=torch.Generator().manual_seed(7)) / 2
+    model.output.weight.data = flat
     return model
 
 
-def everything(model: TokenModel, prefix: list[int], most: int, penalty: float) -> list[tuple[float, list[int]]]:
+def everything(
+    model: TokenModel, prefix: list[int], most: int, penalty: float
+) -> list[tuple[float, list[int]]]:
     """Every sequence that ends, or that has `most` tokens and does not, with its score, best first."""
     others = range(1, model.vocabulary)
     ending = [[*start, END] for length in range(most) for start in itertools.product(others, repeat=length)]
@@ -111,8 +123,8 @@ def test_a_sentence_is_translated_as_if_it_were_alone() -> None:
 
 
 def test_texts_have_no_end_token() -> None:
-    model = tiny(3)
-    found = generate(model, torch.tensor([[1], [2]]), end=END, most=5, beam=4, nbest=4)
+    model = tiny(4)
+    found = generate(model, torch.tensor([[1], [2]]), end=END, most=5, beam=4, nbest=4, length_penalty=0)
     for rank in range(4):
         for row, text in enumerate(found.texts(rank)):
             ended = bool(found.ended[row, rank])

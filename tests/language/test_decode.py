@@ -65,8 +65,7 @@ def test_sequences_are_decoded_as_if_they_were_alone(name: str, side: str, prefi
     for row in range(4):
         prefix = alone(ids, real, row)
         whole = torch.cat([prefix, next_tokens(4, 4)[None, :, row]], dim=1)
-        first = torch.arange(whole.shape[1])[None] < prefix.shape[1]
-        expected = model(whole, prefix=first)[-1, 0, prefix.shape[1] - 1 :]
+        expected = model(whole, prefix=torch.tensor([prefix.shape[1]]))[-1, 0, prefix.shape[1] - 1 :]
         torch.testing.assert_close(torch.stack([scores[row] for scores in found]), expected, **SINGLE)
 
 
@@ -189,13 +188,12 @@ def test_the_policy_last_is_exact_without_a_loop_and_for_one_iteration() -> None
 def test_a_generated_token_does_not_see_beyond_its_prefix_in_full() -> None:
     """With prefix_lm the first prefix token sees the last one; without, it does not."""
     ids = torch.tensor([[1, 2, 3]])
-    prefix = torch.ones(1, 3, dtype=torch.bool)
+    prefix = torch.tensor([3])
     for prefix_lm in (True, False):
         model = token_model(PROGRAMS["algoformer"], prefix_lm=prefix_lm)
         one, other = (model(torch.tensor([[1, 2, last]]), prefix=prefix) for last in (3, 4))
         assert torch.equal(one[:, :, :2], other[:, :, :2]) is not prefix_lm
-        generated = torch.cat([prefix, ~prefix[:, :1]], dim=1)
-        long = model(torch.cat([ids, ids[:, :1]], dim=1), prefix=generated)
+        long = model(torch.cat([ids, ids[:, :1]], dim=1), prefix=prefix)
         torch.testing.assert_close(long[:, :, :3], one, **SINGLE)
 
 

@@ -57,7 +57,9 @@ def test_leaving_at_the_second_look_is_running_two_iterations(name: str) -> None
     for address, slot in short.cache.slots.items():
         slot.keys.copy_(early.cache.slots[address].keys)
         slot.values.copy_(early.cache.slots[address].values)
-    torch.testing.assert_close(early.step(torch.tensor([4])), short.step(torch.tensor([4])), rtol=0, atol=1e-6)
+    torch.testing.assert_close(
+        early.step(torch.tensor([4])), short.step(torch.tensor([4])), rtol=0, atol=1e-6
+    )
     assert early.iterations.tolist() == [2]
     # and the iterations that were left out hold what the second one wrote
     for address, slot in early.cache.slots.items():

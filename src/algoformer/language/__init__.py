@@ -3,6 +3,9 @@
 from algoformer.language.beam import beam_search as beam_search
 from algoformer.language.cache import KeyValueCache as KeyValueCache
 from algoformer.language.cache import cache_bytes as cache_bytes
+from algoformer.language.checkpoint import TextCheckpoint as TextCheckpoint
+from algoformer.language.checkpoint import load_text_model as load_text_model
+from algoformer.language.checkpoint import save_text_model as save_text_model
 from algoformer.language.classifier import TextClassifier as TextClassifier
 from algoformer.language.decode import CachedDecoder as CachedDecoder
 from algoformer.language.decode import UncachedDecoder as UncachedDecoder
@@ -10,6 +13,5 @@ from algoformer.language.early_exit import EarlyExit as EarlyExit
 from algoformer.language.generate import generate as generate
 from algoformer.language.greedy import Generation as Generation
 from algoformer.language.greedy import greedy_search as greedy_search
-from algoformer.language.losses import IGNORED as IGNORED
 from algoformer.language.losses import window_cross_entropy as window_cross_entropy
 from algoformer.language.token_model import TokenModel as TokenModel

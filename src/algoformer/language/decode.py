@@ -91,7 +91,7 @@ class CachedDecoder:
         """Read the prefixes; scores of the token after each. `real` marks what is not padding."""
         marks = check_prefix(self.model, ids, real)
         self.cache.begin(marks)
-        seen = self.model.visibility(real, marks) or Visibility()
+        seen = self.model.visibility(ids.shape[1], real, marks.sum(dim=1)) or Visibility()
         unroll = Unroll(steps=self.cache.steps, window=1)
         states = self.model.trunk(ids, unroll, replace(seen, memory=self.cache.slot))[0]
         self.cache.prefix_done()
@@ -132,7 +132,7 @@ class UncachedDecoder:
     ) -> Float[Tensor, "batch vocabulary"]:
         """Read the prefixes; scores of the token after each."""
         self.ids, self.real = ids, check_prefix(self.model, ids, real)
-        self.prefix = self.real
+        self.prefix = self.real.sum(dim=1)
         self.iterations = torch.full((len(ids),), float(self.steps), device=ids.device)
         return self._scores()
 
@@ -141,7 +141,6 @@ class UncachedDecoder:
         one = torch.ones_like(tokens, dtype=torch.bool)[:, None]
         self.ids = torch.cat([self.ids, tokens[:, None]], dim=1)
         self.real = torch.cat([self.real, one], dim=1)
-        self.prefix = torch.cat([self.prefix, ~one], dim=1)
         return self._scores()
 
     def select(self, rows: Int[Tensor, " row"], *, same_prefix: bool = False) -> None:

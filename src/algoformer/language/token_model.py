@@ -87,7 +87,7 @@ class TokenModel(nn.Module):
         unroll: Unroll | None = None,
         *,
         real: Bool[Tensor, "batch token"] | None = None,
-        prefix: Bool[Tensor, "batch token"] | None = None,
+        prefix: Int[Tensor, " batch"] | None = None,
     ) -> Float[Tensor, "step batch token vocabulary"]:
         """Scores (logits) of the token after each token, for each iteration in the window.
 
@@ -101,7 +101,7 @@ class TokenModel(nn.Module):
         unroll: Unroll | None = None,
         *,
         real: Bool[Tensor, "batch token"] | None = None,
-        prefix: Bool[Tensor, "batch token"] | None = None,
+        prefix: Int[Tensor, " batch"] | None = None,
     ) -> Float[Tensor, "step batch token width"]:
         """The final states that scores are made of.
 
@@ -109,19 +109,19 @@ class TokenModel(nn.Module):
             ids: tokens.
             unroll: how far the loop runs; by default as the program says, read once.
             real: which tokens are not padding. Batches that are padded on the right need none.
-            prefix: which tokens belong to the prefix; used by a model with `prefix_lm`, and then needed.
+            prefix: how many tokens of each sequence are given; a model with `prefix_lm` needs to know.
         """
-        return self.trunk(ids, unroll, self.visibility(real, prefix))
+        return self.trunk(ids, unroll, self.visibility(ids.shape[1], real, prefix))
 
     def visibility(
-        self, real: Bool[Tensor, "batch token"] | None, prefix: Bool[Tensor, "batch token"] | None
+        self, tokens: int, real: Bool[Tensor, "batch token"] | None, prefix: Int[Tensor, " batch"] | None
     ) -> Visibility | None:
-        """What tokens see in this model."""
+        """What the tokens of sequences of this length see in this model."""
         if self.prefix_lm and prefix is None:
             raise ValueError(
-                "this model was built with prefix_lm=True: say which tokens are the prefix (prefix=)"
+                "this model was built with prefix_lm=True: say how many tokens are given (prefix=)"
             )
-        return visible(real, prefix if self.prefix_lm else None)
+        return visible(real, prefix=prefix if self.prefix_lm else None, tokens=tokens)
 
     def scores(self, states: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch vocabulary"]:
         """Scores (logits) of the next token."""

@@ -91,7 +91,10 @@ def ends_with_norm(program: Program) -> bool:
 
 
 def visible(
-    real: Bool[Tensor, "batch token"] | None, prefix: Bool[Tensor, "batch token"] | None = None
+    real: Bool[Tensor, "batch token"] | None,
+    *,
+    prefix: Int[Tensor, " batch"] | None = None,
+    tokens: int | None = None,
 ) -> Visibility | None:
     """What tokens see: nobody sees padding, and the tokens of the prefix see each other.
 
@@ -99,23 +102,26 @@ def visible(
         real: which tokens are not padding; it may stand left, right or in between, and positions count real
             tokens only. None means that nothing real comes after padding: a causal model then never
             sees it, and needs no mask.
-        prefix: which tokens see each other whatever their order (a prefix language model); None means none.
+        prefix: how many real tokens at the start of each sequence see each other whatever their order (a
+            prefix language model); None means none.
+        tokens: how many tokens a sequence has, padding included; needed without `real`.
     """
-    if real is None and prefix is None:
-        return None
     marks = real if real is not None else prefix
-    assert marks is not None
-    tokens = torch.arange(marks.shape[1], device=marks.device)
-    seen = (tokens[:, None] >= tokens)[None]  # (1, token, key)
+    if marks is None:
+        return None
+    order = torch.arange(marks.shape[1] if real is not None else tokens or 0, device=marks.device)
+    places = order[None] if real is None else places_of(real)
+    seen = (order[:, None] >= order)[None]  # (1, token, key)
     if prefix is not None:
-        seen = seen | (prefix[:, :, None] & prefix[:, None, :])
+        given = places < prefix[:, None]
+        seen = seen | (given[:, :, None] & given[:, None, :])
     if real is None:
         return Visibility(before=seen[:, None])
     # a row of scores that is masked as a whole has no softmax: every token sees itself, padding too,
     # and in a sequence of nothing but padding everything sees everything
-    seen = (seen & real[:, None, :]) | torch.eye(len(tokens), dtype=torch.bool, device=marks.device)
+    seen = (seen & real[:, None, :]) | torch.eye(len(order), dtype=torch.bool, device=marks.device)
     around = real | ~real.any(dim=1, keepdim=True)
-    return Visibility(places=places_of(real), before=seen[:, None], around=around[:, None, None])
+    return Visibility(places=places, before=seen[:, None], around=around[:, None, None])
 
 
 def places_of(real: Bool[Tensor, "batch token"]) -> Int[Tensor, "batch token"]:
