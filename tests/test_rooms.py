@@ -19,6 +19,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "theory": SOLVING | {"nn", "model"},
     "evaluation": {"prompt", "trace", "tasks"},
     "training": {"prompt", "trace", "tasks", "model", "evaluation", "extras"},
+    "language": {"trace", "extras", "nn", "model", "training"},
     "report": {"model", "evaluation", "extras"},
 }
 EVERYTHING = set(MAY_IMPORT)

@@ -100,6 +100,7 @@ def changed(path: Path, **entries: Any) -> Path:
         ({"model": {"more": 1}}, "exactly the entries"),
         ({"program": [{"part": "layers", "count": 10**6}]}, "more layers than the file has weights"),
         ({"kind": "poem"}, "not of a model of text"),
+        ({"kind": []}, "not of a model of text"),
         ({"tokenizer": 3}, "its tokenizer must be text"),
         ({"card": []}, "card an object"),
         ({"format": 99}, "format '?99"),

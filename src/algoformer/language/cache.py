@@ -190,11 +190,14 @@ class KeyValueCache:
         self.filled = self.prefix
         self.next.fill_(self.prefix - 1)
 
-    def next_place(self) -> None:
-        """Before a token is read: it goes to the next place, and can be seen from now on."""
+    def reserve(self) -> None:
+        """Before a token is read: count it, if there is room for it."""
         if self.filled >= self.length:
             raise ValueError(f"this cache holds length={self.length} tokens and is full")
         self.filled += 1
+
+    def advance(self) -> None:
+        """Move on to the place of the token that was reserved; it can be seen from now on."""
         self.next += 1
         self.positions += 1
         self.visible.index_fill_(1, self.next, True)

@@ -1,4 +1,4 @@
-"""One file that rebuilds a model of text with its tokenizer: a checkpoint of this library, of another kind."""
+"""One file that rebuilds a model of text with its tokenizer: a checkpoint like others, of another kind."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def load_text_model(path: Path | str) -> TextCheckpoint:
 
 def _load(file: Any) -> TextCheckpoint:
     header = _header(file)
-    if header.get("format") != FORMAT or header.get("kind") not in KINDS:
+    if header.get("format") != FORMAT or header.get("kind") not in list(KINDS):
         raise ValueError("it is a checkpoint, but not of a model of text; read it with training.checkpoint")
     names = [str(name) for name in file.keys()]  # noqa: SIM118
     weights = [name.removeprefix("model.") for name in names if name.startswith("model.")]

@@ -43,8 +43,8 @@ class NextToken(Protocol):
 class CachedDecoder:
     """Reads each token once; what later tokens need of it is kept in a cache that follows from the program.
 
-    After `prefill`, a `step` without early exit has fixed shapes, writes in place and never waits for the
-    device.
+    After `prefill`, a step without early exit has fixed shapes, writes in place and never waits for the
+    device: `read` can be captured as a graph, with `cache.reserve()` before each replay.
 
     Args:
         model: in evaluation mode, if it has dropout.
@@ -97,11 +97,16 @@ class CachedDecoder:
         self.cache.prefix_done()
         return self.model.scores(last_real(states, marks))
 
-    @torch.no_grad()
     def step(self, tokens: Int[Tensor, " batch"]) -> Float[Tensor, "batch vocabulary"]:
         """Read one more token of each sequence; scores of the token after it."""
+        self.cache.reserve()
+        return self.read(tokens)
+
+    @torch.no_grad()
+    def read(self, tokens: Int[Tensor, " batch"]) -> Float[Tensor, "batch vocabulary"]:
+        """The part of a step that works on the device alone, which a graph can hold; see `step`."""
         cache = self.cache
-        cache.next_place()
+        cache.advance()
         seen = Visibility(places=cache.positions, before=cache.visible[:, None, None], memory=cache.slot)
         if self.early_exit is None:
             unroll = Unroll(steps=cache.steps, window=1)
