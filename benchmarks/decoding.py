@@ -21,8 +21,7 @@ import torch
 from torch import Tensor
 
 from algoformer import programs
-from algoformer.language import CachedDecoder, TokenModel, UncachedDecoder, cache_bytes
-from algoformer.language.decode import NextToken
+from algoformer.language import CachedDecoder, KeyValueCache, TokenModel, UncachedDecoder, cache_bytes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,8 +106,13 @@ class Captured:
         self.decoder, self.model = decoder, decoder.model
         self.graph: torch.cuda.CUDAGraph | None = None
 
+    @property
+    def cache(self) -> KeyValueCache:
+        return self.decoder.cache
+
     def prefill(self, ids: Tensor, real: Tensor | None = None) -> Tensor:
-        self.tokens = torch.zeros(len(ids), dtype=torch.int64, device=ids.device)
+        if self.graph is None:
+            self.tokens = torch.zeros(len(ids), dtype=torch.int64, device=ids.device)
         return self.decoder.prefill(ids, real)
 
     def step(self, tokens: Tensor) -> Tensor:
@@ -125,20 +129,24 @@ class Captured:
         return self.scores
 
 
-def time_generation(
-    make: Callable[[], NextToken | Captured], ids: Tensor, size: Size
-) -> tuple[float, Tensor]:
-    """Seconds for all tokens of a fresh decoder, after a short one to warm up; the tokens."""
-    generate(make(), ids, 2)
+Decoder = CachedDecoder | UncachedDecoder | Captured
+
+
+def time_generation(make: Callable[[], Decoder], ids: Tensor, size: Size) -> tuple[float, Tensor]:
+    """Seconds for all tokens, after two to warm up and to capture; the tokens."""
+    decoder = make()
+    generate(decoder, ids, 2)
+    if not isinstance(decoder, UncachedDecoder):
+        decoder.cache.clear()
     wait(ids.device)
     began = time.perf_counter()
-    tokens = generate(make(), ids, size.tokens)
+    tokens = generate(decoder, ids, size.tokens)
     wait(ids.device)
     return time.perf_counter() - began, tokens
 
 
 @torch.no_grad()
-def generate(decoder: NextToken | Captured, ids: Tensor, count: int) -> Tensor:
+def generate(decoder: Decoder, ids: Tensor, count: int) -> Tensor:
     """The most probable token, `count` times; no token ends a sequence."""
     found = [decoder.prefill(ids).argmax(dim=-1)]
     for _ in range(count - 1):
