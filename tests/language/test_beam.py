@@ -49,8 +49,7 @@ def everything(
     return sorted(found, reverse=True)
 
 
-@pytest.mark.parametrize("penalty", [0.0, 0.6, 1.0])
-@pytest.mark.parametrize(("vocabulary", "most"), [(3, 4), (4, 3)])
+@pytest.mark.parametrize(("vocabulary", "most", "penalty"), [(3, 4, 0.0), (4, 3, 0.6), (3, 3, 1.0)])
 def test_a_beam_as_wide_as_everything_finds_everything_in_order(
     vocabulary: int, most: int, penalty: float
 ) -> None:
@@ -86,8 +85,7 @@ def test_a_wider_beam_finds_a_better_sequence_than_greedy_search() -> None:
     assert scores[0].item() < best - 1e-3
 
 
-@pytest.mark.parametrize("side", ["left", "right"])
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize(("name", "side"), zip(PROGRAMS, ("left", "right") * 4, strict=True))
 def test_a_beam_of_one_is_greedy_search(name: str, side: str) -> None:
     model = token_model(PROGRAMS[name])
     ids, real = padded((5, 2, 7, 1), side)

@@ -27,7 +27,7 @@ def test_every_occurrence_of_a_layer_has_a_slot() -> None:
     assert list(slots_of(program, policy="last")) == ["pre/0", "loop/outer/0", "loop/inner/0", "post/0"]
 
 
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(random_programs(causal=True), st.integers(1, 4))
 def test_there_are_as_many_slots_as_layer_evaluations(program: Program, steps: int) -> None:
     model = token_model(program, double=True)
@@ -39,7 +39,7 @@ def test_there_are_as_many_slots_as_layer_evaluations(program: Program, steps: i
     assert len(slots_of(program, steps=steps)) == len(work)
 
 
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(random_programs(causal=True), st.integers(1, 4), st.sampled_from(("full", "last")))
 def test_its_memory_is_the_formula(program: Program, steps: int, policy: str) -> None:
     sizes = {"width": 8, "batch": 3, "length": 5, "steps": steps, "policy": policy}

@@ -38,13 +38,13 @@ def test_a_cache_changes_no_score_for_any_program(name: str, side: str, prefix_l
     assert_same_scores(model, ids, real, None)
 
 
-@pytest.mark.parametrize("steps", [1, 2, 7])
+@pytest.mark.parametrize("steps", [1, 5])
 @pytest.mark.parametrize("name", ["looped", "nested", "two_loops", "parallel"])
 def test_a_cache_changes_no_score_for_any_number_of_iterations(name: str, steps: int) -> None:
     assert_same_scores(token_model(PROGRAMS[name]), *padded(LENGTHS, "left"), steps)
 
 
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(random_programs(causal=True), st.booleans(), st.sampled_from(("left", "right")), st.integers(1, 4))
 def test_a_cache_changes_no_score_for_random_programs(
     program: Program, prefix_lm: bool, side: str, steps: int
@@ -136,8 +136,7 @@ def test_a_cleared_cache_is_as_good_as_new() -> None:
     assert torch.equal(decoder.step(ids[:, 0]), fresh.step(ids[:, 0]))
 
 
-@pytest.mark.parametrize("side", ["left", "right"])
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize(("name", "side"), zip(PROGRAMS, ("left", "right") * 4, strict=True))
 def test_greedy_search_finds_the_same_tokens_with_and_without_a_cache(name: str, side: str) -> None:
     model = token_model(PROGRAMS[name])
     ids, real = padded(LENGTHS, side)

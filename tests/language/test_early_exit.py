@@ -27,7 +27,7 @@ def test_with_threshold_zero_it_never_leaves_and_changes_nothing(name: str, ever
     assert patient.iterations == plain.iterations
 
 
-@settings(max_examples=15)
+@settings(max_examples=8)
 @given(random_programs(causal=True, loops=True, most=2), st.integers(1, 3))
 def test_with_threshold_zero_it_changes_nothing_for_random_programs(program: Program, every: int) -> None:
     model = token_model(program, double=True)

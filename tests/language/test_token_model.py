@@ -26,7 +26,7 @@ def test_scores_are_embedding_program_projection(tied: bool) -> None:
     assert (model.output is None) == tied
 
 
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(random_programs(causal=True))
 def test_final_states_are_normed_once(program: Program) -> None:
     """Whatever the program: its end is a norm, or the model adds one. Norms begin with weight 1, bias 0."""
