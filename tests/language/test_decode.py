@@ -136,7 +136,7 @@ def test_a_cleared_cache_is_as_good_as_new() -> None:
     assert torch.equal(decoder.step(ids[:, 0]), fresh.step(ids[:, 0]))
 
 
-@pytest.mark.parametrize(("name", "side"), zip(PROGRAMS, ("left", "right") * 4, strict=True))
+@pytest.mark.parametrize(("name", "side"), list(zip(PROGRAMS, ("left", "right") * 4, strict=True)))
 def test_greedy_search_finds_the_same_tokens_with_and_without_a_cache(name: str, side: str) -> None:
     model = token_model(PROGRAMS[name])
     ids, real = padded(LENGTHS, side)
