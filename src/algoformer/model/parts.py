@@ -18,6 +18,7 @@ class LayersModule(nn.Module):
 
     def __init__(self, layers: Layers, *, width: int, context: int) -> None:
         super().__init__()
+        self.causal = layers.causal
         self.positions = LearnedPositions(context=context, width=width) if layers.positions else None
         self.layers: list[Layer] = nn.ModuleList(  # type: ignore[assignment]
             Layer(
@@ -41,11 +42,13 @@ class LayersModule(nn.Module):
 
     def forward(self, stream: Tensor, notebook: Notebook, address: str) -> Tensor:
         """Run the layers once; the state after each can be noted."""
+        seen = notebook.visibility
         if self.positions is not None:
-            stream = self.positions(stream)
+            stream = self.positions(stream) if seen is None else self.positions(stream, seen.places)
         for number, layer in enumerate(self.layers):
-            stream = layer(stream)
-            notebook.note(f"{address}/{number}", stream)
+            name = f"{address}/{number}"
+            stream = layer(stream) if seen is None else layer(stream, seen.at(name, causal=self.causal))
+            notebook.note(name, stream)
         return stream if self.final_norm is None else self.final_norm(stream)
 
 
@@ -148,7 +151,8 @@ class ProgramModule(nn.Module):
         """Run the parts after the traced one, once, on all states together."""
         if self.traced is None or self.traced + 1 == len(self.parts):
             return states
-        stacked = Notebook((), self.program, 1)
+        seen = notebook.visibility
+        stacked = Notebook((), self.program, 1, None if seen is None else seen.stacked(len(states)))
         stacked.keep = notebook.keep
         result = self._run(states.flatten(0, 1), self.traced + 1, len(self.parts), stacked, address)
         for name, state in stacked.states.items():

@@ -225,6 +225,8 @@ def _index(header: Mapping[str, Any]) -> Index | None:
 
 def _build(header: Mapping[str, Any], found: Mapping[str, tuple[int, ...]]) -> AlgoFormer:
     """The model with fresh weights, if the file has exactly the names and shapes of its weights."""
+    if "kind" in header:
+        raise ValueError(f"it holds a {str(header['kind'])[:40]}; read it with language.load_text_model")
     program = from_data(header.get("program"))
     sizes, blanks, exact = _read_sizes(header.get("model"))
     # a header may claim any size: compare with what is in the file before anything is built

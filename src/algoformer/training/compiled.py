@@ -102,7 +102,7 @@ def _replacement(piece: nn.Module, run: Callable[..., Tensor]) -> Callable[..., 
 def _layers_or_noted(
     module: LayersModule, run: Callable[..., Tensor], stream: Tensor, notebook: Notebook, address: str
 ) -> Tensor:
-    if notebook.keep:
+    if notebook.keep or notebook.visibility is not None:
         return LayersModule.forward(module, stream, notebook, address)
     return run(module, stream)
 
@@ -115,7 +115,7 @@ def _step_or_noted(
     notebook: Notebook,
     address: str,
 ) -> Tensor:
-    if notebook.keep:
+    if notebook.keep or notebook.visibility is not None:
         return LoopModule.step(loop, state, entry, notebook, address)
     if torch.is_grad_enabled() and entry.requires_grad and not state.requires_grad:
         # the first tracked iteration then looks like all others, and needs no code of its own
