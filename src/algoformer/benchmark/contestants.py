@@ -18,7 +18,7 @@ from algoformer.training.precision import matmul_precision
 from algoformer.training.schedule import learning_rate, stage
 from algoformer.training.step import TrainingStep
 
-Engine = Literal["eager", "graph", "compiled"]
+Engine = Literal["eager", "graph", "compiled", "fused"]
 
 
 @runtime_checkable

@@ -15,14 +15,16 @@ def run_again(module: nn.Module, function: Callable[..., Tensor]) -> Callable[..
     """`function` with its activations dropped, and made again from its arguments on the way back.
 
     The second run has the weights that the module holds now, also if others are in place by then: a
-    model that multiplies in half precision has its rounded weights only while it runs forward.
+    model that multiplies in half precision has its rounded weights only while it runs forward. Where layers
+    drop something out, it draws the same masks again.
     """
+    random = any(getattr(part, "dropout", 0.0) for part in module.modules())
     weights = dict(module.named_parameters(remove_duplicate=False))
     return partial(
         checkpoint,
         function,
         use_reentrant=False,
-        preserve_rng_state=False,  # nothing in a layer is random
+        preserve_rng_state=random,
         context_fn=lambda: (nullcontext(), weights_in_place(module, weights)),
     )
 

@@ -34,6 +34,8 @@ def why_not_experiment(experiment: Experiment) -> str | None:
     precision = experiment.training.precision
     if precision != "bf16":
         return f"they are for precision bf16, not {precision}"
+    if experiment.training.recompute:
+        return "they keep what recomputation would drop"
     with torch.device("meta"):
         return why_not_fused(build_model(experiment))
 
@@ -66,6 +68,8 @@ def _why_not_layer(layer: Layer) -> str | None:
     if type(layer) is not Layer or not isinstance(layer.attention_norm, torch.nn.LayerNorm):
         return "a layer is not the pre-norm layer of this library"
     attention, network = layer.attention, layer.feedforward
+    if layer.dropout or attention.dropout:
+        return "a layer drops out some of what it adds"
     if network.activation_name != "gelu" or network.up.bias is None or attention.qkv.bias is None:
         return "a layer has no bias or another activation than GELU"
     if attention.head_width not in HEAD_WIDTHS or not math.isclose(
