@@ -407,7 +407,7 @@ class _Gradients:
             return both[0], both[1]
 
         def by_prompt(answered: int) -> int:
-            return body.batch * operations.attention_blocks(answered // body.batch, body.tokens)
+            return body.batch * operations.attention_blocks(body.batch, answered // body.batch, body.tokens)
 
         self.rows = tables(operations.blocks_of, 2 * body.width, [2 * body.width])
         self.hidden = tables(operations.gelu_blocks_of, body.hidden, [])

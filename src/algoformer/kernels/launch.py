@@ -48,7 +48,16 @@ SHORT_BACKWARD = Tile(rows=32, columns=128, warps=2)
 """The same, backward: all keys, in tiles of as many as there are queries in a block."""
 
 LONG = Tile(rows=32, columns=32, warps=1)
-"""The same for longer prompts."""
+"""The same for longer prompts, both ways."""
+
+MANY_PROMPTS = 256
+"""From this many prompts on there are blocks enough for each to be larger."""
+
+SHORT_BACKWARD_MANY = Tile(rows=64, columns=128, warps=4)
+"""For many short prompts, backward."""
+
+LONG_MANY = Tile(rows=64, columns=64, warps=4)
+"""For many longer prompts."""
 
 EXACT = "ieee"
 """Products of single precision are not rounded to TF32."""
@@ -69,11 +78,16 @@ def gelu_blocks_of(rows: int) -> int:
     return -(-rows // GELU_BACKWARD.rows)
 
 
-def attention_blocks(asked: int, tokens: int) -> int:
+def attention_blocks(batch: int, asked: int, tokens: int) -> int:
     """The same for the gradient of one prompt's projections."""
     if tokens <= SHORT_BACKWARD.columns:
         return 1
-    return max(-(-asked // LONG.rows), -(-tokens // LONG.columns))
+    tile = _long_tile(batch)
+    return max(-(-asked // tile.rows), -(-tokens // tile.columns))
+
+
+def _long_tile(batch: int) -> Tile:
+    return LONG if batch < MANY_PROMPTS else LONG_MANY
 
 
 def add_norm(
@@ -206,7 +220,7 @@ def attend(qkv: Tensor, asked: Tensor, heads: Heads, *, out: Tensor, log_sum: Te
     """See `operations.attend`."""
     batch, tokens, _ = qkv.shape
     count = len(asked)
-    sizes = _attention_sizes(tokens, count, heads)
+    sizes = _attention_sizes(batch, tokens, count, heads)
     attention.attend[(batch * heads.count, -(-count // sizes["BLOCK_QUERIES"]))](
         qkv, asked, out, log_sum, tokens, count, heads.scale, **sizes
     )
@@ -226,23 +240,24 @@ def attend_backward(
     """See `operations.attend_backward`."""
     batch, tokens, _ = qkv.shape
     count = len(asked)
-    sizes = _attention_sizes(tokens, count, heads)
+    sizes = _attention_sizes(batch, tokens, count, heads)
     tensors = (grads, qkv, asked, answer, log_sum, out, sums, sums.stride(0), tokens, count, heads.scale)
     programs = batch * heads.count
     if tokens <= SHORT_BACKWARD.columns:
         del sizes["BLOCK_QUERIES"], sizes["BLOCK_KEYS"]
-        sizes |= {"TILE": SHORT_BACKWARD.rows, "num_warps": SHORT_BACKWARD.warps}
+        tile = SHORT_BACKWARD if batch < MANY_PROMPTS else SHORT_BACKWARD_MANY
+        sizes |= {"TILE": tile.rows, "num_warps": tile.warps}
         attention.attend_backward_short[(programs,)](*tensors, **sizes)
         return
     sums.zero_()  # queries and keys may come in different numbers of blocks
-    blocks = attention_blocks(count, tokens)
+    blocks = attention_blocks(batch, count, tokens)
     keys, queries = -(-tokens // sizes["BLOCK_KEYS"]), -(-count // sizes["BLOCK_QUERIES"])
     attention.attend_backward_keys[(programs, keys)](*tensors, blocks, **sizes)
     attention.attend_backward_queries[(programs, queries)](*tensors, blocks, **sizes)
 
 
-def _attention_sizes(tokens: int, asked: int, heads: Heads) -> dict[str, Any]:
-    tile = SHORT if tokens <= SHORT.columns else LONG
+def _attention_sizes(batch: int, tokens: int, asked: int, heads: Heads) -> dict[str, Any]:
+    tile = SHORT if tokens <= SHORT.columns else _long_tile(batch)
     return {
         "HEADS": heads.count,
         "WIDTH": heads.width,

@@ -91,7 +91,7 @@ def gelu_blocks_of(rows: int) -> int:
     return 1
 
 
-def attention_blocks(asked: int, tokens: int) -> int:
+def attention_blocks(batch: int, asked: int, tokens: int) -> int:
     """The same for the gradient of one prompt's projections."""
     return 1
 
