@@ -1,5 +1,6 @@
 """The test environment: stricter than a user's, and the same on every run."""
 
+import sys
 from collections.abc import Iterator
 
 import jaxtyping
@@ -13,6 +14,10 @@ torch.set_num_threads(1)
 # no deadline: shared machines stall; the same examples on every run: a red build is never a matter of luck
 settings.register_profile("algoformer", deadline=None, max_examples=50, derandomize=True, print_blob=True)
 settings.load_profile("algoformer")
+
+
+# a run leaves the same files whether or not this is installed; the tests that need it bring it back
+sys.modules["tensorboard"] = None  # type: ignore[assignment]
 
 
 @pytest.fixture

@@ -15,16 +15,19 @@ MAY_IMPORT: dict[str, set[str]] = {
     "tasks": {"prompt", "problems"},
     "algorithms": SOLVING,
     "nn": set(),
+    "kernels": set(),
     "model": {"prompt", "trace", "nn"},
     "theory": SOLVING | {"nn", "model"},
     "evaluation": {"prompt", "trace", "tasks"},
-    "training": {"prompt", "trace", "tasks", "model", "evaluation", "extras"},
+    "training": {"prompt", "trace", "tasks", "nn", "kernels", "model", "evaluation", "extras"},
+    "language": {"trace", "extras", "nn", "model", "training"},
     "report": {"model", "evaluation", "extras"},
 }
 EVERYTHING = set(MAY_IMPORT)
 # what stands on top sees all that is below it
 MAY_IMPORT["experiments"] = EVERYTHING
-MAY_IMPORT["cli"] = EVERYTHING | {"experiments"}
+MAY_IMPORT["benchmark"] = EVERYTHING | {"experiments"}
+MAY_IMPORT["cli"] = EVERYTHING | {"experiments", "benchmark"}
 MAY_IMPORT["__main__"] = {"cli"}
 MODULES = [path for path in sorted(PACKAGE.rglob("*.py")) if path != PACKAGE / "__init__.py"]
 

@@ -201,6 +201,7 @@ def _renewed(block: Block, shown: list[str], printed: str) -> list[str]:
 
 
 if __name__ == "__main__":
+    sys.modules["tensorboard"] = None  # type: ignore[assignment]  # as in the tests: it would add to run folders
     wanted = {Path(name).resolve() for name in sys.argv[1:]}
     for page in PAGES:
         if not wanted or page in wanted:

@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from algoformer.nn import Attention
+from algoformer.nn import Attention, Sight
 
 
 def numbers(*shape: int, seed: int = 0) -> Tensor:
@@ -73,3 +73,43 @@ def test_without_bias_zero_stays_zero() -> None:
     module = Attention(width=6, heads=2, head_width=3, causal=True, scale=1.0, bias=False)
     assert not module(torch.zeros(1, 4, 6)).any()
     assert {name for name, _ in module.named_parameters()} == {"qkv.weight", "output.weight"}
+
+
+def test_a_mask_decides_what_is_seen_whatever_the_direction() -> None:
+    """Against one query at a time over the keys that its row of the mask leaves."""
+    mask = torch.rand(2, 1, 5, 5, generator=torch.Generator().manual_seed(1)) < 0.5
+    mask |= torch.eye(5, dtype=torch.bool)
+    stream = numbers(2, 5, 6, seed=9)
+    for causal in (True, False):
+        module = attention(heads=2, head_width=3, causal=causal)
+        found = module(stream, Sight(mask=mask))
+        full = attention(heads=2, head_width=3, causal=False)
+        for row in range(2):
+            for token in range(5):
+                # the token itself last, so that its own query is the last one
+                others = [key for key in range(5) if mask[row, 0, token, key] and key != token]
+                seen = stream[row : row + 1, [*others, token]]
+                torch.testing.assert_close(found[row, token], full(seen)[0, -1], rtol=0, atol=1e-12)
+
+
+def test_a_causal_mask_is_causal_attention() -> None:
+    module, stream = attention(heads=2, head_width=3), numbers(2, 5, 6, seed=9)
+    mask = torch.ones(1, 1, 5, 5, dtype=torch.bool).tril()
+    torch.testing.assert_close(module(stream, Sight(mask=mask)), module(stream), rtol=0, atol=1e-12)
+
+
+def test_what_is_remembered_is_read_too() -> None:
+    class Past:
+        def __init__(self) -> None:
+            self.keys = self.values = torch.empty(1, 2, 0, 3, dtype=torch.float64)
+
+        def extend(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+            self.keys, self.values = torch.cat([self.keys, key], 2), torch.cat([self.values, value], 2)
+            return self.keys, self.values
+
+    module, stream, past = attention(heads=2, head_width=3), numbers(1, 5, 6, seed=9), Past()
+    found = []
+    for token in range(5):
+        mask = torch.ones(1, 1, 1, token + 1, dtype=torch.bool)
+        found.append(module(stream[:, token : token + 1], Sight(mask=mask, memory=past)))
+    torch.testing.assert_close(torch.cat(found, 1), module(stream), rtol=0, atol=1e-12)

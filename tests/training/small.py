@@ -6,9 +6,9 @@ from typing import Any
 
 import torch
 
-from algoformer import programs, tasks
+from algoformer import AlgoFormer, programs, tasks
 from algoformer.model.program import Program
-from algoformer.training import Experiment, TrainConfig, build_model
+from algoformer.training import Checkpoint, Experiment, TrainConfig, build_model
 from algoformer.training.schedule import stage
 from algoformer.training.step import TrainingStep
 
@@ -46,3 +46,22 @@ def same_weights(one: torch.nn.Module, other: torch.nn.Module) -> bool:
 
 def timeless(rows: Any) -> list[dict[str, float]]:
     return [{key: value for key, value in row.items() if key not in TIMES} for row in rows]
+
+
+def tiny_checkpoint(seed: int = 0, **state: torch.Tensor) -> Checkpoint:
+    torch.manual_seed(seed)
+    model = AlgoFormer(programs.looped(1, steps=3, heads=2), dim=2, out=1, context=8, width=8)
+    return Checkpoint(
+        model=model, task=tasks.LinearRegression(dim=2, points=4), card={"seed": seed}, state=state
+    )
+
+
+def same_checkpoint(one: Checkpoint, other: Checkpoint) -> bool:
+    states = one.state.keys() == other.state.keys() and all(
+        value.dtype == other.state[name].dtype
+        and value.shape == other.state[name].shape
+        and value.flatten().view(torch.uint8).equal(other.state[name].flatten().view(torch.uint8))
+        for name, value in one.state.items()
+    )
+    facts = (one.task, one.card, one.model.program) == (other.task, other.card, other.model.program)
+    return states and facts and same_weights(one.model, other.model)

@@ -32,7 +32,21 @@ pytestmark = pytest.mark.usefixtures("as_a_user")
         ({"final_rate": 1.1}, "final_rate is a fraction"),
         ({"clip": 0.0}, "clip must be positive"),
         ({"burn_in": (0, -1)}, "burn_in counts iterations"),
-        ({"schedule": "linear"}, "schedule must be one of constant, cosine"),
+        ({"schedule": "linear"}, "schedule must be one of constant, cosine, wsd"),
+        ({"schedule": "wsd"}, r"needs a cooldown.*try 0\.2"),
+        ({"schedule": "wsd", "cooldown": 1.1}, "cooldown is a fraction"),
+        ({"schedule": "wsd", "cooldown": -0.1}, "cooldown is a fraction"),
+        ({"schedule": "wsd", "cooldown": float("nan")}, "cooldown is a fraction"),
+        ({"schedule": "wsd", "cooldown": 0.6, "warmup": 0.5}, "with the warm-up at most 1, got 0.6 with"),
+        ({"schedule": "cosine", "cooldown": 0.2}, "'cosine' has no cooldown, got 0.2; take 'wsd'"),
+        ({"optimizer": "sgd"}, "optimizer must be one of adam, adamw, muon, got 'sgd'"),
+        ({"weight_decay": 0.1}, "'adam' has no weight decay, got weight_decay 0.1; choose 'adamw' or 'muon'"),
+        ({"optimizer": "muon", "weight_decay": -0.1}, "weight_decay must be a number of at least 0"),
+        ({"optimizer": "adamw", "weight_decay": float("nan")}, "weight_decay must be a number of at least 0"),
+        ({"betas": (0.9, 1.0)}, r"betas must be two numbers in \[0, 1\)"),
+        ({"betas": (0.9,)}, r"betas must be two numbers in \[0, 1\)"),
+        ({"ema": 1.0}, "ema is a decay between 0 and 1"),
+        ({"ema": 0.0}, "ema is a decay between 0 and 1"),
         ({"grad": "none"}, "grad must be one of window, full"),
         ({"precision": "fp16"}, "precision must be one of fp32, tf32, bf16"),
     ],
@@ -130,12 +144,21 @@ ramps = st.builds(
     increment=st.integers(1, 9),
     interval=st.floats(0, 1, exclude_min=True, allow_subnormal=False),
 )
+rules = st.sampled_from(
+    [{"optimizer": "adam"}, {"optimizer": "adamw", "weight_decay": 0.1}, {"optimizer": "muon"}]
+)
+schedules = st.sampled_from(
+    [{"schedule": "constant"}, {"schedule": "cosine"}, {"schedule": "wsd", "cooldown": 0.01}]
+)
 configs = st.builds(
-    TrainConfig,
+    lambda rule, schedule, **rest: TrainConfig(**rule, **schedule, **rest),
+    rules,
+    schedules,
+    betas=st.tuples(st.floats(0, 0.99), st.floats(0, 0.999)),
+    ema=st.none() | st.floats(0.01, 0.9999),
     steps=st.integers(1, 10**9),
     batch=st.integers(1, 999),
     learning_rate=st.floats(1e-9, 10),
-    schedule=st.sampled_from(["constant", "cosine"]),
     warmup=st.floats(0, 0.99),
     clip=st.none() | st.floats(1e-3, 10),
     window=st.integers(1, 3),
@@ -189,6 +212,15 @@ def test_any_value_in_any_part_is_read_or_refused(name: str, value: Any) -> None
     except ValueError:
         return
     assert name == "training" or value == data[name]
+
+
+def test_settings_that_a_file_does_not_name_are_the_papers() -> None:
+    data = small().to_data()
+    for name in ("optimizer", "weight_decay", "betas", "ema", "cooldown"):
+        del data["training"][name]
+    read = Experiment.from_data(json.loads(json.dumps(data)))
+    assert read == small()
+    assert (read.training.optimizer, read.training.betas, read.training.ema) == ("adam", (0.9, 0.999), None)
 
 
 def test_a_field_that_does_not_exist_is_named() -> None:

@@ -12,7 +12,7 @@ import torch
 from algoformer import programs
 from algoformer.training import train
 from algoformer.training.engine import CapturedStep, Plan, Snapshot, open_engine, plan_engine
-from algoformer.training.schedule import unroll_at
+from algoformer.training.schedule import learning_rate, stage, unroll_at
 from training.small import same_weights, small, stepper
 
 TESTS = Path(__file__).parents[1]
@@ -61,9 +61,14 @@ def test_a_run_tells_its_engine(caplog: pytest.LogCaptureFixture) -> None:
     assert "engine eager: on a CPU" in caplog.text
 
 
+MUON: dict[str, Any] = {"optimizer": "muon", "weight_decay": 0.1, "ema": 0.9}
+ADAMW: dict[str, Any] = {"optimizer": "adamw", "weight_decay": 0.1, "schedule": "wsd", "cooldown": 0.5}
+
+
 @pytest.mark.parametrize("started", [False, True])
-def test_a_snapshot_undoes_steps(started: bool) -> None:
-    experiment = small(burn_in=(1,))
+@pytest.mark.parametrize("settings", [{}, ADAMW, MUON], ids=["adam", "adamw", "muon"])
+def test_a_snapshot_undoes_steps(started: bool, settings: dict[str, Any]) -> None:
+    experiment = small(burn_in=(1,), **settings)
     unroll = unroll_at(experiment, 0)
     step, plain = stepper(experiment), stepper(experiment)
     if started:
@@ -78,11 +83,31 @@ def test_a_snapshot_undoes_steps(started: bool) -> None:
     assert places == [weight.data_ptr() for weight in step.model.parameters()]
     assert same_weights(step.model, plain.model)
     assert step.read_sums() == plain.read_sums()
+    assert same_weights(step.trained, plain.trained)
     for _ in range(2):
         step.run(unroll)
         plain.run(unroll)
     assert same_weights(step.model, plain.model)
+    assert same_weights(step.trained, plain.trained)
     assert step.read_sums() == plain.read_sums()
+    pairs = zip(step.changing(), plain.changing(), strict=True)
+    assert all(torch.equal(one, other) for one, other in pairs)
+
+
+@pytest.mark.parametrize("settings", [{}, ADAMW, MUON], ids=["adam", "adamw", "muon"])
+def test_what_a_step_changes_is_what_it_says_it_changes(settings: dict[str, Any]) -> None:
+    experiment = small(**settings)
+    step = stepper(experiment)
+    step.run(unroll_at(experiment, 0))
+    told = {tensor.data_ptr() for tensor in step.changing()}
+    found = [step.dims, step.weights, step.optimizer.rate, *step.model.parameters(), step.sums]
+    found += [tensor for kept in step.optimizer.state.values() for tensor in kept.values()]
+    if step.average is not None:
+        found += [*step.average.model.parameters(), step.average.updates]
+    before = [tensor.detach().clone() for tensor in found]
+    step.run(unroll_at(experiment, 1))
+    for tensor, old in zip(found, before, strict=True):
+        assert torch.equal(tensor, old) or tensor.data_ptr() in told
 
 
 def test_the_eager_engine_is_the_step_itself() -> None:
@@ -103,6 +128,8 @@ import torch._dynamo.utils as counted
 CASES = {
     "algoformer": (programs.algoformer(steps=3, heads=2), {"burn_in": (0, 1, 4)}, 4),
     "half": (programs.looped(steps=3, heads=2), {"precision": "bf16", "burn_in": (2,)}, 2),
+    "again": (programs.algoformer(steps=3, heads=2), {"grad": "full", "recompute": True}, 3),
+    "half again": (programs.looped(steps=3, heads=2), {"precision": "bf16", "recompute": True}, 2),
     "deep": (programs.standard(5, heads=2), {}, 1),
 }
 for name, (program, settings, graphs) in CASES.items():
@@ -182,17 +209,23 @@ class PretendCuda:
 
 
 @pytest.mark.usefixtures("as_a_user")
-def test_captures_are_made_once_for_each_unroll_and_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    experiment = small(burn_in=(0, 1, 2), steps=15, clip=0.5)
+@pytest.mark.parametrize("settings", [{}, ADAMW, MUON], ids=["adam", "adamw", "muon"])
+def test_captures_are_made_once_for_each_unroll_and_change_nothing(
+    monkeypatch: pytest.MonkeyPatch, settings: dict[str, Any]
+) -> None:
+    experiment = small(burn_in=(0, 1, 2), steps=15, clip=0.5, **settings)
     step, plain = stepper(experiment), stepper(experiment)
     pretended = PretendCuda(monkeypatch, step)
     captured = CapturedStep(step)
     for number in range(15):
         unroll = unroll_at(experiment, number)
+        for each in (step, plain):
+            each.prepare(learning_rate(experiment.training, number), stage(experiment, number))
         captured.run(unroll)
         plain.run(unroll)
         assert step.read_sums() == plain.read_sums()
     assert same_weights(step.model, plain.model)
+    assert same_weights(step.trained, plain.trained)
     assert torch.equal(step.generator.get_state(), plain.generator.get_state())
     assert pretended.captures == len(captured.graphs) == 3
     assert pretended.generators == [step.generator] * 3
@@ -200,19 +233,26 @@ def test_captures_are_made_once_for_each_unroll_and_change_nothing(monkeypatch: 
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
-@pytest.mark.parametrize("settings", [{"grad": "full"}, {"burn_in": (0, 3)}, {"clip": 0.1}])
+@pytest.mark.parametrize(
+    "settings", [{"grad": "full"}, {"burn_in": (0, 3)}, {"clip": 0.1}, ADAMW, {**MUON, "schedule": "cosine"}]
+)
 def test_a_captured_run_takes_the_same_steps_as_an_eager_one(settings: dict[str, Any]) -> None:
     experiment = small(programs.algoformer(steps=3, heads=2), steps=20, log_every=1, **settings)
     eager = train(experiment, device="cuda", engine="eager")
     graph = train(experiment, device="cuda", engine="graph")
     for one, other in zip(eager.metrics, graph.metrics, strict=True):
         assert one["loss"] == pytest.approx(other["loss"], rel=1e-5)
+    # Muon multiplies in bf16, where two launches of one product may differ
+    close = 1e-3 if experiment.training.optimizer == "muon" else 1e-5
+    for one, other in zip(eager.model.parameters(), graph.model.parameters(), strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=close)
 
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
-def test_a_captured_run_goes_on_with_the_same_prompts(tmp_path: Any) -> None:
-    experiment = small(steps=20, log_every=1, checkpoint_every=7)
+@pytest.mark.parametrize("settings", [{}, ADAMW, MUON], ids=["adam", "adamw", "muon"])
+def test_a_captured_run_goes_on_with_the_same_prompts(tmp_path: Any, settings: dict[str, Any]) -> None:
+    experiment = small(steps=20, log_every=1, checkpoint_every=7, **settings)
     whole = train(experiment, device="cuda", engine="graph")
 
     def stop(done: int, total: int, metrics: Any) -> None:

@@ -1,3 +1,4 @@
+import itertools
 import json
 import logging
 import shutil
@@ -11,20 +12,84 @@ from hypothesis import strategies as st
 
 from algoformer import programs
 from algoformer.training import Checkpoint, build_model, load_checkpoint, save_checkpoint, train
-from training.small import small
+from training.small import same_weights, small, timeless
+
+
+def _stop_at(step: int, folder: Path, **settings: Any) -> Path:
+    def stop(done: int, total: int, metrics: Any) -> None:
+        if done == step:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train(small(**settings), folder, progress=stop)
+    return folder
 
 
 @pytest.fixture(scope="module")
 def stopped(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("stopped") / "run"
+    return _stop_at(10, tmp_path_factory.mktemp("stopped") / "run")
 
-    def stop(done: int, total: int, metrics: Any) -> None:
-        if done == 10:
-            raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt):
-        train(small(), folder, progress=stop)
-    return folder
+MUON: dict[str, Any] = {"optimizer": "muon", "weight_decay": 0.1, "ema": 0.9}
+
+
+@pytest.fixture(scope="module")
+def stopped_muon(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return _stop_at(10, tmp_path_factory.mktemp("stopped") / "run", **MUON)
+
+
+OPTIMIZERS = [
+    {"optimizer": "adam"},
+    *({"optimizer": name, "weight_decay": 0.1} for name in ("adamw", "muon")),
+]
+SCHEDULES = [
+    {"schedule": "constant"},
+    {"schedule": "cosine", "warmup": 0.25},
+    {"schedule": "wsd", "warmup": 0.25, "cooldown": 0.6},
+]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {**optimizer, **schedule, "ema": ema}
+        for optimizer, schedule, ema in itertools.product(OPTIMIZERS, SCHEDULES, (None, 0.9))
+    ],
+    ids=lambda settings: "-".join(str(settings[name]) for name in ("optimizer", "schedule", "ema")),
+)
+def test_two_halves_are_exactly_the_whole(tmp_path: Path, settings: dict[str, Any]) -> None:
+    settings = {"steps": 8, "log_every": 2, "checkpoint_every": 100, **settings}
+    whole = train(small(**settings), tmp_path / "whole")
+    _stop_at(4, tmp_path / "halves", **settings)
+    rest = train(small(**settings), tmp_path / "halves", resume=True)
+    assert same_weights(whole.model, rest.model)
+    assert timeless(whole.metrics) == timeless(rest.metrics)
+    one, other = (load_checkpoint(tmp_path / name / "checkpoint.safetensors") for name in ("whole", "halves"))
+    assert same_weights(one.model, other.model)
+    assert one.state.keys() == other.state.keys()
+    for name, value in one.state.items():
+        assert torch.equal(value, other.state[name]), name
+
+
+NEW = ("optimizer", "weight_decay", "betas", "ema", "cooldown")
+"""Settings that the first runs did not have."""
+
+
+def test_a_run_from_before_there_was_a_choice_of_optimizers_goes_on(stopped: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(stopped, folder)
+    config = json.loads((folder / "config.json").read_text())
+    for name in NEW:
+        del config["training"][name]
+    (folder / "config.json").write_text(json.dumps(config))
+    path = folder / "checkpoint.safetensors"
+    found = load_checkpoint(path)
+    card = {name: value for name, value in found.card.items() if name != "weights"} | {"experiment": config}
+    save_checkpoint(path, Checkpoint(model=found.model, task=found.task, card=card, state=found.state))
+    run = train(small(), folder, resume=True)
+    assert same_weights(run.model, train(small()).model)
+    with pytest.raises(ValueError, match="another experiment"):
+        train(small(optimizer="adamw"), folder, resume=True)
 
 
 def _damage(folder: Path, **changes: Any) -> None:
@@ -68,6 +133,28 @@ def test_a_checkpoint_that_a_run_cannot_go_on_from_is_refused(
     _damage(folder, **changes)
     with pytest.raises(ValueError, match=words):
         train(small(), folder, resume=True)
+
+
+@pytest.mark.parametrize(
+    ("state", "words"),
+    [
+        ({"weights.read_out.bias": None}, r"lacks 'weights\.read_out\.bias'"),
+        ({"weights.read_out.bias": torch.zeros(3)}, "needed is"),
+        ({"optimizer.read_out.bias.exp_avg": None}, r"lacks 'optimizer\.read_out\.bias\.exp_avg'"),
+        (
+            {"optimizer.body.parts.0.layers.0.attention.qkv.weight.momentum_buffer": None},
+            r"lacks 'optimizer\.body.*momentum_buffer'",
+        ),
+    ],
+)
+def test_muon_and_the_average_need_all_of_their_state(
+    stopped_muon: Path, tmp_path: Path, state: Any, words: str
+) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(stopped_muon, folder)
+    _damage(folder, state=state)
+    with pytest.raises(ValueError, match=words):
+        train(small(**MUON), folder, resume=True)
 
 
 def test_a_run_from_another_kind_of_device_goes_on_with_new_prompts(

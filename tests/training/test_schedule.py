@@ -1,3 +1,4 @@
+import itertools
 import math
 from collections import Counter
 
@@ -74,6 +75,39 @@ def test_the_cosine_follows_its_formula(steps: int, warmup: float, final: float)
             progress = (step - warm) / max(1.0, steps - warm)
             expected = 0.5 * (final + (1 - final) * (1 + math.cos(math.pi * progress)) / 2)
         assert learning_rate(config, step) == pytest.approx(expected, rel=1e-12)
+
+
+@given(st.integers(1, 1000), st.floats(0, 0.5), st.floats(0.01, 0.5), st.floats(0, 1))
+def test_wsd_follows_its_formula(steps: int, warmup: float, cooldown: float, final: float) -> None:
+    config = TrainConfig(
+        steps=steps,
+        learning_rate=0.5,
+        schedule="wsd",
+        warmup=warmup,
+        cooldown=cooldown,
+        final_rate=final,
+        window=1,
+    )
+    for step in {0, steps // 3, steps // 2, 2 * steps // 3, steps - 1}:
+        left = (steps - step) / (cooldown * steps)  # of the cooldown, as a fraction of it
+        if step < warmup * steps:
+            expected = 0.5 * min(1, (step + 1) / (warmup * steps))
+        elif left >= 1:
+            expected = 0.5
+        else:
+            expected = 0.5 * (1 - (1 - final) * math.sqrt(1 - left))
+        assert learning_rate(config, step) == pytest.approx(expected, rel=1e-6)
+
+
+def test_wsd_is_constant_until_its_cooldown_and_falls_at_each_step_of_it() -> None:
+    config = TrainConfig(
+        steps=100, learning_rate=2.0, schedule="wsd", warmup=0.1, cooldown=0.2, final_rate=0.1
+    )
+    rates = [learning_rate(config, step) for step in range(100)]
+    assert set(rates[10:81]) == {2.0}
+    assert all(later < before for before, later in itertools.pairwise(rates[80:]))
+    assert 0.2 < rates[-1] < 0.2 + 1.8 / (2 * 19)  # 1 - √(19/20) is a little more than 1/40
+    assert rates[85] == pytest.approx(2 * (0.1 + 0.9 * (1 - math.sqrt(5 / 20))))
 
 
 def test_the_warm_up_rises_in_a_line_and_a_constant_rate_stays() -> None:

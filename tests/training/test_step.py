@@ -72,7 +72,8 @@ def test_prepare_sets_rate_and_weights_anew_each_time() -> None:
     assert step.weights.tolist() == [1, 0, 0, 0]
     step.prepare(0.5, stage(experiment, 7))
     assert step.weights.tolist() == [1, 1, 1, 1]
-    assert step.optimizer.param_groups[0]["lr"] == 0.5
+    assert step.optimizer.rate == 0.5
+    assert step.optimizer.adam.param_groups[0]["lr"] == 0.5
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])

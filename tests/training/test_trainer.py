@@ -191,9 +191,10 @@ def test_a_loss_that_is_no_number_stops_the_run_and_keeps_the_last_good_checkpoi
     assert all(weight.isfinite().all() for weight in found.model.parameters())
 
 
-def test_nonsense_is_noticed_at_the_next_row_at_the_latest(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("settings", [{}, {"optimizer": "adamw"}, {"optimizer": "muon", "ema": 0.9}])
+def test_nonsense_is_noticed_at_the_next_row_at_the_latest(settings: dict[str, Any]) -> None:
     with pytest.raises(FloatingPointError, match="no longer a number at step 5"):
-        train(small(learning_rate=1e30))
+        train(small(learning_rate=1e30, **settings))
 
 
 def test_a_full_disk_is_named_and_keeps_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

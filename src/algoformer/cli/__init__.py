@@ -8,7 +8,7 @@ import os
 import sys
 from dataclasses import dataclass
 
-from algoformer.cli.failure import describe_failure
+from algoformer.cli.failure import describe_failure, is_said_elsewhere
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,7 @@ COMMANDS = {
     "export": Command("export", "a trained model as one file with its card", "export RUN model.safetensors"),
     "reproduce": Command("reproduce", "the paper's figures: train, measure, draw", "reproduce fig5 --list"),
     "info": Command("info", "what a model is and what it costs", "info --program algoformer"),
+    "bench": Command("bench", "time training steps beside plain PyTorch", "bench --quick"),
     "theory": Command("theory", "verify, show and plot the theorems as weights", "theory show newton"),
     "tasks": Command("listings", "the tasks, with their constants", "tasks"),
     "programs": Command(
@@ -68,7 +69,8 @@ def main(arguments: list[str] | None = None) -> int:
     except Exception as error:
         if os.environ.get("ALGOFORMER_TRACEBACK"):
             raise
-        print(f"algoformer {name}: {describe_failure(error)}", file=sys.stderr)
+        if not is_said_elsewhere(error):
+            print(f"algoformer {name}: {describe_failure(error)}", file=sys.stderr)
         return 2 if isinstance(error, ValueError) else 1
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ import tyro
 
 from algoformer import __version__
 from algoformer.cli.parse import parse
-from algoformer.cli.progress import bars, counting
+from algoformer.cli.progress import counting, training_bars
 from algoformer.cli.say import say
 from algoformer.evaluation import Evaluation, Table, depth_table, summary_table
 from algoformer.experiments import demo
@@ -110,17 +109,7 @@ def _make_room(plans: Mapping[str, Planned], *, fresh: bool) -> None:
 
 
 def _train(plans: Mapping[str, Planned]) -> None:
-    with bars() as progress:
-        tasks = {
-            name: progress.add_task(name.ljust(10), total=planned.experiment.training.steps, note="")
-            for name, planned in plans.items()
-        }
-
-        def show(name: str, done: int, total: int, metrics: Mapping[str, float]) -> None:
-            progress.update(tasks[name], completed=done, total=total, note=f"loss {metrics['loss']:.3f}")
-            if not sys.stderr.isatty() and done % (total // 5) == 0:
-                print(f"{name}: step {done} of {total}, loss {metrics['loss']:.3f}", file=sys.stderr)
-
+    with training_bars({name: planned.experiment.training.steps for name, planned in plans.items()}) as show:
         train_side_by_side(plans, progress=show)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import tyro
 
@@ -13,6 +13,7 @@ from algoformer.algorithms import SOLVERS, build_solver
 from algoformer.cli.measure import measure_runs
 from algoformer.cli.parse import parse
 from algoformer.cli.say import say
+from algoformer.cli.train import pick_device
 from algoformer.evaluation import summary_table
 
 DESCRIPTION = f"""Measure runs on fixed held-out prompts, beside textbook solvers; draw them on one picture.
@@ -33,6 +34,10 @@ class EvaluateOptions:
     against: Annotated[str, tyro.conf.arg(help="Textbook solvers, separated by commas.")] = ""
     steps: Annotated[int | None, tyro.conf.arg(help="Iterations; by default as trained.")] = None
     prompts: Annotated[int, tyro.conf.arg(help="Held-out prompts.")] = 1280
+    raw: Annotated[bool, tyro.conf.arg(help="Take a run's last weights where it keeps their average.")] = (
+        False
+    )
+    device: Annotated[Literal["auto", "cpu", "cuda", "mps"], tyro.conf.arg(help="Where models run.")] = "auto"
     out: Annotated[Path | None, tyro.conf.arg(help="Where numbers and pictures go; by default the run.")] = (
         None
     )
@@ -55,7 +60,9 @@ def run_evaluate(arguments: list[str]) -> int:
         folder=folder,
         prompts=chosen.prompts,
         steps=chosen.steps,
+        raw=chosen.raw,
         command=shlex.join(["algoformer", "evaluate", *arguments]),
+        device=pick_device(chosen.device),
     )
     say(summary_table(results))
     print(f"numbers and pictures: {folder}")

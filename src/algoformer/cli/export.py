@@ -22,7 +22,9 @@ task, steps, error at the trained depth and beyond it.
 Example: algoformer export runs/linear-algoformer-smoke-seed0 linear.safetensors
 """
 
-CARRIED = ("step", "seconds", "experiment", "torch", "device", "commit", "command", "engine", "precision")
+CARRIED = (
+    "step", "seconds", "experiment", "weights", "torch", "device", "commit", "command", "engine", "precision"
+)  # fmt: skip
 """What the card takes over from the run."""
 
 
@@ -33,6 +35,9 @@ class ExportOptions:
     run: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(help="A run folder or a checkpoint file.")]
     file: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(help="What to write.")]
     half: Annotated[bool, tyro.conf.arg(help="Store in half precision; measured as it will be read.")] = False
+    raw: Annotated[bool, tyro.conf.arg(help="Take a run's last weights where it keeps their average.")] = (
+        False
+    )
     depths: Annotated[tuple[int, ...], tyro.conf.arg(help="Measure after so many iterations.")] = (200, 1000)
     prompts: Annotated[int, tyro.conf.arg(help="Held-out prompts.")] = 1280
     device: Annotated[Literal["auto", "cpu", "cuda", "mps"], tyro.conf.arg(help="Where to measure.")] = "auto"
@@ -43,7 +48,7 @@ def run_export(arguments: list[str]) -> int:
     chosen = parse(ExportOptions, arguments, command="export", description=DESCRIPTION)
     if chosen.file.exists():
         raise ValueError(f"{chosen.file} exists already; choose another name")
-    contender = load_contender(chosen.run)
+    contender = load_contender(chosen.run, raw=chosen.raw)
     card = {name: value for name, value in contender.card.items() if name in CARRIED}
     model = contender.model
     if chosen.half:

@@ -3,6 +3,22 @@
 from __future__ import annotations
 
 import errno
+import os
+
+
+def is_first_process() -> bool:
+    """Whether this process speaks for all: of those that torchrun started, only the first one does."""
+    if os.environ.get("RANK", "0") == "0":
+        return True
+    from algoformer.training.distributed import started_by_torchrun
+
+    return not started_by_torchrun()
+
+
+def is_said_elsewhere(error: BaseException) -> bool:
+    """Whether the first process of a torchrun has met with the same error, and says so."""
+    # settings, files and numbers go wrong for all processes alike; what else happens, happens to one
+    return not is_first_process() and isinstance(error, ValueError | FloatingPointError | OSError)
 
 
 def describe_failure(error: BaseException) -> str:

@@ -83,7 +83,11 @@ def _cost_table(bill: Cost, title: str, *, training: bool = False) -> Table:
     if training:
         columns += ("with backward", "kept MiB")
         rows = [
-            (*row, (work.forward + work.backward) / 1e9, work.kept * bill.number_bytes / 2**20)
+            (
+                *row,
+                (work.forward + work.backward + work.repeated) / 1e9,
+                work.kept * bill.number_bytes / 2**20,
+            )
             for row, (_, _, work) in zip(rows, lines, strict=True)
         ]
     return Table(columns=columns, rows=tuple(rows), title=title)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,8 @@ from algoformer.trace import Solver
 from algoformer.training import load_checkpoint
 from algoformer.training.files import write_json
 from algoformer.training.provenance import source_commit
+from algoformer.training.resume import raw_model
+from algoformer.training.solver import open_solver
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,8 +41,11 @@ class Contender:
         return default_steps(self.model.program)
 
 
-def load_contender(path: Path) -> Contender:
-    """A run folder or a checkpoint file as something that can be measured."""
+def load_contender(path: Path, *, raw: bool = False) -> Contender:
+    """A run folder or a checkpoint file as something that can be measured.
+
+    Where a run keeps an average of its weights that is what is loaded, unless `raw` asks for the weights.
+    """
     if not path.exists():
         raise ValueError(f"{path} does not exist; give a run folder or a checkpoint file")
     file = path / "checkpoint.safetensors" if path.is_dir() else path
@@ -48,11 +54,15 @@ def load_contender(path: Path) -> Contender:
     checkpoint = load_checkpoint(file)
     if checkpoint.task is None:
         raise ValueError(f"{file} was not trained on a task, so there are no prompts to measure it on")
+    try:
+        model = raw_model(checkpoint) if raw else checkpoint.model
+    except ValueError as error:
+        raise ValueError(f"{file}: {error}; leave out --raw") from None
     return Contender(
         label=path.name if path.is_dir() else path.stem,
-        model=checkpoint.model.eval(),
+        model=model.eval(),
         task=checkpoint.task,
-        card=checkpoint.card,
+        card={**checkpoint.card, "weights": "raw"} if raw else checkpoint.card,
     )
 
 
@@ -72,9 +82,14 @@ def measure_runs(
     prompts: int,
     steps: int | None,
     command: str,
+    raw: bool = False,
+    device: str = "cpu",
 ) -> list[Evaluation]:
-    """Measure runs and solvers, and leave `evaluation.json` and the pictures in `folder`."""
-    contenders = [load_contender(path) for path in paths]
+    """Measure runs and solvers, and leave `evaluation.json` and the pictures in `folder`.
+
+    On CUDA the models run as captured graphs; textbook solvers stay on the CPU.
+    """
+    contenders = [load_contender(path, raw=raw) for path in paths]
     task = contenders[0].task
     for other in contenders[1:]:
         if other.task != task:
@@ -93,7 +108,11 @@ def measure_runs(
         solvers[name] = build_solver(name, view=task.problems, noise=task.noise)
     prompt = held_out_prompts(contenders, prompts)
     origin = {"command": command, "commit": source_commit()}
-    with counting("measuring") as progress:
+    with ExitStack() as stack:
+        for label, solver in solvers.items():
+            if isinstance(solver, AlgoFormer) and device != "cpu":
+                solvers[label] = stack.enter_context(open_solver(solver.to(device)))
+        progress = stack.enter_context(counting("measuring"))
         results = compare(
             solvers, prompt, steps=depth, scale=task.scale, progress=progress, provenance=origin
         )

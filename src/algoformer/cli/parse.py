@@ -10,6 +10,8 @@ from typing import TypeVar
 
 import tyro
 
+from algoformer.cli.failure import is_first_process
+
 Options = TypeVar("Options")
 
 
@@ -34,7 +36,7 @@ def parse(
                 default=tyro.MISSING_NONPROP if default is None else default,
             )
     except SystemExit as stop:
-        if stop.code:
+        if stop.code and is_first_process():
             print(f"algoformer {command}: {one_line(noise.getvalue())}", file=sys.stderr)
         raise
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -11,12 +12,15 @@ import torch
 import tyro
 
 from algoformer.cli.choose import read_experiment
+from algoformer.cli.failure import is_first_process
 from algoformer.cli.measure import measure_runs
-from algoformer.cli.progress import bars, training_bar
+from algoformer.cli.progress import training_bars
 from algoformer.cli.say import say
 from algoformer.evaluation import summary_table
 from algoformer.training import Experiment, Run, load_experiment, train
-from algoformer.training.engine import EngineName, plan_engine
+from algoformer.training.distributed import ParallelName, join_torchrun, plan_spread
+from algoformer.training.engine import EngineName, plan_for
+from algoformer.training.spread import Spread
 
 DESCRIPTION = """Train a program on a task; leave a folder with config, metrics, checkpoint, numbers, plots.
 
@@ -25,6 +29,7 @@ Examples:
   algoformer train --task representation --program looped --model.loop.steps 30
   algoformer train --scale short --training.burn-in 0 10 20 --device cuda
   algoformer train --resume --out runs/linear-algoformer-smoke-seed0
+  torchrun --nproc-per-node 2 -m algoformer train --scale short
 """
 
 
@@ -43,7 +48,14 @@ def options() -> list[tuple[str, Any, Any]]:
         ("resume", _help(bool, "Go on with the run in --out, with its own settings."), False),
         ("device", _help(Literal["auto", "cpu", "cuda", "mps"], "Where to train."), "auto"),
         ("engine", _help(EngineName, "How steps are taken; auto chooses and says why."), "auto"),
+        ("parallel", _help(ParallelName, "How processes of torchrun share a run: auto is ddp."), "auto"),
         ("max_minutes", _help(float | None, "Stop after this long; resume later."), None),
+        (
+            "shard_mb",
+            _help(float | None, "No file of a checkpoint is larger; a resumed run remembers. inf: one file."),
+            None,
+        ),
+        ("tensorboard", _help(bool, "Write events too, if TensorBoard is installed."), True),
         ("evaluate", _help(bool, "Measure and draw the model when it is trained."), True),
     ]
 
@@ -66,22 +78,29 @@ def run_train(arguments: list[str]) -> int:
             raise ValueError(f"{folder} holds no run to resume; give its folder with --out")
         experiment = load_experiment(folder)
     device = pick_device(settings.device)
-    plan = plan_engine(settings.engine, device=torch.device(device), steps=experiment.training.steps)
-    print(f"{experiment.program}\n→ {folder} on {device}; {plan}", file=sys.stderr)
     try:
-        run = train_with_bar(experiment, folder, settings, device)
+        with join_torchrun(device):
+            spread = plan_spread(
+                settings.parallel, batch=experiment.training.batch, device=torch.device(device)
+            )
+            run = train_with_bar(experiment, folder, settings, device, spread)
     except KeyboardInterrupt:
-        print(
-            f"\nstopped; go on with: algoformer train --resume --out {shlex.quote(str(folder))}",
-            file=sys.stderr,
-        )
+        if is_first_process():
+            print(
+                f"\nstopped; go on with: algoformer train --resume --out {shlex.quote(str(folder))}",
+                file=sys.stderr,
+            )
         return 130
+    if not is_first_process():
+        return 0
     if not run.finished:
         print(f"{folder}: {run.step} of {experiment.training.steps} steps; go on with --resume")
         return 0
     if settings.evaluate:
         command = shlex.join(["algoformer", "train", *arguments])
-        results = measure_runs([folder], against=(), folder=folder, prompts=1280, steps=None, command=command)
+        results = measure_runs(
+            [folder], against=(), folder=folder, prompts=1280, steps=None, command=command, device=device
+        )
         say(summary_table(results))
     print(folder)
     return 0
@@ -94,19 +113,28 @@ def _refuse_settings(arguments: list[str]) -> None:
             raise ValueError(f"--resume goes on with the run's own settings; leave out {word}")
 
 
-def train_with_bar(experiment: Experiment, folder: Path, settings: Any, device: str) -> Run:
-    """Train with a progress bar."""
-    with bars() as progress:
-        bar = progress.add_task("training", total=experiment.training.steps, note="")
-        return train(
-            experiment,
-            folder,
-            resume=settings.resume,
-            device=device,
-            engine=settings.engine,
-            max_minutes=settings.max_minutes,
-            progress=training_bar(progress, bar),
-        )
+def train_with_bar(experiment: Experiment, folder: Path, settings: Any, device: str, spread: Spread) -> Run:
+    """Say what is about to happen, and train with a progress bar; with several processes, only the first."""
+    plan = plan_for(experiment, settings.engine, device=torch.device(device), alone=spread.alone)
+    if spread.first:
+        where = device if spread.alone else f"{device}, {spread}"
+        print(f"{experiment.program}\n→ {folder} on {where}; {plan}", file=sys.stderr)
+    start = partial(
+        train,
+        experiment,
+        folder,
+        resume=settings.resume,
+        device=device,
+        engine=settings.engine,
+        parallel=settings.parallel,
+        max_minutes=settings.max_minutes,
+        shard_mb=settings.shard_mb,
+        tensorboard=settings.tensorboard,
+    )
+    if not spread.first:
+        return start()
+    with training_bars({"training": experiment.training.steps}) as show:
+        return start(progress=partial(show, "training"))
 
 
 def pick_device(name: str) -> str:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+from torch import nn
 
 from algoformer.evaluation.bootstrap import curve_of
 from algoformer.evaluation.curve import Curve
 from algoformer.evaluation.errors import Progress, measure
 from algoformer.evaluation.evaluate import checked_scale
 from algoformer.evaluation.evaluation import Against
-from algoformer.evaluation.solvers import rows_at_once, solver_name
+from algoformer.evaluation.solvers import ReadsDepths, rows_at_once, solver_name
 from algoformer.prompt import Prompt
-from algoformer.trace import Solver, Unroll
+from algoformer.trace import Solver, Trace, Unroll
 
 
 def depth_sweep(
@@ -33,7 +35,8 @@ def depth_sweep(
     """The error on the last sample after each of a few chosen numbers of iterations.
 
     Where `evaluate` reads out every iteration, this reads one state for each depth and starts afresh for
-    the next: the memory does not grow with the depth, and the time is that of `sum(depths)` iterations.
+    the next: the memory does not grow with the depth, and the time is that of `sum(depths)` iterations. A
+    solver with a method `at_depths` (`training.solver.open_solver` gives one) is run once, to the last.
     The arguments are those of `evaluate`.
 
     >>> import torch
@@ -50,31 +53,40 @@ def depth_sweep(
     if not depths or list(depths) != sorted(set(depths)):
         raise ValueError(f"depths must be a rising list of iterations, got {tuple(depths)}")
     unrolls = [Unroll(steps=depth, window=1) for depth in depths]
-    scale = checked_scale(scale, prompt)
     most = rows_at_once(solver, prompt) if at_once is None else at_once
-    total = prompt.batch * sum(depths)
-    columns: list[np.ndarray] = []
-    for place, unroll in enumerate(unrolls):
-        before = prompt.batch * sum(depths[:place])
-        errors = measure(
-            solver,
-            prompt,
-            unroll,
-            scale=scale,
-            against=against,
-            batch=batch,
-            at_once=most,
-            progress=None if progress is None else _after(progress, before, total),
-        )
-        columns.append(errors.by_step[:, 0])
+    options: dict[str, Any] = {"scale": checked_scale(scale, prompt), "against": against}
+    options |= {"batch": batch, "at_once": most}
+    if isinstance(solver, ReadsDepths):
+        chosen = _AtDepths(solver, depths)
+        by_depth = measure(chosen, prompt, Unroll(steps=len(depths)), progress=progress, **options).by_step
+    else:
+        total, columns = prompt.batch * sum(depths), []
+        for place, unroll in enumerate(unrolls):
+            before = prompt.batch * sum(depths[:place])
+            told = None if progress is None else _after(progress, before, total)
+            columns.append(measure(solver, prompt, unroll, progress=told, **options).by_step[:, 0])
+        by_depth = np.stack(columns, axis=1)
     return curve_of(
-        np.stack(columns, axis=1),
+        by_depth,
         label=label if label is not None else solver_name(solver),
         axis="iterations",
         x=depths,
         seed=seed,
         resamples=resamples,
     )
+
+
+class _AtDepths(nn.Module):
+    """The chosen depths of a solver as if they were the iterations 1, 2, 3, ..."""
+
+    def __init__(self, solver: ReadsDepths, depths: Sequence[int]) -> None:
+        super().__init__()
+        self.solver, self.depths = solver, depths
+
+    def forward(self, prompt: Prompt, unroll: Unroll) -> Trace:
+        """What the solver answers at the depths that the unroll's window counts."""
+        wanted = self.depths[unroll.first_step - 1 : unroll.steps]
+        return Trace(predictions=self.solver.at_depths(prompt, wanted), first_step=unroll.first_step)
 
 
 def _after(progress: Progress, before: int, total: int) -> Progress:

@@ -78,7 +78,7 @@ def evaluate(
         scale=scale,
         against=against,
         batch=batch,
-        at_once=rows_at_once(solver, prompt) if at_once is None else at_once,
+        at_once=rows_at_once(solver, prompt, unroll.length) if at_once is None else at_once,
         progress=progress,
     )
     seconds = round(time.monotonic() - began, 3)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Protocol, runtime_checkable
 
 import torch
-from torch import nn
+from jaxtyping import Float
+from torch import Tensor, nn
 
 from algoformer.prompt import Prompt
 from algoformer.trace import Solver
@@ -16,6 +18,15 @@ TEXTBOOK_STEPS = 20
 
 _ROWS_ON_CPU = 1 << 16
 _ROWS_ON_ACCELERATORS = 1 << 20
+
+
+@runtime_checkable
+class ReadsDepths(Protocol):
+    """A solver that can read a few chosen iterations of one run, where an unroll reads a window."""
+
+    def at_depths(self, prompt: Prompt, depths: Sequence[int]) -> Float[Tensor, "step batch point out"]:
+        """The answers after each of a rising list of iterations."""
+        ...
 
 
 def first_parameter(solver: Solver) -> nn.Parameter | None:
@@ -35,9 +46,13 @@ def device_of(solver: Solver, prompt: Prompt) -> torch.device:
     return prompt.rows.device if parameter is None else parameter.device
 
 
-def rows_at_once(solver: Solver, prompt: Prompt) -> int:
-    """How many rows × read-out iterations to hold: about 1 GB in a model of width 256 on a CPU."""
-    return _ROWS_ON_CPU if device_of(solver, prompt).type == "cpu" else _ROWS_ON_ACCELERATORS
+def rows_at_once(solver: Solver, prompt: Prompt, window: int = 1) -> int:
+    """How many rows × read-out iterations to hold: about 1 GB in a model of width 256 on a CPU.
+
+    A solver that reads iterations one by one says so by `holds_window = False`: then rows alone count.
+    """
+    rows = _ROWS_ON_CPU if device_of(solver, prompt).type == "cpu" else _ROWS_ON_ACCELERATORS
+    return rows if getattr(solver, "holds_window", True) else rows * window
 
 
 def own_steps(solver: Solver, prompt: Prompt) -> int:

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from torch import Tensor
 
 from algoformer.model.program import Layers, Loop, Part, Program, traced_part
+from algoformer.model.visibility import Visibility
 
 
 def part_address(program: Program, index: int, prefix: str) -> str:
@@ -33,24 +34,36 @@ def addresses(program: Program, steps: int | None = None) -> Iterator[str]:
     >>> list(addresses(algoformer(steps=2)))
     ['pre', 'pre/0', 'loop[1]', 'loop[1]/0', 'loop[2]', 'loop[2]/0', 'post', 'post/0']
     """
-    yield from _in_program(program, "", steps)
+    yield from (address for address, _ in _in_program(program, "", steps))
 
 
-def _in_program(program: Program, prefix: str, steps: int | None) -> Iterator[str]:
+def layer_addresses(program: Program, steps: int | None = None) -> Iterator[tuple[str, Layers]]:
+    """Every address at which a layer runs, in the order they run, each with the module it belongs to.
+
+    >>> from algoformer.model.presets import algoformer
+    >>> [address for address, _ in layer_addresses(algoformer(steps=2))]
+    ['pre/0', 'loop[1]/0', 'loop[2]/0', 'post/0']
+    """
+    for address, layers in _in_program(program, "", steps):
+        if layers is not None:
+            yield address, layers
+
+
+def _in_program(program: Program, prefix: str, steps: int | None) -> Iterator[tuple[str, Layers | None]]:
     traced = traced_part(program)
     for index, part in enumerate(program):
         address = part_address(program, index, prefix)
         if address != prefix and not isinstance(part, Loop):
-            yield address
+            yield address, None
         yield from _in_part(part, address, steps if index == traced else None)
 
 
-def _in_part(part: Part, address: str, steps: int | None) -> Iterator[str]:
+def _in_part(part: Part, address: str, steps: int | None) -> Iterator[tuple[str, Layers | None]]:
     if isinstance(part, Layers):
-        yield from (f"{address}/{layer}" for layer in range(part.count))
+        yield from ((f"{address}/{layer}", part) for layer in range(part.count))
     elif isinstance(part, Loop):
         for iteration in range(1, (steps or part.steps) + 1):
-            yield f"{address}[{iteration}]"
+            yield f"{address}[{iteration}]", None
             yield from _in_program(part.body, f"{address}[{iteration}]", None)
     else:
         for number, branch in enumerate(part.branches):
@@ -58,14 +71,19 @@ def _in_part(part: Part, address: str, steps: int | None) -> Iterator[str]:
 
 
 class Notebook:
-    """Keeps the states whose addresses were asked for.
+    """Goes with a stream through a program: keeps the states whose addresses were asked for.
+
+    It also knows what the tokens see, where that is not simply all or all before them (`visibility`).
 
     Raises:
         ValueError: an address does not exist in the program; the message names the nearest that does.
     """
 
-    def __init__(self, keep: Iterable[str], program: Program, steps: int) -> None:
+    def __init__(
+        self, keep: Iterable[str], program: Program, steps: int, visibility: Visibility | None = None
+    ) -> None:
         self.keep = frozenset(keep)
+        self.visibility = visibility
         self.states: dict[str, Tensor] = {}
         if not self.keep:
             return

@@ -75,15 +75,19 @@ class AlgoFormer(nn.Module):
         unroll = unroll or Unroll(steps=default_steps(self.program), window=1)
         notebook = Notebook(unroll.keep, self.program, unroll.steps)
         states = self.body.unroll(self.read_in(prompt.rows), unroll, notebook)
+        # without a loop all states are one, and answered once
+        predictions = self.answers(states if self.body.traced is not None else states[:1], prompt)
         return Trace(
-            predictions=self.answers(states, prompt), first_step=unroll.first_step, states=notebook.states
+            predictions=predictions.expand(unroll.length, -1, -1, -1),
+            first_step=unroll.first_step,
+            states=notebook.states,
         )
 
     def answers(
         self, states: Float[Tensor, "step batch token width"], prompt: Prompt
     ) -> Float[Tensor, "step batch point out"]:
         """Read the answers out of final states."""
-        rows = _row_index(prompt.reads, self.blanks[0], states.device)
+        rows = row_index(prompt.reads, self.blanks[0], states.device)
         return self.read_out(states.index_select(2, rows))
 
     @torch.no_grad()
@@ -173,7 +177,8 @@ class AlgoFormer(nn.Module):
 
 
 @lru_cache(maxsize=64)
-def _row_index(reads: tuple[int, ...], offset: int, device: torch.device) -> Tensor:
+def row_index(reads: tuple[int, ...], offset: int, device: torch.device) -> Tensor:
+    """The rows that are read, moved by `offset`, as a tensor."""
     # kept on the device, so that a captured step copies nothing from the host; and an ordinary tensor even
     # if first asked for in inference mode, so that training can use it later
     with torch.inference_mode(False):

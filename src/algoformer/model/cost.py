@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from algoformer.model.parts import head_width
 from algoformer.model.presets import algoformer, looped, standard
-from algoformer.model.program import Layers, Loop, Part, Program, as_program, default_steps
+from algoformer.model.program import Layers, Loop, Part, Program, as_program, default_steps, traced_part
 from algoformer.model.work import Stream, Work, unrolled_work
 from algoformer.trace import Unroll
 
@@ -60,8 +60,8 @@ class Cost:
 
     @property
     def training(self) -> int:
-        """FLOPs of a training step: forward and backward."""
-        return self.work.forward + self.work.backward
+        """FLOPs of a training step: forward and backward, and what the latter runs again."""
+        return self.work.forward + self.work.backward + self.work.repeated
 
     @property
     def activation_bytes(self) -> int:
@@ -80,7 +80,7 @@ class Cost:
 
     def _row(self, part: PartCost) -> str:
         work = part.work
-        training, kept = work.forward + work.backward, work.kept * self.number_bytes
+        training, kept = work.forward + work.backward + work.repeated, work.kept * self.number_bytes
         counts = f"{part.name:<10}{part.parameters:>12,}{work.layers:>8,}"
         return f"{counts}{work.forward / 1e9:>10.2f}{training / 1e9:>10.2f}{kept / 2**20:>10.1f}"
 
@@ -133,7 +133,8 @@ def cost(
         )
         for index, (part, work) in enumerate(zip(program, works, strict=True))
     ]
-    ends = _ends(dim, out, row_maps, width, batch * rows, unroll.length * batch * points, reached, carried)
+    answered = batch * points * (1 if traced_part(program) is None else unroll.length)
+    ends = _ends(dim, out, row_maps, width, batch * rows, answered, reached, carried)
     return Cost(parts=(ends[0], *inside, ends[1]), number_bytes=number_bytes)
 
 

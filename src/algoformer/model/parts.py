@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from algoformer.model.address import Notebook, part_address
 from algoformer.model.program import Layers, Loop, Parallel, Part, Program, traced_part
+from algoformer.model.recompute import run_again
 from algoformer.nn import Layer, LearnedPositions, initialize
 from algoformer.trace import Unroll, stop_tracking
 
@@ -17,6 +18,7 @@ class LayersModule(nn.Module):
 
     def __init__(self, layers: Layers, *, width: int, context: int) -> None:
         super().__init__()
+        self.causal = layers.causal
         self.positions = LearnedPositions(context=context, width=width) if layers.positions else None
         self.layers: list[Layer] = nn.ModuleList(  # type: ignore[assignment]
             Layer(
@@ -40,11 +42,13 @@ class LayersModule(nn.Module):
 
     def forward(self, stream: Tensor, notebook: Notebook, address: str) -> Tensor:
         """Run the layers once; the state after each can be noted."""
+        seen = notebook.visibility
         if self.positions is not None:
-            stream = self.positions(stream)
+            stream = self.positions(stream) if seen is None else self.positions(stream, seen.places)
         for number, layer in enumerate(self.layers):
-            stream = layer(stream)
-            notebook.note(f"{address}/{number}", stream)
+            name = f"{address}/{number}"
+            stream = layer(stream) if seen is None else layer(stream, seen.at(name, causal=self.causal))
+            notebook.note(name, stream)
         return stream if self.final_norm is None else self.final_norm(stream)
 
 
@@ -83,14 +87,17 @@ class LoopModule(nn.Module):
         """Run as often as the unroll says; the states it reads out, stacked.
 
         Iterations before the last `grad_steps` keep no graph, so memory grows with those and not with
-        the number of steps.
+        the number of steps. With `recompute` each of those keeps its input only.
         """
+        again = run_again(self, self.step) if unroll.recompute else self.step
         untracked = 0 if unroll.grad_steps is None else unroll.steps - unroll.grad_steps
         state = self.start(entry)
+        if unroll.recompute and self.inject == "none":
+            entry = entry.detach()  # nobody looks at it again, and what made it must not be kept
         states = []
         for iteration in range(1, unroll.steps + 1):
             with stop_tracking(iteration > untracked):
-                state = self.step(state, entry, notebook, f"{address}[{iteration}]")
+                state = again(state, entry, notebook, f"{address}[{iteration}]")
             if iteration >= unroll.first_step:
                 states.append(state)
         return torch.stack(states)
@@ -144,7 +151,8 @@ class ProgramModule(nn.Module):
         """Run the parts after the traced one, once, on all states together."""
         if self.traced is None or self.traced + 1 == len(self.parts):
             return states
-        stacked = Notebook((), self.program, 1)
+        seen = notebook.visibility
+        stacked = Notebook((), self.program, 1, None if seen is None else seen.stacked(len(states)))
         stacked.keep = notebook.keep
         result = self._run(states.flatten(0, 1), self.traced + 1, len(self.parts), stacked, address)
         for name, state in stacked.states.items():

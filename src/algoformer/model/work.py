@@ -5,16 +5,20 @@ is causal: the convention of PyTorch's own counter, which the tests compare with
 two products for each one of a tracked forward pass (a gradient for the weights, one for the input), less
 those that nobody asks for: the read-in's input has no gradient, nor has a state that iterations without
 a graph made. A fused attention kernel computes its scores again on the way back: `recomputed` counts that.
+An unroll with `recompute` runs each tracked iteration again: `repeated` counts that in full, although PyTorch
+leaves out a product at the very end that no norm follows.
 
 Memory is what autograd keeps between the passes with a fused attention kernel: the inputs of norms (with
 their two statistics a token) and of products, queries, keys, values, attention's output with one
 number a head and token, the inputs of GELU, and what learned gates multiply. Parameters are not in it.
+With `recompute` it is what enters each tracked iteration of the unrolled loop, and what entered the loop; on
+the way back one iteration at a time is kept in full beside that. Parts after the loop are not run again.
 Branches of a `Parallel` that begin without positions keep one tensor together; it is counted for each.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 from algoformer.model.parts import head_width
 from algoformer.model.program import Layers, Loop, Part, Program, traced_part
@@ -31,6 +35,7 @@ class Work:
         forward: FLOPs of the forward pass.
         backward: FLOPs of the backward pass.
         recomputed: FLOPs that a fused attention kernel adds to the backward pass.
+        repeated: FLOPs of iterations that the backward pass runs again.
         kept: numbers kept for the backward pass.
     """
 
@@ -39,6 +44,7 @@ class Work:
     forward: int = 0
     backward: int = 0
     recomputed: int = 0
+    repeated: int = 0
     kept: int = 0
 
     def __add__(self, other: Work) -> Work:
@@ -74,6 +80,8 @@ def unrolled_work(program: Program, stream: Stream, unroll: Unroll) -> tuple[lis
     if isinstance(part, Loop):
         steps = unroll.steps if unroll.grad_steps is None else unroll.grad_steps
         work = _iterations(part, stream, unroll.steps, tracked=steps)
+        if unroll.recompute:
+            work = _repeated(part, stream, work, unroll.steps, tracked=steps)
         reached = steps == unroll.steps or (steps > 0 and part.inject != "none")
         carried = steps > 0
     else:
@@ -119,6 +127,16 @@ def _iterations(loop: Loop, stream: Stream, steps: int, *, tracked: int, carried
         work += Work(kept=stream.numbers + tracked * (stream.numbers + stream.width))
     first = sum(_each(body, stream, carried=carried), Work())
     return work + first + sum(_each(body, stream), Work()) * (tracked - 1)
+
+
+def _repeated(loop: Loop, stream: Stream, work: Work, steps: int, *, tracked: int) -> Work:
+    """The same iterations if each that is tracked keeps what enters it, and is run twice."""
+    if not tracked:
+        return work
+    body = sum(_each(loop.body.parts, stream, tracked=False), Work())
+    # with inject="none" the loop's input is also the first state
+    inputs = tracked + (loop.inject != "none" or tracked < steps)
+    return replace(work, repeated=tracked * body.forward, kept=inputs * stream.numbers)
 
 
 def _layers(part: Layers, stream: Stream, *, tracked: bool, carried: bool) -> Work:

@@ -19,6 +19,7 @@ class FeedForward(nn.Module):
 
     def __init__(self, *, width: int, hidden: int, activation: str, bias: bool = True) -> None:
         super().__init__()
+        self.activation_name = activation
         self.activation = ACTIVATIONS[activation]
         self.up = nn.Linear(width, hidden, bias=bias)
         self.down = nn.Linear(hidden, width, bias=bias)

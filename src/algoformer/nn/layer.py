@@ -2,10 +2,11 @@
 
 import math
 
+import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from algoformer.nn.attention import Attention
+from algoformer.nn.attention import Attention, Sight
 from algoformer.nn.feedforward import FeedForward
 
 
@@ -13,7 +14,8 @@ class Layer(nn.Module):
     """Attention, then a feed-forward network, each added to the stream.
 
     With `norm` and `scaled` and GELU it is the pre-norm block of GPT-2 that is trained; with neither and
-    ReLU it is the paper's Equation 1 to the letter, in which the theorems are built.
+    ReLU it is the paper's Equation 1 to the letter, in which the theorems are built. `dropout` is the share
+    of what is added that is left out while training; it is set by `set_dropout`.
     """
 
     def __init__(
@@ -37,11 +39,34 @@ class Layer(nn.Module):
         )
         self.feedforward_norm = nn.LayerNorm(width) if norm else nn.Identity()
         self.feedforward = FeedForward(width=width, hidden=hidden, activation=activation, bias=bias)
+        self.dropout = 0.0
 
-    def forward(self, stream: Float[Tensor, "batch token width"]) -> Float[Tensor, "batch token width"]:
+    def forward(
+        self, stream: Float[Tensor, "batch token width"], sight: Sight | None = None
+    ) -> Float[Tensor, "batch token width"]:
         """The stream after this layer."""
-        stream = stream + self.attention(self.attention_norm(stream))
-        return stream + self.feedforward(self.feedforward_norm(stream))
+        normed = self.attention_norm(stream)
+        read = self.attention(normed) if sight is None else self.attention(normed, sight)
+        stream = stream + self._thinned(read)
+        return stream + self._thinned(self.feedforward(self.feedforward_norm(stream)))
+
+    def _thinned(self, added: Tensor) -> Tensor:
+        return F.dropout(added, self.dropout) if self.training and self.dropout else added
+
+
+def set_dropout(module: nn.Module, *, residual: float, attention: float) -> None:
+    """Let every layer inside leave out shares of what it adds and of what its heads read, while training.
+
+    Draws are fresh whenever a layer runs. A layer in a loop runs with other draws at every iteration, so
+    that an iteration learns to carry on from a state that another draw has made.
+    """
+    for name, rate in {"residual": residual, "attention": attention}.items():
+        if not 0 <= rate < 1:
+            raise ValueError(f"{name} dropout must lie in 0..1, 1 left out, got {rate}")
+    for layer in module.modules():
+        if isinstance(layer, Layer):
+            layer.dropout = residual
+            layer.attention.dropout = attention
 
 
 def initialize(layer: Layer, *, depth: int) -> None:

@@ -1,7 +1,8 @@
 """Where in the sequence a token stands."""
 
 import torch
-from jaxtyping import Float
+import torch.nn.functional as F
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 
@@ -12,12 +13,16 @@ class LearnedPositions(nn.Module):
         super().__init__()
         self.table = nn.Parameter(torch.zeros(context, width))
 
-    def forward(self, stream: Float[Tensor, "batch token width"]) -> Float[Tensor, "batch token width"]:
-        """The stream with its positions added."""
+    def forward(
+        self,
+        stream: Float[Tensor, "batch token width"],
+        places: Int[Tensor, "#batch token"] | None = None,
+    ) -> Float[Tensor, "batch token width"]:
+        """The stream with its positions added: those at `places`, by default 0, 1, 2, ..."""
         tokens = stream.shape[1]
         if tokens > self.table.shape[0]:
             raise ValueError(
                 f"a sequence of {tokens} tokens is longer than the context of {self.table.shape[0]} "
                 "positions this model was built with; build it with a larger context"
             )
-        return stream + self.table[:tokens]
+        return stream + (self.table[:tokens] if places is None else F.embedding(places, self.table))

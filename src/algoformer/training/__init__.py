@@ -7,6 +7,7 @@ from algoformer.training.config import Experiment as Experiment
 from algoformer.training.config import Ramp as Ramp
 from algoformer.training.config import TrainConfig as TrainConfig
 from algoformer.training.config import build_model as build_model
+from algoformer.training.distributed import join_torchrun as join_torchrun
 from algoformer.training.trainer import Run as Run
 from algoformer.training.trainer import load_experiment as load_experiment
 from algoformer.training.trainer import read_metrics as read_metrics

@@ -37,7 +37,7 @@ def compiled_pieces(model: AlgoFormer, *, backend: str = "inductor") -> Iterator
     try:
         for piece in _pieces(model.body):
             name = "step" if isinstance(piece, LoopModule) else "forward"
-            setattr(piece, name, _replacement(piece, run.get(type(piece), run[nn.Module])))
+            setattr(piece, name, _replacement(piece, run[_kind(piece)]))
             patched.append((piece, name))
         with compilation:
             yield
@@ -86,6 +86,11 @@ _FUNCTIONS: dict[type, Callable[..., Tensor]] = {
 }
 
 
+def _kind(piece: nn.Module) -> type:
+    # not its type: FSDP makes a subclass of it
+    return next((kind for kind in (LayersModule, LoopModule) if isinstance(piece, kind)), nn.Module)
+
+
 def _replacement(piece: nn.Module, run: Callable[..., Tensor]) -> Callable[..., Tensor]:
     if isinstance(piece, LayersModule):
         return partial(_layers_or_noted, piece, run)
@@ -97,7 +102,7 @@ def _replacement(piece: nn.Module, run: Callable[..., Tensor]) -> Callable[..., 
 def _layers_or_noted(
     module: LayersModule, run: Callable[..., Tensor], stream: Tensor, notebook: Notebook, address: str
 ) -> Tensor:
-    if notebook.keep:
+    if notebook.keep or notebook.visibility is not None:
         return LayersModule.forward(module, stream, notebook, address)
     return run(module, stream)
 
@@ -110,7 +115,7 @@ def _step_or_noted(
     notebook: Notebook,
     address: str,
 ) -> Tensor:
-    if notebook.keep:
+    if notebook.keep or notebook.visibility is not None:
         return LoopModule.step(loop, state, entry, notebook, address)
     if torch.is_grad_enabled() and entry.requires_grad and not state.requires_grad:
         # the first tracked iteration then looks like all others, and needs no code of its own

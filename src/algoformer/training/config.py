@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import copy
 import math
-import types
 import typing
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields, is_dataclass
-from typing import Any, Literal, TypeVar
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 import torch
 
@@ -17,15 +16,12 @@ from algoformer.model.algoformer import AlgoFormer, modules_of
 from algoformer.model.parts import head_width
 from algoformer.model.program import Loop, Parallel, Program, default_steps, from_data, to_data, traced_part
 from algoformer.tasks import Task
+from algoformer.training.plain_data import MOST, as_data, read_dataclass
 
-Kind = TypeVar("Kind")
-
-Schedule = Literal["constant", "cosine"]
+OptimizerName = Literal["adam", "adamw", "muon"]
+Schedule = Literal["constant", "cosine", "wsd"]
 Grad = Literal["window", "full"]
 Precision = Literal["fp32", "tf32", "bf16"]
-
-MOST = 10**12
-"""No count of a run is larger: what is read from a file must not overflow later."""
 
 LARGEST_SEED = 2**31 - 1
 """PyTorch's CPU generator sees 32 bits of a seed, and one of them tells training from evaluation."""
@@ -57,20 +53,33 @@ class TrainConfig:
     """How many optimizer steps."""
     batch: int = 64
     """Fresh prompts for each step."""
+    optimizer: OptimizerName = "adam"
+    """What moves the weights: Adam, AdamW, or Muon for the body's matrices and AdamW for the rest."""
+    weight_decay: float = 0.0
+    """How much of the body's matrices a step of rate 1 takes away; not with Adam."""
+    betas: tuple[float, float] = (0.9, 0.999)
+    """How slowly Adam and AdamW forget gradients and their squares."""
+    ema: float | None = None
+    """Decay of a moving average of the weights, which then is the trained model; None keeps none."""
     learning_rate: float = 1e-4
-    """Of Adam, at its highest."""
+    """Of the optimizer, at its highest."""
     schedule: Schedule = "constant"
-    """How the learning rate goes on after the warm-up."""
+    """How the learning rate goes on after the warm-up: as it is, down a half cosine, or "wsd": as it is,
+    then down as 1 - sqrt in the last part of the run."""
     warmup: float = 0.0
     """Fraction of the run over which the learning rate rises from zero."""
+    cooldown: float = 0.0
+    """Fraction of the run at its end over which the learning rate of "wsd" falls; 0.2 is usual."""
     final_rate: float = 0.01
-    """Where a cosine schedule ends, as a fraction of the learning rate."""
+    """Where a cosine or "wsd" schedule ends, as a fraction of the learning rate."""
     clip: float | None = None
     """Largest norm of the gradient; None leaves it alone."""
     window: int = 15
     """ΔT: the loss is the mean over this many last iterations."""
     grad: Grad = "window"
     """Whether the gradient flows through the window only or through all iterations."""
+    recompute: bool = False
+    """Whether iterations keep their input only and are run again on the way back: less memory, more time."""
     burn_in: tuple[int, ...] = ()
     """Extra iterations without gradient before a step, one of these at random: teaches the loop to hold."""
     dims: Ramp | None = None
@@ -93,21 +102,49 @@ class TrainConfig:
         for name, (least, most) in (counts | {"seed": (0, LARGEST_SEED)}).items():
             if not least <= getattr(self, name) <= most:
                 raise ValueError(f"{name} must lie in {least}..{most}, got {getattr(self, name)}")
-        choices = {"schedule": Schedule, "grad": Grad, "precision": Precision}
+        choices = {"optimizer": OptimizerName, "schedule": Schedule, "grad": Grad, "precision": Precision}
         for name, allowed in choices.items():
             if getattr(self, name) not in typing.get_args(allowed):
                 words = ", ".join(typing.get_args(allowed))
                 raise ValueError(f"{name} must be one of {words}, got {getattr(self, name)!r}")
-        if not 0 < self.learning_rate < math.inf:
-            raise ValueError(f"learning_rate must be a positive number, got {self.learning_rate}")
-        if not 0 <= self.warmup < 1:
-            raise ValueError(f"warmup is a fraction of the run in [0, 1), got {self.warmup}")
-        if not 0 <= self.final_rate <= 1:
-            raise ValueError(f"final_rate is a fraction of the rate in [0, 1], got {self.final_rate}")
+        self._check_optimizer()
+        self._check_schedule()
         if self.clip is not None and not self.clip > 0:
             raise ValueError(f"clip must be positive, or None for no clipping, got {self.clip}")
         if not all(0 <= extra <= MOST for extra in self.burn_in):
             raise ValueError(f"burn_in counts iterations and cannot be negative, got {self.burn_in}")
+
+    def _check_optimizer(self) -> None:
+        if not 0 < self.learning_rate < math.inf:
+            raise ValueError(f"learning_rate must be a positive number, got {self.learning_rate}")
+        if not 0 <= self.weight_decay < math.inf:
+            raise ValueError(f"weight_decay must be a number of at least 0, got {self.weight_decay}")
+        if self.weight_decay and self.optimizer == "adam":
+            raise ValueError(
+                f"optimizer 'adam' has no weight decay, got weight_decay {self.weight_decay}; "
+                "choose 'adamw' or 'muon', or leave it out"
+            )
+        if len(self.betas) != 2 or not all(0 <= beta < 1 for beta in self.betas):
+            raise ValueError(f"betas must be two numbers in [0, 1), got {self.betas}")
+        if self.ema is not None and not 0 < self.ema < 1:
+            raise ValueError(f"ema is a decay between 0 and 1, say 0.999, or None for none, got {self.ema}")
+
+    def _check_schedule(self) -> None:
+        if not 0 <= self.warmup < 1:
+            raise ValueError(f"warmup is a fraction of the run in [0, 1), got {self.warmup}")
+        if not (self.cooldown >= 0 and self.warmup + self.cooldown <= 1):
+            raise ValueError(
+                "cooldown is a fraction of the run in [0, 1], and with the warm-up at most 1, "
+                f"got {self.cooldown} with warmup {self.warmup}"
+            )
+        if self.cooldown and self.schedule != "wsd":
+            raise ValueError(
+                f"schedule {self.schedule!r} has no cooldown, got {self.cooldown}; take 'wsd' or leave it out"
+            )
+        if self.schedule == "wsd" and not self.cooldown:
+            raise ValueError("schedule 'wsd' needs a cooldown, the fraction of the run it falls in; try 0.2")
+        if not 0 <= self.final_rate <= 1:
+            raise ValueError(f"final_rate is a fraction of the rate in [0, 1], got {self.final_rate}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,6 +212,14 @@ class Experiment:
         )
 
 
+def is_data_of(data: object, experiment: Experiment) -> bool:
+    """Whether these data describe the experiment; settings that were not there yet have their defaults."""
+    try:
+        return Experiment.from_data(data) == experiment
+    except ValueError:
+        return False
+
+
 def build_model(experiment: Experiment, *, like: AlgoFormer | None = None) -> AlgoFormer:
     """The experiment's model: a copy of `like`, or fresh weights that the seed alone decides.
 
@@ -209,50 +254,3 @@ def _unrolled(program: Program) -> Iterator[Loop]:
     elif isinstance(part, Parallel):
         for branch in part.branches:
             yield from _unrolled(branch)
-
-
-def as_data(value: object) -> Any:
-    """A dataclass of plain values as plain JSON types."""
-    if is_dataclass(value):
-        return {item.name: as_data(getattr(value, item.name)) for item in fields(value)}
-    return list(value) if isinstance(value, tuple) else value
-
-
-def read_dataclass(kind: type[Kind], data: object) -> Kind:
-    """Build a dataclass of plain values from JSON; unknown, missing or mistyped fields raise ValueError."""
-    if not isinstance(data, Mapping):
-        raise ValueError(f"{kind.__name__} must be an object, got {type(data).__name__}")
-    hints = typing.get_type_hints(kind)
-    strange = sorted(set(map(str, data)) - set(hints))
-    if strange:
-        raise ValueError(f"{kind.__name__} has no field {strange[0]!r}")
-    values = {name: _read_value(f"{kind.__name__}.{name}", hints[name], data[name]) for name in data}
-    try:
-        return kind(**values)
-    except TypeError as error:
-        raise ValueError(f"{kind.__name__} cannot be read: {error}") from None
-
-
-def _read_value(name: str, hint: Any, value: Any) -> Any:
-    origin, inner = typing.get_origin(hint), typing.get_args(hint)
-    if origin in (typing.Union, types.UnionType):
-        if value is None and type(None) in inner:
-            return None
-        return _read_value(name, next(kind for kind in inner if kind is not type(None)), value)
-    if origin is Literal:
-        if value not in inner:
-            raise ValueError(f"{name} must be one of {', '.join(map(str, inner))}, got {value!r}")
-        return value
-    if origin is tuple:
-        if not isinstance(value, list | tuple):
-            raise ValueError(f"{name} must be a list, got {value!r}")
-        return tuple(_read_value(name, inner[0], item) for item in value)
-    if is_dataclass(hint):
-        return read_dataclass(typing.cast(type, hint), value)
-    if hint is float and isinstance(value, int) and not isinstance(value, bool):
-        if abs(value) > MOST:
-            raise ValueError(f"{name} is too large")
-        return float(value)
-    if not isinstance(value, hint) or (isinstance(value, bool) and hint is not bool):
-        raise ValueError(f"{name} must be of type {hint.__name__}, got {value!r}")
-    return value

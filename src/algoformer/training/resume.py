@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import copy
 import logging
 import math
 import random
@@ -12,28 +12,47 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from algoformer.model.algoformer import AlgoFormer
 from algoformer.training.checkpoint import Checkpoint
+from algoformer.training.config import is_data_of
 from algoformer.training.provenance import source_commit
+from algoformer.training.sharded import cut_like
 from algoformer.training.step import TrainingStep
 
 logger = logging.getLogger("algoformer.training")
 
-MOMENTS = ("step", "exp_avg", "exp_avg_sq")
-"""What Adam keeps for each weight."""
+RAW = "weights."
+"""Under this name a checkpoint keeps the weights that the optimizer moves, if its model is their average."""
 
 
 def capture(step: TrainingStep, card: Mapping[str, Any]) -> Checkpoint:
-    """Everything that the next step depends on; `card` must hold the steps done and the seconds taken."""
-    state = {"generator": step.generator.get_state(), "sums": step.sums}
+    """Everything that the next step depends on; `card` must hold the steps done and the seconds taken.
+
+    The checkpoint's model is the one to use, also where that is an average of the weights: whoever loads
+    the file cannot take the wrong one by mistake. The card's `weights` says which it is.
+
+    With several processes all of them take part, and that of the first is the one to keep: it is the same
+    as if the run had one process.
+    """
+    spread = step.spread
+    state = {"generator": step.generator.get_state(), "sums": spread.average(step.sums)}
+    kept = step.optimizer.state
     for name, weight in step.model.named_parameters():
-        moments = step.optimizer.state.get(weight, {})
-        state |= {f"optimizer.{name}.{key}": value for key, value in moments.items()}
+        state |= {f"optimizer.{name}.{key}": value for key, value in kept.get(weight, {}).items()}
+    if step.average is not None:
+        state |= {f"{RAW}{name}": value for name, value in step.model.state_dict().items()}
     facts = {
+        "weights": "raw" if step.average is None else "average",
         "experiment": step.experiment.to_data(),
         "torch": torch.__version__,
         "commit": source_commit(),
     }
-    return Checkpoint(model=step.model, task=step.experiment.task, card={**card, **facts}, state=state)
+    return Checkpoint(
+        model=spread.whole_model(step.trained),
+        task=step.experiment.task,
+        card={**card, **facts},
+        state={name: spread.whole(value) for name, value in state.items()},
+    )
 
 
 def restore(step: TrainingStep, checkpoint: Checkpoint) -> tuple[int, float]:
@@ -43,7 +62,7 @@ def restore(step: TrainingStep, checkpoint: Checkpoint) -> tuple[int, float]:
         ValueError: the checkpoint is of another experiment, or lacks something a run needs.
     """
     card, state = checkpoint.card, checkpoint.state
-    if card.get("experiment") != json.loads(json.dumps(step.experiment.to_data())):
+    if not is_data_of(card.get("experiment"), step.experiment):
         raise ValueError("the checkpoint is not one of this experiment's; start again in another folder")
     done, seconds = card.get("step"), card.get("seconds")
     if type(done) is not int or not 0 <= done <= step.experiment.training.steps:
@@ -53,23 +72,46 @@ def restore(step: TrainingStep, checkpoint: Checkpoint) -> tuple[int, float]:
     _restore_optimizer(step, state, started=done > 0)
     step.sums.copy_(_tensor(state, "sums", step.sums))
     _restore_generator(step, state, done)
+    own = step.trained.state_dict()
+    weights = checkpoint.model.state_dict()
     try:
-        step.model.load_state_dict(checkpoint.model.state_dict())
+        step.trained.load_state_dict(
+            {name: cut_like(weight, own.get(name, weight)) for name, weight in weights.items()}
+        )
     except RuntimeError as error:
         raise ValueError(f"the checkpoint's weights are not this experiment's: {error}") from None
+    if step.average is not None:
+        step.average.updates.fill_(done)
+        for name, value in step.model.state_dict().items():
+            value.copy_(_tensor(state, f"{RAW}{name}", value))
     return done, seconds
+
+
+def raw_model(checkpoint: Checkpoint) -> AlgoFormer:
+    """The model with the weights that the optimizer moved last, also if the checkpoint's is their average.
+
+    Raises:
+        ValueError: the checkpoint holds nothing but the average.
+    """
+    if checkpoint.card.get("weights") != "average":
+        return checkpoint.model
+    model = copy.deepcopy(checkpoint.model)
+    for name, value in model.state_dict().items():
+        if f"{RAW}{name}" not in checkpoint.state:
+            raise ValueError("it holds an average of weights only, without the weights themselves")
+        value.copy_(_tensor(checkpoint.state, f"{RAW}{name}", value))
+    return model
 
 
 def _restore_optimizer(step: TrainingStep, state: Mapping[str, Tensor], *, started: bool) -> None:
     for name, weight in step.model.named_parameters():
         if not started:
             continue
-        count = torch.zeros((), device=weight.device)
-        shapes = {key: count if key == "step" else weight for key in MOMENTS}
-        step.optimizer.state[weight] = {
+        kept = {
             key: _tensor(state, f"optimizer.{name}.{key}", like).to(weight.device).clone()
-            for key, like in shapes.items()
+            for key, like in step.optimizer.state_like(weight).items()
         }
+        step.optimizer.load_state(weight, kept)
 
 
 def _restore_generator(step: TrainingStep, state: Mapping[str, Tensor], done: int) -> None:
@@ -97,4 +139,4 @@ def _tensor(state: Mapping[str, Tensor], name: str, like: Tensor) -> Tensor:
             f"the checkpoint's {name!r} is {tuple(found.shape)} of {found.dtype}, "
             f"needed is {tuple(like.shape)} of {like.dtype}"
         )
-    return found
+    return cut_like(found, like)

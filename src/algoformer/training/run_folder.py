@@ -6,11 +6,19 @@ import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
-from algoformer.training.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
-from algoformer.training.config import Experiment
+from algoformer.training.checkpoint import (
+    Checkpoint,
+    load_checkpoint,
+    remove_stray_shards,
+    save_checkpoint,
+    stored_index,
+)
+from algoformer.training.config import Experiment, is_data_of
+from algoformer.training.events import Events
 from algoformer.training.files import append_line, read_json, remove_leftovers, write_json, write_text
+from algoformer.training.shard_index import shard_limit
 
 Metrics = Mapping[str, float]
 """One row: counts (step, loops, dims, samples) and measurements, by name; all of them floats."""
@@ -19,8 +27,11 @@ Metrics = Mapping[str, float]
 class RunFolder:
     """What a training run leaves on disk. Open it with `open_folder`."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, shard_mb: int | float | None = None, tensorboard: bool = False) -> None:
         self.path = path
+        self.shard_mb = shard_mb
+        self._tensorboard = tensorboard
+        self._events: Events | None = None
 
     @property
     def checkpoint_path(self) -> Path:
@@ -28,37 +39,65 @@ class RunFolder:
         return self.path / "checkpoint.safetensors"
 
     def load(self) -> Checkpoint | None:
-        """The newest checkpoint, if there is one."""
-        return load_checkpoint(self.checkpoint_path) if self.checkpoint_path.exists() else None
+        """The newest checkpoint, if there is one; from now on it has the form that was asked for."""
+        if not self.checkpoint_path.exists():
+            return None
+        checkpoint, index = load_checkpoint(self.checkpoint_path), stored_index(self.checkpoint_path)
+        written = None if index is None else index.shard_mb
+        if self.shard_mb is None:
+            self.shard_mb = written
+        elif shard_limit(self.shard_mb) != shard_limit(written):
+            self.save(checkpoint)
+        return checkpoint
 
     def save(self, checkpoint: Checkpoint) -> None:
         """Put a new checkpoint in the place of the old one."""
-        save_checkpoint(self.checkpoint_path, checkpoint)
+        save_checkpoint(self.checkpoint_path, checkpoint, self.shard_mb)
 
     def add_metrics(self, row: Metrics) -> None:
         """Add a row of metrics."""
         append_line(self.path / "metrics.jsonl", json.dumps(row))
+        if self._events is not None:
+            self._events.add(row)
 
     def keep_metrics(self, last_step: int) -> list[Metrics]:
         """Drop the rows after `last_step`, which will be written again, and a line that a kill cut off."""
         rows = [row for row in read_metrics(self.path) if row["step"] <= last_step]
         write_text(self.path / "metrics.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+        if self._tensorboard:
+            self._events = Events(self.path / "tensorboard", rows)
         return rows
+
+    def close(self) -> None:
+        """Write out what is waiting to be written."""
+        if self._events is not None:
+            self._events.close()
 
 
 @contextmanager
-def open_folder(path: Path, experiment: Experiment, *, resume: bool) -> Iterator[RunFolder]:
+def open_folder(
+    path: Path,
+    experiment: Experiment,
+    *,
+    resume: bool,
+    shard_mb: int | float | None = None,
+    tensorboard: bool = False,
+) -> Iterator[RunFolder]:
     """Start a new run folder, or take up the run that is in it; no other process can do so meanwhile.
+
+    Checkpoints are written with `shard_mb`; None goes on as the run's last one was written, and starts with
+    one file. With `tensorboard`, metrics are also written for TensorBoard if that is installed.
 
     Raises:
         ValueError: the folder already holds something, or no run to resume, or another experiment's, or
             another process is training in it.
     """
+    shard_limit(shard_mb)  # refuses what is none before anything is written
     config = path / "config.json"
     if resume:
         if not config.exists():
             raise ValueError(f"{path} holds no run to resume")
-        if read_json(config) != _plain(experiment.to_data()):
+        if not is_data_of(read_json(config), experiment):
             raise ValueError(f"{path} holds a run of another experiment; resume with its own settings")
     else:
         if path.is_dir() and not config.exists():
@@ -69,7 +108,12 @@ def open_folder(path: Path, experiment: Experiment, *, resume: bool) -> Iterator
     with config.open("rb") as handle:
         _lock(handle, path)
         remove_leftovers(path)
-        yield RunFolder(path)
+        folder = RunFolder(path, shard_mb=shard_mb, tensorboard=tensorboard)
+        remove_stray_shards(folder.checkpoint_path)
+        try:
+            yield folder
+        finally:
+            folder.close()
 
 
 def read_metrics(folder: Path | str) -> list[Metrics]:
@@ -114,7 +158,3 @@ def _lock(handle: IO[bytes], path: Path) -> None:
         raise ValueError(f"another process is training in {path}; wait for it or stop it") from None
     except OSError:
         return  # this file system has no locks
-
-
-def _plain(data: Any) -> Any:
-    return json.loads(json.dumps(data))

@@ -13,18 +13,28 @@ from algoformer.training.config import Experiment, Ramp, TrainConfig
 
 
 def learning_rate(config: TrainConfig, step: int) -> float:
-    """The rate for `step` (counted from 0): linear warm-up, then constant or a half cosine.
+    """The rate for `step` (counted from 0): linear warm-up, then constant, a half cosine, or "wsd".
+
+    "wsd" stays constant until its cooldown, and falls there as 1 - √progress: at once steep, then ever less,
+    which left lower losses than a straight line in Hägele et al., arXiv 2405.18392.
 
     >>> learning_rate(TrainConfig(steps=100, learning_rate=1.0, warmup=0.1), 4)
     0.5
+    >>> config = TrainConfig(steps=100, learning_rate=1.0, schedule="wsd", cooldown=0.25, final_rate=0.0)
+    >>> [learning_rate(config, step) for step in (74, 75, 76, 84)]
+    [1.0, 1.0, 0.8, 0.4]
     """
     warm = config.warmup * config.steps
     if step < warm:
         return config.learning_rate * min(1.0, (step + 1) / warm)
     if config.schedule == "constant":
         return config.learning_rate
-    progress = (step - warm) / max(1.0, config.steps - warm)
-    falling = 0.5 * (1 + math.cos(math.pi * progress))
+    if config.schedule == "cosine":
+        progress = (step - warm) / max(1.0, config.steps - warm)
+        falling = 0.5 * (1 + math.cos(math.pi * progress))
+    else:
+        cool = config.cooldown * config.steps
+        falling = 1 - math.sqrt(max(0.0, step - (config.steps - cool)) / cool)
     return config.learning_rate * (config.final_rate + (1 - config.final_rate) * falling)
 
 
@@ -75,4 +85,9 @@ def unroll_at(experiment: Experiment, step: int) -> Unroll:
     loops = ramp_value(config.loops, step, steps=config.steps, end=default_steps(program))
     window = min(config.window, loops)
     extra = random.Random(f"{config.seed}/{step}").choice(config.burn_in) if config.burn_in else 0
-    return Unroll(steps=loops + extra, window=window, grad_steps=window if config.grad == "window" else loops)
+    return Unroll(
+        steps=loops + extra,
+        window=window,
+        grad_steps=window if config.grad == "window" else loops,
+        recompute=config.recompute,
+    )

@@ -1,4 +1,4 @@
-"""One training step: sample, run, measure, differentiate, clip, update. Nothing in it reads a value back."""
+"""One training step: sample, run, measure, differentiate, clip, update, average; nothing is read back."""
 
 from __future__ import annotations
 
@@ -9,10 +9,14 @@ from torch import Tensor
 from algoformer.model.algoformer import AlgoFormer
 from algoformer.prompt import Prompt
 from algoformer.trace import Trace, Unroll
+from algoformer.training.average import Average
 from algoformer.training.config import Experiment
+from algoformer.training.fused import FusedBody
 from algoformer.training.objective import last_error, window_loss
+from algoformer.training.optimizer import ModelOptimizer
 from algoformer.training.precision import HalfBody, matmul_precision
 from algoformer.training.schedule import Stage, samples_of
+from algoformer.training.spread import Spread
 
 
 class TrainingStep:
@@ -20,40 +24,54 @@ class TrainingStep:
 
     Curricula change values, not shapes: inactive coordinates are masked in the prompts, and questions
     that do not count yet have weight zero, which for causal models is the same as a shorter prompt.
-    Losses and errors are added up on the device (`sums`) until somebody reads them.
+    Losses and errors are added up on the device (`sums`) until somebody reads them. With several
+    processes each works on its share of the batch, and the sums are of that share until they are read.
     """
 
-    def __init__(self, experiment: Experiment, model: AlgoFormer, generator: torch.Generator) -> None:
+    def __init__(
+        self,
+        experiment: Experiment,
+        model: AlgoFormer,
+        generator: torch.Generator,
+        spread: Spread | None = None,
+    ) -> None:
         self.experiment = experiment
         self.model = model
+        self.spread = spread or Spread()
         self.generator = generator
         self.device = generator.device
         self.dtype = model.read_out.weight.dtype
-        self.half = HalfBody(model) if experiment.training.precision == "bf16" else None
-        on_cuda = self.device.type == "cuda"
-        rate = experiment.training.learning_rate
-        self.optimizer = torch.optim.Adam(
-            model.parameters(),
-            lr=torch.tensor(rate, device=self.device) if on_cuda else rate,
-            fused=True,
-            capturable=on_cuda,
-        )
+        self.body: HalfBody | FusedBody | None = None
+        """What runs the model instead of its own `forward`, in another precision or with other kernels."""
+        if experiment.training.precision == "bf16":
+            self.body = HalfBody(model)
+        self.spread.wrap(model, at_once=self.body is not None)
+        self.optimizer = ModelOptimizer(model, experiment.training)
+        ema = experiment.training.ema
+        self.average = None if ema is None else Average(model, ema, self.spread.copy)
         self.dims = torch.tensor(experiment.task.dim, device=self.device)
         self.sample_of_question = self._sample_of_question()
         self.weights = torch.ones(len(self.sample_of_question), device=self.device)
         self.sums = torch.zeros(2, dtype=torch.float64, device=self.device)
         self._prepared: tuple[float, int, int] | None = None
 
+    @property
+    def trained(self) -> AlgoFormer:
+        """The model that a run is for: the average of the weights where one is kept, or else the weights."""
+        return self.model if self.average is None else self.average.model
+
+    def changing(self) -> list[Tensor]:
+        """Every tensor that a step changes in place; the generator changes too."""
+        kept = [value for values in self.optimizer.state.values() for value in values.values()]
+        averaged = [] if self.average is None else self.average.tensors()
+        return [*self.model.parameters(), *kept, *averaged, self.sums]
+
     def prepare(self, rate: float, stage: Stage) -> None:
         """Write the step's learning rate and curricula into the tensors that `run` reads."""
         wanted = (rate, stage.dims, stage.samples)
         if wanted == self._prepared:
             return
-        for group in self.optimizer.param_groups:
-            if isinstance(group["lr"], Tensor):
-                group["lr"].fill_(rate)
-            else:
-                group["lr"] = rate
+        self.optimizer.set_rate(rate)
         self.dims.fill_(stage.dims)
         torch.lt(self.sample_of_question, stage.samples, out=self.weights)
         self._prepared = wanted
@@ -61,7 +79,7 @@ class TrainingStep:
     def run(self, unroll: Unroll) -> None:
         """Take one step, and add its loss and error to `sums`."""
         prompt = self.sample()
-        trace = self.answer(prompt, unroll)
+        trace = self.spread.run(self.answer, prompt, unroll)
         loss = window_loss(trace, prompt, self.weights)
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
@@ -69,13 +87,15 @@ class TrainingStep:
         if clip is not None:
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), clip)
         self.optimizer.step()
+        if self.average is not None:
+            self.average.update(self.model)
         error = last_error(trace, prompt, self.weights) / self.experiment.task.scale
         self.sums.add_(torch.stack([loss.detach(), error]))
 
     def loss(self, unroll: Unroll) -> Float[Tensor, ""]:
         """The window loss on fresh prompts."""
         prompt = self.sample()
-        return window_loss(self.answer(prompt, unroll), prompt, self.weights)
+        return window_loss(self.spread.run(self.answer, prompt, unroll), prompt, self.weights)
 
     def sample(self) -> Prompt:
         """Fresh prompts, exact in single precision whatever the model multiplies in."""
@@ -83,7 +103,7 @@ class TrainingStep:
         dims = self.dims if training.dims is not None else None
         with matmul_precision("fp32"):
             prompt = task.sample(training.batch, generator=self.generator, dtype=self.dtype, active_dims=dims)
-        return self.asked(prompt)
+        return self.asked(self.spread.share(prompt))
 
     def asked(self, prompt: Prompt) -> Prompt:
         """All questions of a prompt; only the last with full attention, which would see the answers."""
@@ -91,11 +111,11 @@ class TrainingStep:
 
     def answer(self, prompt: Prompt, unroll: Unroll) -> Trace:
         """The model's answers, in the precision of the experiment."""
-        return self.model(prompt, unroll) if self.half is None else self.half.answer(prompt, unroll)
+        return self.model(prompt, unroll) if self.body is None else self.body.answer(prompt, unroll)
 
     def read_sums(self) -> tuple[float, float]:
-        """The losses and the errors since the last reset, each added up. Waits for the device."""
-        loss, error = self.sums.tolist()
+        """The losses and the errors since the last reset, each added up. Waits for device and processes."""
+        loss, error = self.spread.average(self.sums).tolist()
         return loss, error
 
     def _sample_of_question(self) -> Tensor:

@@ -15,7 +15,8 @@ import torch
 
 from algoformer.model.algoformer import AlgoFormer
 from algoformer.training.config import Experiment, build_model
-from algoformer.training.engine import EngineName, Plan, open_engine, plan_engine
+from algoformer.training.distributed import ParallelName, own_device, plan_spread
+from algoformer.training.engine import EngineName, Plan, open_engine, plan_for
 from algoformer.training.interrupts import deferred_interrupt
 from algoformer.training.precision import matmul_precision
 from algoformer.training.resume import capture, restore
@@ -23,6 +24,8 @@ from algoformer.training.run_folder import Metrics, RunFolder, open_folder
 from algoformer.training.run_folder import load_experiment as load_experiment
 from algoformer.training.run_folder import read_metrics as read_metrics
 from algoformer.training.schedule import learning_rate, stage
+from algoformer.training.sharded import own_piece
+from algoformer.training.spread import Agreement, Spread, Stop
 from algoformer.training.step import TrainingStep
 
 Progress = Callable[[int, int, Metrics], None]
@@ -37,7 +40,8 @@ class Run:
 
     Attributes:
         experiment: what was trained and how.
-        model: the model, where it was trained.
+        model: the model, where it was trained, or after FSDP a copy on the CPU; with `ema`, the average of
+            its weights.
         step: how many steps it has taken in all.
         metrics: a row for every `log_every` steps: step; means of loss and error (at the last question
             that counts, divided by the task's scale) since the row before; learning rate; iterations,
@@ -66,7 +70,10 @@ def train(
     resume: bool = False,
     device: str | torch.device = "cpu",
     engine: EngineName = "auto",
+    parallel: ParallelName = "auto",
     max_minutes: float | None = None,
+    shard_mb: int | float | None = None,
+    tensorboard: bool = True,
     progress: Progress | None = None,
 ) -> Run:
     """Train the experiment's model; with a folder, leave config, metrics and checkpoints there.
@@ -75,6 +82,9 @@ def train(
     exactly the weights it would have had without the stop. Ctrl-C stops after the step at hand, with a
     checkpoint.
 
+    Called by all processes of a `torch.distributed` group, it trains one model on all of them. Each works on
+    its share of every batch; the first writes the folder and calls `progress`; all return the same.
+
     Args:
         experiment: what to train and how.
         folder: where to write; None writes nothing.
@@ -82,13 +92,19 @@ def train(
             copied. Its program must be the experiment's.
         resume: go on with the run in `folder`.
         device: where to train.
-        engine: how to take the steps: "eager" anywhere, "graph" or "compiled" on CUDA, or "auto".
+        engine: how to take the steps: "eager" anywhere, "graph", "compiled" or "fused" on CUDA, or "auto".
+        parallel: what several processes share: "ddp" the work, "fsdp" also weights, gradients and optimizer
+            state, for models that do not fit otherwise; "auto" is "ddp" where there are several.
         max_minutes: stop after this long with a checkpoint, to be resumed later.
+        shard_mb: no file of a checkpoint may have more MB (10⁶ bytes) than this; inf is one file. The
+            checkpoint remembers it: None goes on as before, and starts with one file.
+        tensorboard: where TensorBoard is installed, also write the metrics to `folder`/tensorboard.
         progress: called after every logged step.
 
     Raises:
         ValueError: the folder already holds a run, or holds none to resume, or another experiment's; or
-            the device has no such engine; or the initial model is not of the experiment's program.
+            the device has no such engine; or the initial model is not of the experiment's program; or the
+            processes cannot share the batch evenly.
         FloatingPointError: the loss is no longer a number; the last good checkpoint is kept.
         OSError: a file could not be written, say because the disk is full; the last checkpoint is kept.
     """
@@ -96,19 +112,27 @@ def train(
         raise ValueError(f"max_minutes must be positive, or None for no limit, got {max_minutes}")
     if resume and folder is None:
         raise ValueError("resume needs the folder of the run to go on with")
-    where = torch.device(device)
-    plan = plan_engine(engine, device=where, steps=experiment.training.steps)
-    logger.info("%s on %s, precision %s", plan, device_name(where), experiment.training.precision)
+    spread = plan_spread(parallel, batch=experiment.training.batch, device=torch.device(device))
+    spread.refuse_difference("experiment", experiment.to_data())
+    where = own_device(torch.device(device), spread)
+    plan = plan_for(experiment, engine, device=where, alone=spread.alone)
+    logger.info("%s on %s, %s, precision %s", plan, device_name(where), spread, experiment.training.precision)
     with ExitStack() as stack:
         opened = None
         if folder is not None:
-            opened = stack.enter_context(open_folder(Path(folder), experiment, resume=resume))
-        session = _Session(experiment, opened, initial, device=where, plan=plan)
+            opening = open_folder(
+                Path(folder), experiment, resume=resume, shard_mb=shard_mb, tensorboard=tensorboard
+            )
+            # the first process owns the folder, the others only read in it
+            reading = RunFolder(Path(folder))
+            opened = spread.after_the_first(lambda: stack.enter_context(opening) if spread.first else reading)
+        session = _Session(experiment, opened, initial, device=where, plan=plan, spread=spread)
         stack.enter_context(matmul_precision(experiment.training.precision))
         session.loop(max_minutes, progress or (lambda done, total, metrics: None))
+        model = spread.whole_model(session.stepper.trained, everywhere=True)
     return Run(
         experiment=experiment,
-        model=session.model,
+        model=model,
         step=session.step,
         metrics=tuple(session.metrics),
         plan=plan,
@@ -126,22 +150,24 @@ class _Session:
         *,
         device: torch.device,
         plan: Plan,
+        spread: Spread,
     ) -> None:
-        self.experiment, self.folder, self.plan = experiment, folder, plan
+        self.experiment, self.folder, self.plan, self.spread = experiment, folder, plan, spread
         self.step = 0
         self.seconds = 0.0
         self.metrics: list[Metrics] = []
-        checkpoint = None if folder is None else folder.load()
+        checkpoint = None if folder is None else spread.after_the_first(folder.load)
         # a run that began with a model of its own goes on with the one in its checkpoint
         start = initial if checkpoint is None else checkpoint.model
         self.model = build_model(experiment, like=start).to(device)
         generator = torch.Generator(device).manual_seed(prompt_seed(experiment.training.seed))
-        self.stepper = TrainingStep(experiment, self.model, generator)
+        self.stepper = TrainingStep(experiment, self.model, generator, spread)
         if checkpoint is not None:
             self.step, self.seconds = restore(self.stepper, checkpoint)
             logger.info("resumed at step %d", self.step)
+        spread.refuse_difference("checkpoint", self.step)
         if folder is not None:
-            self.metrics = list(folder.keep_metrics(self.step))
+            self.metrics = list(spread.by_the_first(lambda: folder.keep_metrics(self.step)))
         self.saved = self.step if checkpoint is not None else -1
         self.logged = self.step, self.seconds
 
@@ -149,6 +175,7 @@ class _Session:
         """Step until done, out of time, interrupted or broken; save at the end of each but the last."""
         config = self.experiment.training
         began, before = time.monotonic(), self.seconds
+        agreement = Agreement(self.spread)
         whole = True  # whether weights and optimizer stand between two steps
         with open_engine(self.stepper, self.plan) as run, deferred_interrupt() as interrupted:
             try:
@@ -162,12 +189,15 @@ class _Session:
                     last = self.step == config.steps
                     if self.step % config.log_every == 0 or last:
                         self._log(before - began)
-                        progress(self.step, config.steps, self.metrics[-1])
+                        self.spread.by_the_first(lambda: progress(self.step, config.steps, self.metrics[-1]))
                     if self.step % config.checkpoint_every == 0 and not last:
                         self.save(before - began)
-                    if interrupted():
+                    late = max_minutes is not None and time.monotonic() - began > 60 * max_minutes
+                    wish = Stop.INTERRUPTED if interrupted() else Stop.OUT_OF_TIME if late else Stop.NO
+                    stop = agreement.stop(self.step, wish)
+                    if stop is Stop.INTERRUPTED:
                         raise KeyboardInterrupt
-                    if max_minutes is not None and time.monotonic() - began > 60 * max_minutes:
+                    if stop is Stop.OUT_OF_TIME:
                         break
             except KeyboardInterrupt:
                 if whole:
@@ -192,7 +222,10 @@ class _Session:
             "engine": str(self.plan),
             "device": device_name(self.stepper.device),
         }
-        self.folder.save(capture(self.stepper, card))
+        if not self.spread.alone:
+            card |= {"processes": self.spread.processes, "parallel": self.spread.kind}
+        checkpoint, folder = capture(self.stepper, card), self.folder
+        self.spread.by_the_first(lambda: folder.save(checkpoint))
         self.saved = self.step
         logger.info("checkpoint at step %d", self.step)
 
@@ -219,14 +252,18 @@ class _Session:
         if self.stepper.device.type == "cuda":
             numbers["peak_memory"] = torch.cuda.max_memory_allocated(self.stepper.device)
         row = {name: float(number) for name, number in numbers.items()}
-        self.metrics.append(row)
+        self.metrics.append(self.spread.by_the_first(lambda: self._written(row)))
+
+    def _written(self, row: Metrics) -> Metrics:
         if self.folder is not None:
             self.folder.add_metrics(row)
+        return row
 
     def _refuse_nonsense(self) -> None:
         loss, _ = self.stepper.read_sums()
-        finite = torch.stack([weight.isfinite().all() for weight in self.model.parameters()]).all()
-        if not (math.isfinite(loss) and bool(finite)):
+        pieces = [own_piece(weight).isfinite().all() for weight in self.model.parameters()]
+        finite = bool(torch.stack(pieces).all())
+        if not (math.isfinite(loss) and all(self.spread.ask_all(finite))):
             what = "weights are" if math.isfinite(loss) else "loss is"
             raise FloatingPointError(
                 f"the {what} no longer a number at step {self.step}; the last good checkpoint is kept. "

@@ -1,0 +1,264 @@
+"""The operations of `operations.py` as Triton kernels: same names, same arguments, same results."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from algoformer.kernels import attention, rows
+from algoformer.kernels.operations import EPSILON, FinalNorm, FinalNormBackward, Heads, Norm, Selection
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tile:
+    """How a kernel cuts its work."""
+
+    rows: int
+    columns: int
+    warps: int
+    groups: int = 1
+    stages: int = 2
+
+
+WHOLE_ROWS = Tile(rows=8, columns=0, warps=4)
+"""For kernels whose blocks hold whole rows, whatever the width."""
+
+WHOLE_ROWS_BACKWARD = Tile(rows=4, columns=0, warps=1, groups=2)
+"""The same, backward."""
+
+MANY_ROWS = 16_000
+"""From this many rows on there are blocks enough for each to be taller."""
+
+MANY_ROWS_BACKWARD = Tile(rows=4, columns=0, warps=1, groups=4)
+"""For whole rows, backward, when there are many."""
+
+GELU = Tile(rows=16, columns=128, warps=4)
+"""For the hidden layer of a feed-forward network."""
+
+GELU_BACKWARD = Tile(rows=64, columns=64, warps=4)
+"""The same, backward: taller, for fewer partial sums."""
+
+SHORT = Tile(rows=64, columns=128, warps=4)
+"""Queries and keys of a block of attention for prompts whose keys fit into one block."""
+
+SHORT_BACKWARD = Tile(rows=32, columns=128, warps=2)
+"""The same, backward: all keys, in tiles of as many as there are queries in a block."""
+
+LONG = Tile(rows=32, columns=32, warps=1)
+"""The same for longer prompts."""
+
+EXACT = "ieee"
+"""Products of single precision are not rounded to TF32."""
+
+
+def blocks_of(rows: int) -> int:
+    """How many partial sums a gradient over so many rows comes in."""
+    tile = _backward_tile(rows)
+    return -(-rows // (tile.rows * tile.groups))
+
+
+def _backward_tile(rows: int) -> Tile:
+    return WHOLE_ROWS_BACKWARD if rows < MANY_ROWS else MANY_ROWS_BACKWARD
+
+
+def gelu_blocks_of(rows: int) -> int:
+    """The same for the gradient of a feed-forward network's hidden layer."""
+    return -(-rows // GELU_BACKWARD.rows)
+
+
+def attention_blocks(asked: int, tokens: int) -> int:
+    """The same for the gradient of one prompt's projections."""
+    if tokens <= SHORT_BACKWARD.columns:
+        return 1
+    return max(-(-asked // LONG.rows), -(-tokens // LONG.columns))
+
+
+def add_norm(
+    branch: Tensor | None,
+    residual: Tensor,
+    *,
+    selection: Selection | None = None,
+    final: FinalNorm | None = None,
+    stream: Tensor | None = None,
+    following: Norm | None = None,
+) -> None:
+    """See `operations.add_norm`."""
+    count, width = (residual if branch is None else branch).shape
+    unused = residual
+    last = None if final is None else final.norm
+    rows.add_norm[(-(-count // WHOLE_ROWS.rows),)](
+        unused if branch is None else branch,
+        residual,
+        unused if last is None else last.hat,
+        unused if last is None else last.rstd,
+        unused if final is None else final.weight,
+        unused if final is None else final.bias,
+        unused if final is None or final.state is None else final.state,
+        unused if final is None or final.entry is None else final.entry,
+        unused if stream is None else stream,
+        unused if following is None else following.hat,
+        unused if following is None else following.rstd,
+        unused if selection is None else selection.asked,
+        count,
+        TOKENS=0 if selection is None else len(selection.number),
+        ASKED=0 if selection is None else len(selection.asked),
+        WIDTH=width,
+        BRANCH=branch is not None,
+        FINAL=final is not None,
+        STATE=final is not None and final.state is not None,
+        INJECT=final is not None and final.entry is not None,
+        STREAM=stream is not None,
+        FOLLOWING=following is not None,
+        EPSILON=EPSILON,
+        BLOCK_ROWS=WHOLE_ROWS.rows,
+        num_warps=WHOLE_ROWS.warps,
+    )
+
+
+def add_norm_backward(
+    grads: Tensor | None,
+    before: Norm | None,
+    residual: Tensor | None,
+    *,
+    selection: Selection | None = None,
+    entry_grad: Tensor | None = None,
+    collected: bool = False,
+    final: FinalNormBackward | None = None,
+    out: Tensor | None = None,
+    out_half: Tensor | None = None,
+    sums: Tensor | None = None,
+) -> None:
+    """See `operations.add_norm_backward`."""
+    unused = next(tensor for tensor in (grads, out) if tensor is not None)
+    count, width = unused.shape
+    tile = _backward_tile(count)
+    last = None if final is None else final.norm
+    rows.add_norm_backward[(blocks_of(count),)](
+        unused if grads is None else grads,
+        unused if before is None else before.hat,
+        unused if before is None else before.rstd,
+        unused if residual is None else residual,
+        unused if entry_grad is None else entry_grad,
+        unused if last is None else last.hat,
+        unused if last is None else last.rstd,
+        unused if final is None else final.weight,
+        unused if final is None or final.state_grad is None else final.state_grad,
+        unused if final is None else final.sums,
+        0 if final is None else final.sums.stride(0),
+        unused if out is None else out,
+        unused if out_half is None else out_half,
+        unused if sums is None else sums,
+        0 if sums is None else sums.stride(0),
+        unused if selection is None else selection.number,
+        count,
+        TOKENS=0 if selection is None else len(selection.number),
+        ASKED=0 if selection is None else len(selection.asked),
+        WIDTH=width,
+        BRANCH=grads is not None,
+        COLLECT=entry_grad is not None,
+        COLLECTED=collected,
+        FINAL=final is not None,
+        READ=final is not None and final.state_grad is not None,
+        ONWARD=out is not None,
+        BLOCK_ROWS=tile.rows,
+        GROUPS=tile.groups,
+        num_warps=tile.warps,
+    )
+
+
+def gelu(before: Tensor, *, after: Tensor) -> None:
+    """See `operations.gelu`."""
+    count, width = before.shape
+    columns = min(GELU.columns, width)
+    rows.gelu[(-(-count // GELU.rows), width // columns)](
+        before,
+        after,
+        count,
+        WIDTH=width,
+        BLOCK_ROWS=GELU.rows,
+        BLOCK_COLUMNS=columns,
+        num_warps=GELU.warps,
+    )
+
+
+def gelu_backward(grads: Tensor, before: Tensor, *, out: Tensor, sums: Tensor) -> None:
+    """See `operations.gelu_backward`."""
+    count, width = before.shape
+    columns = min(GELU_BACKWARD.columns, width)
+    rows.gelu_backward[(gelu_blocks_of(count), width // columns)](
+        grads,
+        before,
+        out,
+        sums,
+        sums.stride(0),
+        count,
+        WIDTH=width,
+        BLOCK_ROWS=GELU_BACKWARD.rows,
+        BLOCK_COLUMNS=columns,
+        num_warps=GELU_BACKWARD.warps,
+    )
+
+
+def attend(qkv: Tensor, asked: Tensor, heads: Heads, *, out: Tensor, log_sum: Tensor) -> None:
+    """See `operations.attend`."""
+    batch, tokens, _ = qkv.shape
+    count = len(asked)
+    sizes = _attention_sizes(tokens, count, heads)
+    attention.attend[(batch * heads.count, -(-count // sizes["BLOCK_QUERIES"]))](
+        qkv, asked, out, log_sum, tokens, count, heads.scale, **sizes
+    )
+
+
+def attend_backward(
+    grads: Tensor,
+    qkv: Tensor,
+    asked: Tensor,
+    heads: Heads,
+    *,
+    answer: Tensor,
+    log_sum: Tensor,
+    out: Tensor,
+    sums: Tensor,
+) -> None:
+    """See `operations.attend_backward`."""
+    batch, tokens, _ = qkv.shape
+    count = len(asked)
+    sizes = _attention_sizes(tokens, count, heads)
+    tensors = (grads, qkv, asked, answer, log_sum, out, sums, sums.stride(0), tokens, count, heads.scale)
+    programs = batch * heads.count
+    if tokens <= SHORT_BACKWARD.columns:
+        del sizes["BLOCK_QUERIES"], sizes["BLOCK_KEYS"]
+        sizes |= {"TILE": SHORT_BACKWARD.rows, "num_warps": SHORT_BACKWARD.warps}
+        attention.attend_backward_short[(programs,)](*tensors, **sizes)
+        return
+    sums.zero_()  # queries and keys may come in different numbers of blocks
+    blocks = attention_blocks(count, tokens)
+    keys, queries = -(-tokens // sizes["BLOCK_KEYS"]), -(-count // sizes["BLOCK_QUERIES"])
+    attention.attend_backward_keys[(programs, keys)](*tensors, blocks, **sizes)
+    attention.attend_backward_queries[(programs, queries)](*tensors, blocks, **sizes)
+
+
+def _attention_sizes(tokens: int, asked: int, heads: Heads) -> dict[str, Any]:
+    tile = SHORT if tokens <= SHORT.columns else LONG
+    return {
+        "HEADS": heads.count,
+        "WIDTH": heads.width,
+        "CAUSAL": heads.causal,
+        "EVERY": asked == tokens,
+        "BLOCK_QUERIES": tile.rows,
+        "BLOCK_KEYS": min(tile.columns, max(16, 1 << (tokens - 1).bit_length())),
+        "PRECISION": EXACT,
+        "num_warps": tile.warps,
+        "num_stages": tile.stages,
+    }
+
+
+def weight_gradient(grads: Tensor, rows: Tensor) -> Tensor:
+    """See `operations.weight_gradient`."""
+    left, right = grads.flatten(0, -2).t(), rows.flatten(0, -2)
+    if left.dtype == torch.float32:
+        return left @ right
+    return torch.mm(left, right, out_dtype=torch.float32)

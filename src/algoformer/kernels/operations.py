@@ -1,0 +1,270 @@
+"""What a body of layers does between two products, forward and backward, in plain PyTorch.
+
+They say what the Triton kernels of this room compute, run wherever PyTorch does, and are what the kernels
+are tested against. Every operation writes into tensors it is given: a loop keeps one stack for all of its
+iterations, and the gradient of a weight is then one product over the whole stack.
+
+Rows are tokens of all prompts, one below the other. A gradient's column sums (the gradient of a bias) come
+in as many partial sums as there are blocks of rows; here that is one.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+EPSILON = 1e-5
+"""What every layer norm adds to the variance."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Norm:
+    """Where a norm without its affine part leaves what it makes: normalized rows, and 1 / deviation."""
+
+    hat: Tensor
+    rstd: Tensor
+
+
+@dataclass(frozen=True, kw_only=True)
+class FinalNorm:
+    """A body's last norm: its affine part, and where its result (the state of a loop) goes."""
+
+    norm: Norm
+    weight: Tensor
+    bias: Tensor
+    state: Tensor | None
+    """Where the result goes; None where nobody reads it."""
+    entry: Tensor | None
+    """What is added to the result for the next iteration; None after the last one."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Selection:
+    """The rows of each prompt with which a body goes on, where that is not all of them."""
+
+    asked: Tensor
+    """Their numbers."""
+    number: Tensor
+    """For every row of a prompt its place among the asked, or -1."""
+
+    @classmethod
+    def of(cls, asked: Tensor, tokens: int) -> Selection:
+        """The selection of these rows of prompts with so many tokens."""
+        number = torch.full((tokens,), -1, device=asked.device)
+        number[asked] = torch.arange(len(asked), device=asked.device)
+        return cls(asked=asked, number=number)
+
+    def narrow(self, rows: Tensor) -> Tensor:
+        """The asked rows of every prompt, out of all of them."""
+        return rows.unflatten(0, (-1, len(self.number))).index_select(1, self.asked).flatten(0, 1)
+
+    def widen(self, rows: Tensor) -> Tensor:
+        """All rows of every prompt, zero where not asked."""
+        asked = rows.unflatten(0, (-1, len(self.asked)))
+        whole = asked.new_zeros(len(asked), len(self.number), rows.shape[-1])
+        return whole.index_copy_(1, self.asked, asked).flatten(0, 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FinalNormBackward:
+    """What the gradient of a body's last norm is made of, and where its own gradients go."""
+
+    norm: Norm
+    weight: Tensor
+    state_grad: Tensor | None
+    """The gradient that reaches the state from outside the loop; None where the loss does not read it."""
+    sums: Tensor
+    """(block, 2 · width): partial gradients of the norm's weight and bias."""
+
+
+def blocks_of(rows: int) -> int:
+    """How many partial sums a gradient over so many rows comes in."""
+    return 1
+
+
+def gelu_blocks_of(rows: int) -> int:
+    """The same for the gradient of a feed-forward network's hidden layer."""
+    return 1
+
+
+def attention_blocks(asked: int, tokens: int) -> int:
+    """The same for the gradient of one prompt's projections."""
+    return 1
+
+
+def _normalize(stream: Tensor, out: Norm) -> Tensor:
+    hat, _, rstd = torch.native_layer_norm(stream, stream.shape[-1:], None, None, EPSILON)
+    out.hat.copy_(hat)
+    out.rstd.copy_(rstd.flatten())
+    return hat
+
+
+def add_norm(
+    branch: Tensor | None,
+    residual: Tensor,
+    *,
+    selection: Selection | None = None,
+    final: FinalNorm | None = None,
+    stream: Tensor | None = None,
+    following: Norm | None = None,
+) -> None:
+    """residual + branch, then the body's last norm if this is its end, then the norm of what follows.
+
+    With a selection the residual has all rows, and everything else only the asked ones.
+    """
+    if selection is not None:
+        residual = selection.narrow(residual)
+    result = residual if branch is None else residual + branch.float()
+    if final is not None:
+        result = _normalize(result, final.norm) * final.weight + final.bias
+        if final.state is not None:
+            final.state.copy_(result)
+        if final.entry is not None:
+            result = result + final.entry
+    if stream is not None:
+        stream.copy_(result)
+    if following is not None:
+        _normalize(result, following)
+
+
+def add_norm_backward(
+    grads: Tensor | None,
+    before: Norm | None,
+    residual: Tensor | None,
+    *,
+    selection: Selection | None = None,
+    entry_grad: Tensor | None = None,
+    collected: bool = False,
+    final: FinalNormBackward | None = None,
+    out: Tensor | None = None,
+    out_half: Tensor | None = None,
+    sums: Tensor | None = None,
+) -> None:
+    """Back through the norm before a product, the residual joins; then back through the body's last norm.
+
+    Without `grads` only the last norm is gone through. With a selection the residual has the asked rows
+    only. What reaches the loop's input is added to `entry_grad`, or begins it if nothing was `collected`.
+    """
+    total = residual
+    if selection is not None:
+        assert residual is not None
+        total = selection.widen(residual)
+    if grads is not None:
+        assert before is not None
+        inner = _norm_backward(grads.float(), before)
+        total = inner if total is None else total + inner
+    if entry_grad is not None:
+        assert total is not None
+        entry_grad.copy_(entry_grad + total if collected else total)
+    if final is not None:
+        if final.state_grad is not None:
+            total = final.state_grad if total is None else total + final.state_grad
+        assert total is not None
+        hat = final.norm.hat.float()
+        final.sums[0] = torch.cat([(total * hat).sum(0), total.sum(0)])
+        total = _norm_backward(total * final.weight, final.norm)
+    if out is not None and out_half is not None and sums is not None:
+        assert total is not None
+        out.copy_(total)
+        out_half.copy_(total)
+        sums[0] = total.sum(0)
+
+
+def _norm_backward(grads: Tensor, norm: Norm) -> Tensor:
+    hat = norm.hat.float()
+    along = (grads * hat).mean(-1, keepdim=True)
+    return norm.rstd[:, None] * (grads - grads.mean(-1, keepdim=True) - hat * along)
+
+
+def gelu(before: Tensor, *, after: Tensor) -> None:
+    """GELU, in its tanh form."""
+    after.copy_(F.gelu(before.float(), approximate="tanh"))
+
+
+def gelu_backward(grads: Tensor, before: Tensor, *, out: Tensor, sums: Tensor) -> None:
+    """Back through GELU."""
+    result = torch.ops.aten.gelu_backward(grads.float(), before.float(), approximate="tanh")
+    out.copy_(result)
+    sums[0] = result.sum(0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Heads:
+    """How the columns of a projection are cut into heads, and what a query may see."""
+
+    count: int
+    width: int
+    causal: bool
+
+    @property
+    def scale(self) -> float:
+        """What scores are multiplied by."""
+        return 1 / math.sqrt(self.width)
+
+
+def attend(qkv: Tensor, asked: Tensor, heads: Heads, *, out: Tensor, log_sum: Tensor) -> None:
+    """Softmax attention of the asked rows to all rows of their prompt.
+
+    Args:
+        qkv: (batch, token, 3 · heads · width), queries then keys then values.
+        asked: the rows whose queries are answered.
+        heads: how columns are cut.
+        out: (batch, asked, heads · width).
+        log_sum: (batch, head, asked), the logarithm of each softmax's denominator, in base 2.
+    """
+    query, key, value = _heads(qkv, heads)
+    scores = _scores(query[:, :, asked], key, asked, heads)
+    log_sum.copy_(torch.logsumexp(scores, -1) / math.log(2))
+    read = torch.softmax(scores, -1) @ value.float()
+    out.copy_(read.transpose(1, 2).flatten(2))
+
+
+def attend_backward(
+    grads: Tensor,
+    qkv: Tensor,
+    asked: Tensor,
+    heads: Heads,
+    *,
+    answer: Tensor,
+    log_sum: Tensor,
+    out: Tensor,
+    sums: Tensor,
+) -> None:
+    """Back through `attend`, into queries, keys and values; `out` must be zero where no query was asked."""
+    query, key, value = _heads(qkv, heads)
+    scores = _scores(query[:, :, asked], key, asked, heads)
+    weights = torch.exp2(scores / math.log(2) - log_sum[..., None])
+    grad, read = (
+        part.float().unflatten(2, (heads.count, heads.width)).transpose(1, 2) for part in (grads, answer)
+    )
+    share = weights * (grad @ value.float().transpose(-1, -2) - (grad * read).sum(-1, keepdim=True))
+    share = share * heads.scale
+    parts = torch.zeros(3, *query.shape, device=qkv.device)
+    parts[0][:, :, asked] = share @ key.float()
+    parts[1] = share.transpose(-1, -2) @ query[:, :, asked].float()
+    parts[2] = weights.transpose(-1, -2) @ grad
+    whole = parts.permute(1, 3, 0, 2, 4).flatten(2)
+    out.copy_(whole)
+    sums.copy_(whole.sum(1))
+
+
+def _heads(qkv: Tensor, heads: Heads) -> tuple[Tensor, Tensor, Tensor]:
+    query, key, value = qkv.unflatten(2, (3, heads.count, heads.width)).permute(2, 0, 3, 1, 4)
+    return query, key, value
+
+
+def _scores(query: Tensor, key: Tensor, asked: Tensor, heads: Heads) -> Tensor:
+    scores = query.float() @ key.float().transpose(-1, -2) * heads.scale
+    if not heads.causal:
+        return scores
+    hidden = torch.arange(key.shape[2], device=key.device) > asked[:, None]
+    return scores.masked_fill(hidden, -math.inf)
+
+
+def weight_gradient(grads: Tensor, rows: Tensor) -> Tensor:
+    """gradsᵀ · rows in single precision, over the whole stack of iterations."""
+    return grads.flatten(0, -2).float().t() @ rows.flatten(0, -2).float()

@@ -1,0 +1,198 @@
+"""One file that rebuilds a model of text with its tokenizer: a checkpoint like others, of another kind."""
+
+from __future__ import annotations
+
+import errno
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from algoformer.language.classifier import TextClassifier
+from algoformer.language.token_model import TokenModel
+from algoformer.language.trunk import ends_with_norm
+from algoformer.model.algoformer import modules_of
+from algoformer.model.cost import parameters
+from algoformer.model.program import Program, from_data, to_data
+from algoformer.training.checkpoint import (
+    FORMAT,
+    HEADER,
+    LARGEST_SIZE,
+    WEIGHTS_OF_A_LAYER,
+    _header,
+    _one_kind,
+)
+from algoformer.training.files import write_atomically
+
+KINDS = {"token model": TokenModel, "text classifier": TextClassifier}
+"""What a file of this room can hold, by the word in its header."""
+
+SIZES = ("vocabulary", "context", "width")
+RATES = ("dropout", "attention_dropout")
+OWN: dict[str, dict[str, type]] = {
+    "token model": {"tied": bool, "prefix_lm": bool},
+    "text classifier": {"labels": list},
+}
+"""What each kind of model is built with besides sizes and rates."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextCheckpoint:
+    """A model of text and what is needed to use it, or to train it further.
+
+    Attributes:
+        model: the model, on the CPU.
+        tokenizer: the tokenizer as text (JSON); empty if there is none.
+        card: facts about it in plain JSON types (sources, scores, versions, provenance).
+        state: further tensors by name (optimizer, averaged weights).
+    """
+
+    model: TokenModel | TextClassifier
+    tokenizer: str = ""
+    card: Mapping[str, Any] = field(default_factory=dict)
+    state: Mapping[str, Tensor] = field(default_factory=dict)
+
+
+def save_text_model(path: Path | str, checkpoint: TextCheckpoint, *, half: bool = False) -> None:
+    """Write the checkpoint; an existing file is replaced in one step or not at all.
+
+    Args:
+        path: where to write.
+        checkpoint: what to write.
+        half: whether to store the weights in half precision (float16), in half the space.
+
+    Raises:
+        OSError: the file could not be written, say because the disk is full; the old one is intact.
+    """
+    from safetensors import SafetensorError
+    from safetensors.torch import save_file
+
+    model = checkpoint.model
+    kind = next(word for word, kind in KINDS.items() if isinstance(model, kind))
+    sizes: dict[str, Any] = {name: getattr(model.trunk, name) for name in (*SIZES, *RATES)}
+    own = {name: getattr(model, name) for name in OWN[kind]}
+    header = {
+        "format": FORMAT,
+        "kind": kind,
+        "program": to_data(model.program),
+        "model": sizes | own,
+        "tokenizer": checkpoint.tokenizer,
+        "card": dict(checkpoint.card),
+    }
+    weights = {name: value.half() if half else value for name, value in model.state_dict().items()}
+    tensors = {f"model.{name}": value for name, value in weights.items()}
+    tensors |= {f"state.{name}": value for name, value in checkpoint.state.items()}
+    on_cpu = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
+
+    def write(temporary: Path) -> None:
+        try:
+            save_file(on_cpu, temporary, metadata={HEADER: json.dumps(header)})
+        except SafetensorError as error:
+            raise OSError(errno.EIO, str(error)) from error
+
+    write_atomically(Path(path), write)
+
+
+def load_text_model(path: Path | str) -> TextCheckpoint:
+    """Rebuild what `save_text_model` wrote, in evaluation mode; half precision comes back in single.
+
+    Raises:
+        ValueError: the file is missing, cut off, not a model of text of this library, or its weights do not
+            fit its program. Nothing in it is ever executed, and nothing is built that the file does not hold.
+    """
+    from safetensors import SafetensorError, safe_open
+
+    path = Path(path)
+    if not path.is_file():
+        raise ValueError(f"{path} does not exist or is not a file")
+    try:
+        with safe_open(path, framework="pt", device="cpu") as file:
+            return _load(file)
+    except SafetensorError as error:
+        raise ValueError(f"{path} is not a checkpoint, or is cut off: {error}") from None
+    except (ValueError, OSError) as error:
+        raise ValueError(f"{path} is not a usable model of text: {error}") from None
+
+
+def _load(file: Any) -> TextCheckpoint:
+    header = _header(file)
+    if header.get("format") != FORMAT or header.get("kind") not in list(KINDS):
+        raise ValueError("it is a checkpoint, but not of a model of text; read it with training.checkpoint")
+    names = [str(name) for name in file.keys()]  # noqa: SIM118
+    weights = [name.removeprefix("model.") for name in names if name.startswith("model.")]
+    shapes = {name: tuple(file.get_slice(f"model.{name}").get_shape()) for name in weights}
+    model = _build(header, shapes)
+    model.load_state_dict(
+        _one_kind({name: file.get_tensor(f"model.{name}") for name in weights}), assign=True
+    )
+    tokenizer, card = header.get("tokenizer", ""), header.get("card", {})
+    if not isinstance(tokenizer, str) or not isinstance(card, dict):
+        raise ValueError("its tokenizer must be text and its card an object")
+    return TextCheckpoint(
+        model=model.requires_grad_(True).eval(),
+        tokenizer=tokenizer,
+        card=card,
+        state={
+            name.removeprefix("state."): file.get_tensor(name) for name in names if name.startswith("state.")
+        },
+    )
+
+
+def _build(header: Mapping[str, Any], found: Mapping[str, tuple[int, ...]]) -> TokenModel | TextClassifier:
+    """The model with fresh weights, if the file has exactly the names and shapes of its weights."""
+    kind, program = str(header["kind"]), from_data(header.get("program"))
+    options = _read_options(header.get("model"), kind)
+    # a header may claim any size: compare with what is in the file before anything is built
+    modules = modules_of(program)
+    if max(WEIGHTS_OF_A_LAYER * sum(module.count for module in modules), len(modules)) > len(found):
+        raise ValueError("its program has more layers than the file has weights")
+    claimed, held = _parameters(program, options), sum(math.prod(shape) for shape in found.values())
+    if claimed != held:
+        raise ValueError(f"its program needs {claimed:.6g} parameters, the file holds {held}")
+    with torch.random.fork_rng(devices=[]):
+        model: TokenModel | TextClassifier = KINDS[kind](program, **options)
+    expected = {name: tuple(value.shape) for name, value in model.state_dict().items()}
+    for name in sorted(set(expected) ^ set(found)):
+        raise ValueError(f"weight {name!r} is {'missing' if name in expected else 'not part of the model'}")
+    for name, shape in expected.items():
+        if shape != found[name]:
+            raise ValueError(f"weight {name!r} has shape {found[name]}, its model needs {shape}")
+    return model
+
+
+def _parameters(program: Program, options: Mapping[str, Any]) -> int:
+    vocabulary, width = options["vocabulary"], options["width"]
+    inside = sum(parameters(part, width=width, context=options["context"]) for part in program)
+    total = vocabulary * width + inside + 2 * width * (not ends_with_norm(program))
+    if "labels" in options:
+        return int(total + (width + 1) * len(options["labels"]))
+    return int(total + vocabulary * width * (not options["tied"]))
+
+
+def _read_options(options: object, kind: str) -> dict[str, Any]:
+    wanted = {*SIZES, *RATES, *OWN[kind]}
+    if not isinstance(options, dict) or set(options) != wanted:
+        raise ValueError(f"model must have exactly the entries {', '.join(sorted(wanted))}")
+    for name in SIZES:
+        if type(options[name]) is not int or not 1 <= options[name] <= LARGEST_SIZE:
+            raise ValueError(
+                f"{name} must be a whole number in 1..{LARGEST_SIZE}, got {_short(options[name])}"
+            )
+    for name in RATES:
+        if type(options[name]) not in (int, float):
+            raise ValueError(f"{name} must be a number, got {_short(options[name])}")
+    for name, type_ in OWN[kind].items():
+        if type(options[name]) is not type_:
+            raise ValueError(f"{name} has the wrong type, {type(options[name]).__name__}")
+    if not all(isinstance(label, str) for label in options.get("labels", ())):
+        raise ValueError("labels must be names")
+    return options
+
+
+def _short(value: object) -> str:
+    return str(value)[:40]

@@ -1,0 +1,196 @@
+"""The next token again and again: with a cache, or from the start each time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Protocol, runtime_checkable
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from algoformer.language.cache import KeyValueCache, Policy
+from algoformer.language.early_exit import EarlyExit, run_until_still, traced_loop
+from algoformer.language.token_model import TokenModel
+from algoformer.model.address import Notebook
+from algoformer.model.program import default_steps
+from algoformer.model.visibility import Visibility
+from algoformer.trace import Unroll
+
+
+@runtime_checkable
+class NextToken(Protocol):
+    """Whatever scores the next token of a batch of sequences that grow by one token at a time."""
+
+    model: TokenModel
+    iterations: Float[Tensor, " batch"]
+
+    def prefill(
+        self, ids: Int[Tensor, "batch token"], real: Bool[Tensor, "batch token"] | None = None
+    ) -> Float[Tensor, "batch vocabulary"]:
+        """Read the prefixes; scores of the token after each."""
+        ...
+
+    def step(self, tokens: Int[Tensor, " batch"]) -> Float[Tensor, "batch vocabulary"]:
+        """Read one more token of each sequence; scores of the token after it."""
+        ...
+
+    def select(self, rows: Int[Tensor, " row"], *, same_prefix: bool = False) -> None:
+        """Let sequence i go on from where sequence `rows[i]` is; there may be more or fewer than before."""
+        ...
+
+
+class CachedDecoder:
+    """Reads each token once; what later tokens need of it is kept in a cache that follows from the program.
+
+    After `prefill`, a step without early exit has fixed shapes, writes in place and never waits for the
+    device: `read` can be captured as a graph, with `cache.reserve()` before each replay.
+
+    Args:
+        model: in evaluation mode, if it has dropout.
+        batch: how many sequences.
+        length: the most tokens of a sequence, padding included.
+        steps: how often the traced loop runs, for every token; by default as the program says.
+        policy: what is kept of a loop, "full" (exact) or "last".
+        early_exit: when to stop iterating on a generated token. Prefixes are always read in full.
+        dtype: of keys and values; by default the model's.
+    """
+
+    def __init__(
+        self,
+        model: TokenModel,
+        *,
+        batch: int,
+        length: int,
+        steps: int | None = None,
+        policy: Policy = "full",
+        early_exit: EarlyExit | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        check_ready(model, length)
+        if early_exit is not None:
+            traced_loop(model)
+        weight = model.output_weight
+        self.model, self.early_exit = model, early_exit
+        self.cache = KeyValueCache(
+            model.program,
+            width=model.trunk.width,
+            batch=batch,
+            length=length,
+            steps=steps,
+            policy=policy,
+            device=weight.device,
+            dtype=dtype or weight.dtype,
+        )
+        self.iterations = torch.full((batch,), float(self.cache.steps), device=weight.device)
+
+    @torch.no_grad()
+    def prefill(
+        self, ids: Int[Tensor, "batch token"], real: Bool[Tensor, "batch token"] | None = None
+    ) -> Float[Tensor, "batch vocabulary"]:
+        """Read the prefixes; scores of the token after each. `real` marks what is not padding."""
+        marks = check_prefix(self.model, ids, real)
+        self.cache.begin(marks)
+        seen = self.model.visibility(ids.shape[1], real, marks.sum(dim=1)) or Visibility()
+        unroll = Unroll(steps=self.cache.steps, window=1)
+        states = self.model.trunk(ids, unroll, replace(seen, memory=self.cache.slot))[0]
+        self.cache.prefix_done()
+        return self.model.scores(last_real(states, marks))
+
+    def step(self, tokens: Int[Tensor, " batch"]) -> Float[Tensor, "batch vocabulary"]:
+        """Read one more token of each sequence; scores of the token after it."""
+        self.cache.reserve()
+        return self.read(tokens)
+
+    @torch.no_grad()
+    def read(self, tokens: Int[Tensor, " batch"]) -> Float[Tensor, "batch vocabulary"]:
+        """The part of a step that works on the device alone, which a graph can hold; see `step`."""
+        cache = self.cache
+        cache.advance()
+        seen = Visibility(places=cache.positions, before=cache.visible[:, None, None], memory=cache.slot)
+        if self.early_exit is None:
+            unroll = Unroll(steps=cache.steps, window=1)
+            return self.model.scores(self.model.trunk(tokens[:, None], unroll, seen)[0, :, 0])
+        notebook = Notebook((), self.model.program, cache.steps, seen)
+        scores, iterations = run_until_still(self.model, tokens, cache, notebook, self.early_exit)
+        self.iterations = iterations.float()
+        return scores
+
+    def select(self, rows: Int[Tensor, " row"], *, same_prefix: bool = False) -> None:
+        """Let sequence i go on from where sequence `rows[i]` is."""
+        self.cache.select(rows, same_prefix=same_prefix)
+        self.iterations = self.iterations.index_select(0, rows)
+
+
+class UncachedDecoder:
+    """Reads everything from the start for every token: the definition that a cache is measured against."""
+
+    def __init__(self, model: TokenModel, *, steps: int | None = None) -> None:
+        check_ready(model, 1)
+        self.model = model
+        self.steps = default_steps(model.program) if steps is None else steps
+        self.iterations = torch.empty(0)
+        self.ids = self.real = self.prefix = torch.empty(0)
+
+    def prefill(
+        self, ids: Int[Tensor, "batch token"], real: Bool[Tensor, "batch token"] | None = None
+    ) -> Float[Tensor, "batch vocabulary"]:
+        """Read the prefixes; scores of the token after each."""
+        self.ids, self.real = ids, check_prefix(self.model, ids, real)
+        self.prefix = self.real.sum(dim=1)
+        self.iterations = torch.full((len(ids),), float(self.steps), device=ids.device)
+        return self._scores()
+
+    def step(self, tokens: Int[Tensor, " batch"]) -> Float[Tensor, "batch vocabulary"]:
+        """Read everything again with one more token of each sequence; scores of the token after it."""
+        one = torch.ones_like(tokens, dtype=torch.bool)[:, None]
+        self.ids = torch.cat([self.ids, tokens[:, None]], dim=1)
+        self.real = torch.cat([self.real, one], dim=1)
+        return self._scores()
+
+    def select(self, rows: Int[Tensor, " row"], *, same_prefix: bool = False) -> None:
+        """Let sequence i go on from where sequence `rows[i]` is."""
+        for name in ("ids", "real", "prefix", "iterations"):
+            setattr(self, name, getattr(self, name).index_select(0, rows))
+
+    @torch.no_grad()
+    def _scores(self) -> Tensor:
+        unroll = Unroll(steps=self.steps, window=1)
+        states = self.model.states(self.ids, unroll, real=self.real, prefix=self.prefix)[0]
+        return self.model.scores(last_real(states, self.real))
+
+
+def last_real(
+    states: Float[Tensor, "batch token width"], real: Bool[Tensor, "batch token"]
+) -> Float[Tensor, "batch width"]:
+    """The state of each sequence's last real token."""
+    last = (real * torch.arange(1, real.shape[1] + 1, device=real.device)).argmax(dim=1)
+    return states[torch.arange(len(states), device=states.device), last]
+
+
+def check_ready(model: TokenModel, length: int) -> None:
+    """Refuse a model that would drop things out, and more tokens than it has positions for."""
+    if model.training and (model.trunk.dropout or model.trunk.attention_dropout):
+        raise ValueError("this model drops out at random, as in training; call model.eval() before decoding")
+    if not 1 <= length <= model.context:
+        raise ValueError(
+            f"prefix and new tokens together are {length}, this model was built for context={model.context}"
+        )
+
+
+def check_prefix(
+    model: TokenModel, ids: Int[Tensor, "batch token"], real: Bool[Tensor, "batch token"] | None
+) -> Bool[Tensor, "batch token"]:
+    """Refuse prefixes that there is nothing to say about; which of their tokens are real."""
+    if not ids.numel():
+        raise ValueError(f"a prefix has at least one token, got {ids.shape[0]} × {ids.shape[1]}")
+    low, high = int(ids.min()), int(ids.max())
+    if low < 0 or high >= model.vocabulary:
+        raise ValueError(f"tokens lie in 0..{model.vocabulary - 1}, got {low}..{high}")
+    if real is None:
+        return torch.ones_like(ids, dtype=torch.bool)
+    if real.shape != ids.shape:
+        raise ValueError(f"real has shape {tuple(real.shape)}, the tokens have {tuple(ids.shape)}")
+    if not bool(real.any(dim=1).all()):
+        raise ValueError("a sequence of nothing but padding has no next token; give it at least one token")
+    return real

@@ -1,0 +1,64 @@
+"""Continue prefixes: the one call that most people need."""
+
+from __future__ import annotations
+
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+from algoformer.language.beam import beam_search, check_beam
+from algoformer.language.cache import Policy
+from algoformer.language.decode import CachedDecoder
+from algoformer.language.early_exit import EarlyExit
+from algoformer.language.greedy import Generation, check_search, greedy_search
+from algoformer.language.token_model import TokenModel
+
+
+def generate(
+    model: TokenModel,
+    ids: Int[Tensor, "batch token"],
+    real: Bool[Tensor, "batch token"] | None = None,
+    *,
+    end: int,
+    most: int,
+    beam: int = 1,
+    length_penalty: int | float = 1.0,
+    nbest: int = 1,
+    steps: int | None = None,
+    policy: Policy = "full",
+    early_exit: EarlyExit | None = None,
+) -> Generation:
+    """Continue prefixes with a cache: greedily, or with a beam.
+
+    Args:
+        model: what is asked; in evaluation mode, if it has dropout.
+        ids: and `real`, `end`, `most`, `beam`, `length_penalty`, `nbest`: as for `beam_search`.
+        steps: and `policy`, `early_exit`: as for `CachedDecoder`.
+
+    >>> import torch
+    >>> from algoformer import programs
+    >>> model = TokenModel(programs.looped(heads=2, steps=3), vocabulary=9, context=32, width=8).eval()
+    >>> generate(model, torch.tensor([[1, 2], [3, 4]]), end=0, most=5, beam=4, nbest=2).tokens.shape
+    torch.Size([2, 2, 5])
+    """
+    check_search(model, end=end, most=most, length_penalty=length_penalty)
+    check_beam(model, beam=beam, nbest=nbest)
+    decoder = CachedDecoder(
+        model,
+        batch=ids.shape[0],
+        length=ids.shape[1] + most - 1,  # the last token is never read
+        steps=steps,
+        policy=policy,
+        early_exit=early_exit,
+    )
+    if beam == 1:
+        return greedy_search(decoder, ids, real, end=end, most=most, length_penalty=length_penalty)
+    return beam_search(
+        decoder,
+        ids,
+        real,
+        end=end,
+        most=most,
+        beam=beam,
+        length_penalty=length_penalty,
+        nbest=nbest,
+    )

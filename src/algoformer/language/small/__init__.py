@@ -1,0 +1,1 @@
+"""Text of the library's own writing, made by rules: everything runs offline, in seconds."""

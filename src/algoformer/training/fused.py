@@ -1,0 +1,155 @@
+"""A model's training step through hand-written kernels: bf16 products, gradients of weights once per step."""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+from types import ModuleType
+
+import torch
+from torch import Tensor
+
+from algoformer.kernels import operations
+from algoformer.kernels.body import PARAMETERS, Plan, iterate
+from algoformer.kernels.operations import Heads
+from algoformer.model.algoformer import AlgoFormer, row_index
+from algoformer.model.parts import LayersModule, LoopModule
+from algoformer.nn import Layer
+from algoformer.prompt import Prompt
+from algoformer.trace import Trace, Unroll
+from algoformer.training.config import Experiment, build_model
+
+WIDTHS = (64, 128, 256)
+"""Streams whose whole rows fit into a block."""
+
+HEAD_WIDTHS = (16, 32, 64)
+"""Heads that the attention kernels know."""
+
+HIDDEN_MULTIPLE = 128
+"""Feed-forward networks are cut into blocks of this many hidden units."""
+
+
+def why_not_experiment(experiment: Experiment) -> str | None:
+    """What about an experiment the kernels do not cover; None if they cover all of it."""
+    precision = experiment.training.precision
+    if precision != "bf16":
+        return f"they are for precision bf16, not {precision}"
+    if experiment.training.recompute:
+        return "they keep what recomputation would drop"
+    with torch.device("meta"):
+        return why_not_fused(build_model(experiment))
+
+
+def why_not_fused(model: AlgoFormer) -> str | None:
+    """What about the model the kernels do not cover; None if they cover all of it."""
+    if importlib.util.find_spec("triton") is None:
+        return "Triton is not installed"
+    if model.width not in WIDTHS:
+        return f"the stream's width is {model.width}, not one of {', '.join(map(str, WIDTHS))}"
+    for part in model.body.parts:
+        if isinstance(part, LoopModule):
+            if part.inject != "add":
+                return f"a loop's input is injected by {part.inject!r}, not by 'add'"
+            if len(part.body.parts) != 1 or not isinstance(part.body.parts[0], LayersModule):
+                return "a loop's body is more than one module of layers"
+        module = part.body.parts[0] if isinstance(part, LoopModule) else part
+        if not isinstance(module, LayersModule):
+            return "the program has parallel branches"
+        if module.final_norm is None or not module.layers:
+            return "a module has no layers or no final norm"
+        for layer in module.layers:
+            reason = _why_not_layer(layer)
+            if reason is not None:
+                return reason
+    return None
+
+
+def _why_not_layer(layer: Layer) -> str | None:
+    if type(layer) is not Layer or not isinstance(layer.attention_norm, torch.nn.LayerNorm):
+        return "a layer is not the pre-norm layer of this library"
+    attention, network = layer.attention, layer.feedforward
+    if layer.dropout or attention.dropout:
+        return "a layer drops out some of what it adds"
+    if network.activation_name != "gelu" or network.up.bias is None or attention.qkv.bias is None:
+        return "a layer has no bias or another activation than GELU"
+    if attention.head_width not in HEAD_WIDTHS or not math.isclose(
+        attention.scale, attention.head_width**-0.5
+    ):
+        return f"heads are {attention.head_width} wide, not one of {', '.join(map(str, HEAD_WIDTHS))}"
+    if network.up.out_features % HIDDEN_MULTIPLE or attention.output.in_features % HEAD_WIDTHS[-1]:
+        return "a layer's hidden width is not a multiple of what a block holds"
+    return None
+
+
+class FusedBody:
+    """Answers like `HalfBody`, with every module of layers and every loop as one hand-written function.
+
+    The last module computes only the rows that are asked, from its last layer's attention on.
+    """
+
+    def __init__(
+        self,
+        model: AlgoFormer,
+        *,
+        dtype: torch.dtype = torch.bfloat16,
+        operations: ModuleType | None = None,
+    ) -> None:
+        reason = why_not_fused(model)
+        if reason is not None:
+            raise ValueError(f"engine 'fused' does not fit: {reason}; choose 'compiled' or 'auto'")
+        self.model, self.dtype = model, dtype
+        self.operations = operations or _kernels(next(model.parameters()).device)
+
+    def answer(self, prompt: Prompt, unroll: Unroll) -> Trace:
+        """What the model answers after each iteration in the unroll's window."""
+        model, body = self.model, self.model.body
+        stream = model.read_in(prompt.rows)
+        asked = row_index(prompt.reads, model.blanks[0], stream.device)
+        every = torch.arange(stream.shape[1], device=stream.device)
+        states: Tensor | None = None  # (window, batch, token, width) from the traced loop on
+        for number, part in enumerate(body.parts):
+            rows = asked if number + 1 == len(body.parts) else every
+            if number == body.traced:
+                assert isinstance(part, LoopModule)
+                states = self._run(part, stream, unroll, rows=every)
+                continue
+            here = Unroll(steps=part.steps if isinstance(part, LoopModule) else 1, window=1)
+            if states is None:
+                stream = self._run(part, stream, here, rows=rows)[0]
+            else:
+                states = self._run(part, states.flatten(0, 1), here, rows=rows)[0].unflatten(
+                    0, states.shape[:2]
+                )
+        if states is None:
+            states = stream.expand(unroll.length, *stream.shape)
+        predictions = model.read_out(states)
+        if body.traced == len(body.parts) - 1:
+            # a loop at the end has all rows: choosing among answers moves far less than among states
+            predictions = predictions.index_select(2, asked)
+        return Trace(predictions=predictions, first_step=unroll.first_step)
+
+    def _run(self, part: torch.nn.Module, stream: Tensor, unroll: Unroll, *, rows: Tensor) -> Tensor:
+        module = part.body.parts[0] if isinstance(part, LoopModule) else part
+        assert isinstance(module, LayersModule)
+        assert module.final_norm is not None
+        attention = module.layers[0].attention
+        plan = Plan(
+            heads=Heads(count=attention.heads, width=attention.head_width, causal=attention.causal),
+            steps=unroll.steps,
+            tracked=unroll.steps if unroll.grad_steps is None else unroll.grad_steps,
+            window=unroll.length,
+            asked=rows,
+            dtype=self.dtype,
+            operations=self.operations,
+        )
+        entry = stream if module.positions is None else module.positions(stream)
+        layers = [[layer.get_parameter(name) for name in PARAMETERS] for layer in module.layers]
+        return iterate(plan, entry, (module.final_norm.weight, module.final_norm.bias), layers)
+
+
+def _kernels(device: torch.device) -> ModuleType:
+    if device.type != "cuda":
+        return operations
+    from algoformer.kernels import launch  # needs Triton
+
+    return launch

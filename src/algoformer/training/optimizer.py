@@ -1,0 +1,145 @@
+"""Which rule moves which weight, and all that the rules remember between two steps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from algoformer.model.algoformer import AlgoFormer
+from algoformer.training.config import TrainConfig
+from algoformer.training.sharded import own_piece
+
+MOMENTUM = 0.95
+"""Of Muon, with Nesterov's correction: what its authors use, and everybody since."""
+
+
+def hidden_matrices(model: AlgoFormer) -> list[Tensor]:
+    """The weights of the linear maps in the body: what is decayed, and what Muon moves.
+
+    Biases, norms, gates and positions are not among them, nor are read-in and read-out: these hold what a
+    row or an answer looks like, as embeddings do, and are customarily neither decayed nor orthogonalized.
+    """
+    linears = [part for part in model.body.modules() if isinstance(part, nn.Linear)]
+    return list(dict.fromkeys(linear.weight for linear in linears))
+
+
+@torch.no_grad()
+def move_towards(values: Sequence[Tensor], targets: Sequence[Tensor], share: Tensor) -> None:
+    """Move values by a share of their way to the targets, in three launches for all of them together.
+
+    The share stays on the device: a captured graph reads whatever it holds at the time.
+
+    >>> values = [torch.tensor([0.0, 10.0])]
+    >>> move_towards(values, [torch.tensor([4.0, 10.0])], torch.tensor(0.25))
+    >>> values
+    [tensor([ 1., 10.])]
+    """
+    ways = torch._foreach_sub(list(targets), list(values))
+    torch._foreach_mul_(ways, share)
+    torch._foreach_add_(list(values), ways)
+
+
+class TensorRateMuon(torch.optim.Muon):
+    """PyTorch's Muon with a learning rate that is read from a tensor at every step.
+
+    PyTorch's own takes the rate as a number, which a captured graph would keep for ever. A step, decay
+    included, is linear in the rate: take the one of rate 1, and go that share of the way. Updates are
+    scaled to the size of Adam's (0.2 √max(rows, columns) times an orthogonal matrix, arXiv 2502.16982), so
+    that one learning rate suits both.
+    """
+
+    def __init__(self, matrices: Sequence[Tensor], *, rate: Tensor, weight_decay: float) -> None:
+        super().__init__(
+            matrices, lr=1.0, weight_decay=weight_decay, momentum=MOMENTUM, adjust_lr_fn="match_rms_adamw"
+        )
+        self.matrices, self.rate = list(matrices), rate
+
+    @torch.no_grad()
+    def step(self, closure: None = None) -> None:  # type: ignore[override]
+        """Move every matrix by the rate that the tensor holds now."""
+        moved = [matrix.clone() for matrix in self.matrices]
+        super().step(closure)
+        move_towards(moved, self.matrices, self.rate)
+        # piece by piece, where FSDP leaves pieces: they have no copy of many at once
+        torch._foreach_copy_(
+            [own_piece(matrix) for matrix in self.matrices], [own_piece(matrix) for matrix in moved]
+        )
+
+
+class ModelOptimizer:
+    """The optimizer of a model as its config asks for: Adam, AdamW, or Muon beside AdamW.
+
+    "adamw" decays the hidden matrices and nothing else. "muon" moves those matrices by Muon, with decay,
+    and all other weights by AdamW, without. Nothing in a step reads a value back, and on CUDA the learning
+    rate lives in a tensor, so that a captured step follows it.
+    """
+
+    def __init__(self, model: AlgoFormer, config: TrainConfig) -> None:
+        device = model.read_out.weight.device
+        on_cuda = device.type == "cuda"
+        # single precision whatever the weights are: the fused kernels read no other
+        self.rate = torch.tensor(config.learning_rate, device=device, dtype=torch.float32)
+        matrices = hidden_matrices(model)
+        inside = {id(matrix) for matrix in matrices}
+        others = [weight for weight in model.parameters() if id(weight) not in inside]
+        common: dict[str, Any] = {
+            "lr": self.rate if on_cuda else config.learning_rate,
+            "betas": config.betas,
+            "fused": True,
+            "capturable": on_cuda,
+        }
+        self.muon: TensorRateMuon | None = None
+        if config.optimizer == "adam":
+            self.adam = torch.optim.Adam(model.parameters(), **common)
+            return
+        groups: list[dict[str, Any]] = [{"params": others, "weight_decay": 0.0}]
+        if config.optimizer == "adamw":
+            groups.append({"params": matrices, "weight_decay": config.weight_decay})
+        elif not matrices:
+            raise ValueError("optimizer 'muon' moves the body's matrices, and this one has none; use 'adamw'")
+        else:
+            self.muon = TensorRateMuon(matrices, rate=self.rate, weight_decay=config.weight_decay)
+        self.adam = torch.optim.AdamW(groups, **common)
+
+    @property
+    def state(self) -> dict[Tensor, dict[str, Tensor]]:
+        """What is remembered for each weight, by name; nothing before the first step."""
+        return {weight: kept for rule in self._rules() for weight, kept in rule.state.items()}
+
+    def set_rate(self, rate: float) -> None:
+        """Take the steps from now on with this learning rate."""
+        self.rate.fill_(rate)
+        for group in self.adam.param_groups:
+            if not isinstance(group["lr"], Tensor):
+                group["lr"] = rate
+
+    def zero_grad(self, *, set_to_none: bool = True) -> None:
+        """Forget the gradients of all weights."""
+        for rule in self._rules():
+            rule.zero_grad(set_to_none=set_to_none)
+
+    def step(self) -> None:
+        """Move all weights along their gradients."""
+        for rule in self._rules():
+            rule.step()
+
+    def state_like(self, weight: Tensor) -> dict[str, Tensor]:
+        """Tensors of the shapes and types of what is remembered for a weight once a step was taken."""
+        if self._rule(weight) is self.muon:
+            return {"momentum_buffer": weight}
+        return {"step": torch.zeros((), device=weight.device), "exp_avg": weight, "exp_avg_sq": weight}
+
+    def load_state(self, weight: Tensor, kept: Mapping[str, Tensor]) -> None:
+        """Remember this for a weight, as if the steps before had been taken here."""
+        self._rule(weight).state[weight] = dict(kept)
+
+    def _rule(self, weight: Tensor) -> torch.optim.Optimizer:
+        if self.muon is not None and any(weight is matrix for matrix in self.muon.matrices):
+            return self.muon
+        return self.adam
+
+    def _rules(self) -> list[torch.optim.Optimizer]:
+        return [self.adam] if self.muon is None else [self.adam, self.muon]

@@ -1,0 +1,91 @@
+"""FSDP2: weights, gradients and optimizer state in pieces, one for each process.
+
+What `torch.distributed` needs for it takes seconds to import, and is imported where it is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, cast
+
+import torch.distributed as dist
+from torch import Tensor, nn
+
+from algoformer.model.algoformer import AlgoFormer
+from algoformer.model.parts import LayersModule, LoopModule, ParallelModule, ProgramModule
+from algoformer.training.compiled import LARGEST_PIECE
+
+
+def shard(root: nn.Module, model: AlgoFormer, *, at_once: bool) -> None:
+    """Leave each process a piece of every weight; whole weights are put together while they are used.
+
+    A loop is one unit, whole from its first iteration to its last: put together anew in every iteration,
+    its weights would travel as often as they are used. Of what runs once, small modules and the layers of
+    deeper ones are units. What belongs to no unit is whole while the root runs.
+
+    Args:
+        root: the module that is called; it contains the model.
+        model: whose weights to cut; those of the first process are given to all before.
+        at_once: one unit for everything, for a root that reads all weights before it runs anything.
+    """
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard, register_fsdp_forward_method
+
+    for weight in model.state_dict().values():
+        dist.broadcast(weight, src=0)
+    mesh = init_device_mesh(model.read_out.weight.device.type, (dist.get_world_size(),))
+    for unit, method in () if at_once else _units(model.body, unrolled=True):
+        fully_shard(unit, mesh=mesh)
+        if method != "forward":
+            register_fsdp_forward_method(unit, method)
+        elif isinstance(unit, LoopModule):
+            # it gives back one of its states, a view, on which FSDP hangs its hook in vain
+            setattr(unit, method, _copied(unit.forward))
+    fully_shard(root, mesh=mesh)
+
+
+def _units(program: ProgramModule, *, unrolled: bool) -> Iterator[tuple[nn.Module, str]]:
+    """What is put together as one, and the method by which it is called."""
+    for number, part in enumerate(program.parts):
+        # an unroll runs the traced part by its method of that name, everything else by `forward`
+        by_unroll = unrolled and number == program.traced
+        if isinstance(part, ParallelModule):
+            for branch in part.branches:
+                yield from _units(branch, unrolled=by_unroll)
+        elif isinstance(part, LoopModule):
+            yield part, "unroll" if by_unroll else "forward"
+        elif (
+            len(cast(LayersModule, part).layers) <= LARGEST_PIECE
+        ):  # hooks cannot lie inside what is compiled
+            yield part, "forward"
+        else:
+            yield from ((layer, "forward") for layer in cast(LayersModule, part).layers)
+
+
+def _copied(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    return lambda *arguments: function(*arguments).clone()
+
+
+def is_piece(tensor: Tensor) -> bool:
+    """Whether this process has only a piece of the tensor."""
+    return hasattr(tensor, "placements")  # so that DTensor need not be imported to be told apart
+
+
+def own_piece(tensor: Tensor) -> Tensor:
+    """What this process has of a tensor, as a plain one."""
+    return cast(Any, tensor).to_local() if is_piece(tensor) else tensor
+
+
+def put_together(tensor: Tensor) -> Tensor:
+    """The whole of a tensor of which each process has a piece; all of them must ask for it."""
+    return cast(Any, tensor).full_tensor() if is_piece(tensor) else tensor
+
+
+def cut_like(tensor: Tensor, like: Tensor) -> Tensor:
+    """Of a whole tensor that every process has, the piece that this one has of `like`."""
+    if not is_piece(like):
+        return tensor
+    from torch.distributed.tensor import distribute_tensor
+
+    mesh, placements = cast(Any, like).device_mesh, cast(Any, like).placements
+    return distribute_tensor(tensor.to(like.device), mesh, placements, src_data_rank=None)

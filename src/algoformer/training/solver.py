@@ -1,0 +1,150 @@
+"""A trained model as a quick solver: one iteration at a time, on CUDA as a captured graph, for any depth."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from algoformer.model.address import Notebook
+from algoformer.model.algoformer import AlgoFormer
+from algoformer.model.parts import LoopModule
+from algoformer.model.program import default_steps
+from algoformer.prompt import Prompt
+from algoformer.trace import Trace, Unroll
+from algoformer.training.compiled import compiled_pieces
+from algoformer.training.engine import WARM_UP, EngineName, plan_engine
+
+
+@contextmanager
+def open_solver(model: AlgoFormer, *, engine: EngineName = "auto") -> Iterator[OneByOne]:
+    """Inside, a solver with the model's answers that runs any number of iterations without compiling anew.
+
+    Args:
+        model: stays where it is; its weights are not copied.
+        engine: "eager" anywhere, "graph" or "compiled" on CUDA; "auto" is "graph" there, because compiling
+            takes longer than most measurements.
+
+    >>> from algoformer import evaluation, programs, tasks
+    >>> task = tasks.LinearRegression(dim=3, points=6)
+    >>> model = AlgoFormer(programs.algoformer(heads=2), dim=3, out=1, context=task.context, width=16)
+    >>> with open_solver(model) as solver:
+    ...     evaluation.evaluate(solver, evaluation.evaluation_prompts(task, count=8), steps=50).steps
+    50
+    """
+    device = model.read_out.weight.device
+    plan = plan_engine(engine, device=device, steps=1)
+    with compiled_pieces(model) if plan.engine == "compiled" else nullcontext():
+        yield OneByOne(model, captured=plan.engine != "eager" and device.type == "cuda")
+
+
+class OneByOne(nn.Module):
+    """Reads a model's answers after each iteration as it is run: memory does not grow with the window.
+
+    Hidden states, gradients and programs whose traced part is no loop are left to the model itself.
+    """
+
+    holds_window = False
+    """States of a window are not held together, so that evaluation may run more prompts at once."""
+
+    def __init__(self, model: AlgoFormer, *, captured: bool = False) -> None:
+        super().__init__()
+        self.model = model
+        self.captured = captured
+        self.graphs: dict[Hashable, _Iterations] = {}
+
+    def forward(self, prompt: Prompt, unroll: Unroll | None = None) -> Trace:
+        """As the model's own `forward`."""
+        unroll = unroll or Unroll(steps=default_steps(self.model.program), window=1)
+        loop = self._loop()
+        if unroll.keep or loop is None:
+            return self.model(prompt, unroll)
+        read = range(unroll.first_step, unroll.steps + 1)
+        predictions = self._iterations(loop, prompt).run(prompt, read)
+        return Trace(predictions=predictions, first_step=unroll.first_step)
+
+    def at_depths(self, prompt: Prompt, depths: Sequence[int]) -> Float[Tensor, "step batch point out"]:
+        """The answers after each of a rising list of iterations, all from one run."""
+        loop = self._loop()
+        if loop is None:
+            return torch.cat(
+                [self.model(prompt, Unroll(steps=depth, window=1)).predictions for depth in depths]
+            )
+        return self._iterations(loop, prompt).run(prompt, depths)
+
+    def _loop(self) -> LoopModule | None:
+        """The loop that can be run one iteration at a time, if there is one and nobody wants gradients."""
+        traced = self.model.body.traced
+        part = None if traced is None else self.model.body.parts[traced]
+        return part if isinstance(part, LoopModule) and not torch.is_grad_enabled() else None
+
+    def _iterations(self, loop: LoopModule, prompt: Prompt) -> _Iterations:
+        self.model.check(prompt)
+        if not self.captured:
+            return _Iterations(self.model, loop, prompt)
+        # kernels are chosen when a graph is captured: another precision of products needs another one
+        precision = torch.backends.cuda.matmul.fp32_precision == "tf32", torch.is_autocast_enabled("cuda")
+        key = (prompt.rows.shape[1:], prompt.reads, prompt.rows.dtype, precision)
+        if key not in self.graphs or self.graphs[key].batch < prompt.batch:
+            self.graphs[key] = _Iterations(self.model, loop, prompt)
+            self.graphs[key].capture()
+        return self.graphs[key]
+
+
+class _Iterations:
+    """One loop on one batch: its state stays in place, so that an iteration can be a captured graph."""
+
+    def __init__(self, model: AlgoFormer, loop: LoopModule, prompt: Prompt) -> None:
+        self.model, self.loop, self.prompt, self.batch = model, loop, prompt, prompt.batch
+        self.quiet = Notebook((), model.program, 1)
+        self.entry = self._enter(prompt.rows)
+        self.state = loop.start(self.entry).clone()
+        self.answer = torch.empty_like(prompt.targets)
+        self.advance, self.read = self._advance, self._read
+
+    def capture(self) -> None:
+        """From now on an iteration is one launch, and reading it another."""
+        self.advance, self.read = capture(self._advance), capture(self._read)
+
+    def run(self, prompt: Prompt, depths: Sequence[int]) -> Float[Tensor, "step batch point out"]:
+        """Answer prompts like those this was made for, at most as many, after each of these iterations."""
+        # a last batch may be short: the same graph runs it, on some prompts twice
+        places = torch.arange(self.batch, device=prompt.rows.device).clamp(max=prompt.batch - 1)
+        self.entry.copy_(self._enter(prompt.rows[places]))
+        self.state.copy_(self.loop.start(self.entry))
+        found = self.answer.new_empty(len(depths), *prompt.targets.shape)
+        done = 0
+        for place, depth in enumerate(depths):
+            for _ in range(depth - done):
+                self.advance()
+            done = depth
+            self.read()
+            found[place] = self.answer[: prompt.batch]
+        return found
+
+    def _enter(self, rows: Tensor) -> Tensor:
+        return self.model.body.before(self.model.read_in(rows), self.quiet)
+
+    def _advance(self) -> None:
+        self.state.copy_(self.loop.step(self.state, self.entry, self.quiet, ""))
+
+    def _read(self) -> None:
+        states = self.model.body.after(self.state[None], self.quiet)
+        self.answer.copy_(self.model.answers(states, self.prompt)[0])
+
+
+def capture(function: Callable[[], None]) -> Callable[[], None]:
+    """The launches of a function as one CUDA graph; called a few times first, to be ready."""
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        for _ in range(WARM_UP):
+            function()
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, stream=stream):
+        function()
+    return graph.replay

@@ -1,0 +1,33 @@
+import pytest
+import torch
+
+from algoformer.benchmark.cases import CASES, FULL, bill, experiment, first_step
+from algoformer.training.schedule import stage
+
+
+def test_the_sizes_are_the_papers() -> None:
+    linear, chain = experiment("algoformer_full", FULL), experiment("chain", FULL)
+    assert (linear.task.context, chain.task.context) == (80, 287)
+    assert stage(linear, first_step(linear)).unroll.grad_steps == 20
+    window = experiment("algoformer_window", FULL)
+    assert stage(window, first_step(window)).unroll.grad_steps == 15
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_steps_are_timed_when_all_curricula_are_over(case: str) -> None:
+    timed = experiment(case, FULL)
+    now = stage(timed, first_step(timed))
+    assert (now.dims, now.samples) == (timed.task.dim, timed.task.points)
+
+
+@pytest.mark.parametrize("case", ["algoformer_full", "chain"])
+def test_the_bill_counts_the_questions_that_a_prompt_asks(case: str) -> None:
+    timed = experiment(case, FULL)
+    prompt = timed.task.sample(1, generator=torch.Generator().manual_seed(0))
+    answers = FULL.window * FULL.batch * prompt.points
+    assert bill(timed).parts[-1].work.forward == 2 * answers * FULL.width * prompt.out
+
+
+def test_an_unknown_case_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"cases are algoformer_full, .*, got 'gpt'"):
+        experiment("gpt", FULL)

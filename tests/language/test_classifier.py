@@ -1,0 +1,69 @@
+"""A classifier sees the real tokens, and nothing else."""
+
+import pytest
+import torch
+from tests.language.small_models import VOCABULARY, alone, lively, padded
+
+from algoformer import Unroll, programs
+from algoformer.language import TextClassifier
+
+PROGRAMS = {
+    "standard": programs.standard(3, heads=1, causal=False),
+    "looped": programs.looped(heads=1, steps=3, causal=False),
+    "algoformer": programs.algoformer(heads=1, steps=4, causal=False),
+    "causal": programs.algoformer(heads=1, steps=4),
+    "nested": programs.nested(heads=2, steps=2, inner_steps=2, causal=False),
+}
+
+
+def classifier(name: str) -> TextClassifier:
+    torch.manual_seed(0)
+    labels = ("sport", "world", "business")
+    model = TextClassifier(PROGRAMS[name], labels=labels, vocabulary=VOCABULARY, context=16, width=8).eval()
+    lively(model, scale=0.3)
+    return model
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_padding_changes_no_score(name: str) -> None:
+    """Left, right, more of it, and with anything written in it: as if each text were alone."""
+    model, unroll = classifier(name), Unroll(steps=5, window=3)
+    for side in ("left", "right"):
+        ids, real = padded((7, 2, 4), side)
+        found = model(ids, real, unroll)
+        more = torch.nn.functional.pad(ids, (2, 3), value=5), torch.nn.functional.pad(real, (2, 3))
+        torch.testing.assert_close(model(*more, unroll), found, rtol=0, atol=1e-5)
+        torch.testing.assert_close(model(ids.masked_fill(~real, 7), real, unroll), found, rtol=0, atol=1e-5)
+        for row in range(3):
+            text = alone(ids, real, row)
+            expected = model(text, torch.ones_like(text, dtype=torch.bool), unroll)[:, 0]
+            torch.testing.assert_close(found[:, row], expected, rtol=0, atol=1e-5)
+
+
+def test_scores_come_from_the_mean_of_the_final_states() -> None:
+    model = classifier("algoformer")
+    ids = torch.tensor([[1, 2, 3]])
+    real = torch.ones_like(ids, dtype=torch.bool)
+    states = model.trunk(ids, Unroll(steps=4, window=2))
+    expected = states.mean(dim=2) @ model.head.weight.T + model.head.bias
+    torch.testing.assert_close(model(ids, real, Unroll(steps=4, window=2)), expected, rtol=0, atol=1e-6)
+
+
+def test_an_encoder_reads_in_both_directions() -> None:
+    model = classifier("algoformer")
+    one, other = torch.tensor([[1, 2, 3]]), torch.tensor([[1, 2, 4]])
+    assert not torch.equal(model.trunk(one)[0, 0, 0], model.trunk(other)[0, 0, 0])
+
+
+def test_a_text_without_tokens_has_scores_all_the_same() -> None:
+    model = classifier("algoformer")
+    ids = torch.tensor([[1, 2], [1, 2]])
+    scores = model(ids, torch.tensor([[True, True], [False, False]]))
+    torch.testing.assert_close(scores[0, 1], model.head.bias, rtol=0, atol=0)
+    assert scores.isfinite().all()
+
+
+@pytest.mark.parametrize("labels", [["one"], ["one", "one"]])
+def test_labels_must_be_different_names(labels: list[str]) -> None:
+    with pytest.raises(ValueError, match="two or more different names"):
+        TextClassifier(PROGRAMS["looped"], labels=labels, vocabulary=5, context=8, width=8)

@@ -1,0 +1,112 @@
+"""The streamed loss is softmax cross-entropy on all scores at once."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from tests.language.small_models import PROGRAMS, VOCABULARY, padded, token_model
+from torch import Tensor
+
+from algoformer import Unroll
+from algoformer.language import window_cross_entropy
+
+STEPS, BATCH, TOKENS, WIDTH = 3, 4, 6, 5
+
+
+def batch(dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    numbers = torch.Generator().manual_seed(0)
+    states = torch.randn(STEPS, BATCH, TOKENS, WIDTH, generator=numbers, dtype=dtype).requires_grad_()
+    weight = torch.randn(VOCABULARY, WIDTH, generator=numbers, dtype=dtype).requires_grad_()
+    targets = torch.randint(VOCABULARY, (BATCH, TOKENS), generator=numbers)
+    asked = torch.rand(BATCH, TOKENS, generator=numbers) < 0.6
+    return states, weight, targets, asked
+
+
+def reference(states: Tensor, weight: Tensor, targets: Tensor, asked: Tensor, smoothing: float) -> Tensor:
+    """PyTorch's own, on all scores: a mean over steps of means over the tokens asked about."""
+    by_step = [
+        F.cross_entropy(step[asked] @ weight.T, targets[asked], label_smoothing=smoothing) for step in states
+    ]
+    return torch.stack(by_step)
+
+
+@pytest.mark.parametrize("fixed_shapes", [False, True])
+@pytest.mark.parametrize("rows", [1, 4, 1000])
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_value_and_gradient_are_pytorchs_on_all_scores(
+    smoothing: float, rows: int, fixed_shapes: bool
+) -> None:
+    states, weight, targets, asked = batch()
+    expected = reference(states, weight, targets, asked, smoothing)
+    gradients = torch.autograd.grad(3 * expected.mean(), (states, weight))
+    targets = targets.masked_fill(~asked, -100)  # what is not asked about may be anything
+    found = window_cross_entropy(
+        states, weight, targets, asked, smoothing=smoothing, rows=rows, fixed_shapes=fixed_shapes
+    )
+    torch.testing.assert_close(found.by_step, expected.detach(), rtol=0, atol=1e-13)
+    torch.testing.assert_close(found.mean, expected.mean(), rtol=0, atol=1e-13)
+    for one, other in zip(torch.autograd.grad(3 * found.mean, (states, weight)), gradients, strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=1e-13)
+
+
+def test_the_gradient_of_a_tied_model_is_that_of_its_scores() -> None:
+    """Through the whole model, where the embedding is also the map to scores."""
+    model = token_model(PROGRAMS["algoformer"], double=True)
+    ids, real = padded((6, 4), "right")
+    targets, unroll = ids.roll(-1, dims=1), Unroll(steps=4, window=3)
+    scores = model(ids, unroll)[:, real]
+    expected = F.cross_entropy(scores.flatten(0, 1), targets[real].repeat(3), label_smoothing=0.1)
+    expected.backward()
+    gradients = {name: parameter.grad for name, parameter in model.named_parameters()}
+    model.zero_grad()
+    found = window_cross_entropy(
+        model.states(ids, unroll), model.output_weight, targets, real, smoothing=0.1, rows=5
+    )
+    found.mean.backward()
+    torch.testing.assert_close(found.mean, expected, rtol=0, atol=1e-12)
+    for name, parameter in model.named_parameters():
+        torch.testing.assert_close(parameter.grad, gradients[name], rtol=0, atol=1e-12)
+
+
+def test_only_a_few_rows_of_scores_exist_at_a_time() -> None:
+    """The largest tensor made on the way is rows × vocabulary, not step × batch × token × vocabulary."""
+    largest = 0
+
+    class Watch(torch.utils._python_dispatch.TorchDispatchMode):
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
+            nonlocal largest
+            result = function(*args, **(kwargs or {}))
+            for value in result if isinstance(result, tuple) else (result,):
+                if isinstance(value, Tensor):
+                    largest = max(largest, value.numel())
+            return result
+
+    numbers = torch.Generator().manual_seed(0)
+    states = torch.randn(4, 8, 16, 2, generator=numbers).requires_grad_()
+    weight = torch.randn(1000, 2, generator=numbers).requires_grad_()
+    targets = torch.randint(1000, (8, 16), generator=numbers)
+    with Watch():
+        window_cross_entropy(states, weight, targets, rows=10).mean.backward()
+    assert largest == 10 * 1000
+
+
+def test_under_autocast_products_are_rounded_and_sums_are_not() -> None:
+    states, weight, targets, asked = batch(torch.float32)
+    expected = reference(states, weight, targets, asked, 0.1)
+    gradients = torch.autograd.grad(expected.mean(), (states, weight))
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        found = window_cross_entropy(states, weight, targets, asked, smoothing=0.1)
+    assert found.mean.dtype == torch.float32
+    torch.testing.assert_close(found.mean, expected.mean(), rtol=0.01, atol=0.01)
+    for one, other in zip(torch.autograd.grad(found.mean, (states, weight)), gradients, strict=True):
+        assert one.dtype == torch.float32
+        torch.testing.assert_close(one, other, rtol=0.05, atol=0.01)
+
+
+def test_impossible_losses_are_refused() -> None:
+    states, weight, targets, asked = batch()
+    with pytest.raises(ValueError, match=r"smoothing must lie in 0..1, 1 left out, got 1"):
+        window_cross_entropy(states, weight, targets, smoothing=1)
+    with pytest.raises(ValueError, match="no token is asked about"):
+        window_cross_entropy(states, weight, targets, asked & False)
+    with pytest.raises(ValueError, match="rows must be at least 1, got 0"):
+        window_cross_entropy(states, weight, targets, rows=0)
