@@ -151,3 +151,14 @@ def test_noise_and_another_representation_are_other_tasks() -> None:
     assert tasks["representation-noise-1/looped"] == RegressionWithRepresentation(noise=1.0)
     assert tasks["representation-phi-1/algoformer"] == RegressionWithRepresentation(phi_seed=1)
     assert tasks["linear-noise-0.1/algoformer-10-10"] == LinearRegression(noise=0.1)
+
+
+@pytest.mark.parametrize(("scale", "far", "farthest"), [("smoke", 30, 30), ("short", 200, 1000)])
+def test_how_far_loops_are_run_is_the_scales(scale, far: int, farthest: int) -> None:
+    for item in all_items(scale):
+        assert item.far == far
+        if isinstance(item, TrainedRun):
+            assert item.farthest == farthest
+            # prompts of 287 rows are run to the end on a quarter of them
+            few = item.name.startswith("chain") and scale == "short"
+            assert item.deep_prompts == item.prompts // (4 if few else 1)

@@ -169,7 +169,7 @@ class Sizes:
 
 
 SIZES: dict[Scale, Sizes] = {
-    "smoke": Sizes(width=32, heads=4, depth=6, window=4, layers=4, far=30, farthest=30, prompts=128),
+    "smoke": Sizes(width=32, heads=4, depth=6, window=4, layers=4, far=30, farthest=30, prompts=256),
     "short": Sizes(),
     "paper": Sizes(),
 }
@@ -213,5 +213,12 @@ def trained(
         recipe = replace(recipe, loops=replace(recipe.loops, start=changes["window"]))
     recipe = replace(recipe, **changes)
     experiment = Experiment(program=program, task=task, width=sizes.width, training=recipe)
-    deep = sizes.prompts // 4 if task.context > 128 or scale == "smoke" else sizes.prompts
-    return TrainedRun(name=name, label=label, experiment=experiment, prompts=sizes.prompts, deep_prompts=deep)
+    return TrainedRun(
+        name=name,
+        label=label,
+        experiment=experiment,
+        prompts=sizes.prompts,
+        far=sizes.far,
+        farthest=sizes.farthest,
+        deep_prompts=sizes.prompts // 4 if task.context > 128 else sizes.prompts,
+    )
