@@ -1,9 +1,12 @@
+import numpy as np
 import pytest
 import torch
 
 from algoformer import AlgoFormer, programs
+from algoformer.algorithms import GradientDescent
 from algoformer.evaluation import depth_sweep, evaluate, evaluation_prompts
-from algoformer.tasks import LinearRegression
+from algoformer.evaluation.depth import errors_at
+from algoformer.tasks import AutoregressiveWithRepresentation, ChainOfThought, LinearRegression
 from evaluation.known import Off, pairs
 
 
@@ -35,15 +38,56 @@ def test_progress_runs_over_all_depths() -> None:
         batch=1,
         progress=lambda done, total: told.append((done, total)),
     )
-    assert told == [(1, 10), (2, 10), (6, 10), (10, 10)]
+    assert told == [(1, 10), (5, 10), (6, 10), (10, 10)]
 
 
-@pytest.mark.parametrize("depths", [(), (2, 2), (3, 1)])
-def test_depths_must_rise(depths: tuple[int, ...]) -> None:
-    with pytest.raises(ValueError, match="depths must be a rising list"):
+@pytest.mark.parametrize("depths", [(), (2, 2), (3, 1), (0, 1)])
+def test_depths_must_rise_from_one(depths: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match="depths must be a rising list of iterations from 1 on"):
         depth_sweep(Off((1.0,) * 3), pairs(), depths=depths)
 
 
-def test_depths_start_at_one() -> None:
-    with pytest.raises(ValueError, match="at least once"):
-        depth_sweep(Off((1.0,) * 3), pairs(), depths=(0, 1))
+def test_depths_without_a_gap_are_read_from_one_run() -> None:
+    solver = Off((1.0,) * 3)
+    depth_sweep(solver, pairs(), depths=(1, 2, 3, 7, 8))
+    assert [(unroll.first_step, unroll.steps) for _, unroll in solver.calls] == [(1, 3), (7, 8)]
+
+
+@pytest.mark.parametrize(
+    "task",
+    [LinearRegression(dim=3, points=6, noise=0.5), ChainOfThought(dim=3, points=4, layers=2)],
+    ids=["pairs", "chain"],
+)
+def test_errors_are_those_of_evaluate(task) -> None:
+    prompt = evaluation_prompts(task, count=24)
+    solver = GradientDescent(step_size="lipschitz", view=task.problems)
+    found = errors_at(
+        solver, prompt, depths=(1, 3, 7), whole={3, 7}, scale=task.scale, batch=10,
+        against=("clean", "shown"),
+    )  # fmt: skip
+    for kind in ("clean", "shown"):
+        for depth in (3, 7):
+            expected = evaluate(solver, prompt, steps=depth, scale=task.scale, against=kind)
+            curve = found[kind].by_sample[depth]
+            assert curve.x == expected.by_sample.x
+            for column in ("error", "low", "high"):
+                np.testing.assert_allclose(
+                    getattr(curve, column), getattr(expected.by_sample, column), rtol=1e-9
+                )
+        sweep = depth_sweep(solver, prompt, depths=(1, 3, 7), scale=task.scale, against=kind)
+        np.testing.assert_allclose(found[kind].by_depth.error, sweep.error, rtol=1e-9)
+        np.testing.assert_allclose(found[kind].by_depth.high, sweep.high, rtol=1e-9)
+
+
+def test_a_series_counts_rows_as_samples() -> None:
+    task = AutoregressiveWithRepresentation(dim=2, points=8)
+    prompt = evaluation_prompts(task, count=16)
+    solver = GradientDescent(step_size="lipschitz", view=task.problems)
+    found = errors_at(solver, prompt, depths=(2,), whole={2}, scale=task.scale)["clean"]
+    assert found.by_sample[2].x == (3, 4, 5, 6, 7)
+
+
+def test_only_depths_that_are_run_can_be_looked_at() -> None:
+    prompt = evaluation_prompts(LinearRegression(dim=2, points=4), count=8)
+    with pytest.raises(ValueError, match="whole must be among the depths, got 5"):
+        errors_at(GradientDescent(), prompt, depths=(1, 2), whole={5}, scale=2)

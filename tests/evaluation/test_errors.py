@@ -10,36 +10,37 @@ from evaluation.known import Off, chain, pairs, series
 
 
 def measured(solver: Off, prompt: Prompt, unroll: Unroll, **options: object) -> Errors:
-    settings: dict = {"scale": 2.0, "against": "clean", "batch": 128, "at_once": 1 << 16} | options
-    return measure(solver, prompt, unroll, **settings)
+    settings: dict = {"scale": 2.0, "against": ("clean",), "batch": 128, "at_once": 1 << 16} | options
+    depths = range(unroll.first_step, unroll.steps + 1)
+    return measure(solver, prompt, depths, whole={unroll.steps}, **settings)[settings["against"][0]]
 
 
 def test_pairs_are_counted_by_the_pairs_before_them() -> None:
     errors = measured(Off((1.0, 2.0, 4.0)), pairs(), Unroll(steps=1))
     assert errors.samples == (0, 1, 2)
-    np.testing.assert_allclose(errors.by_sample, [[0.5, 2.0, 8.0]] * 2)
-    np.testing.assert_allclose(errors.by_step, [[8.0]] * 2)
+    np.testing.assert_allclose(errors.by_sample[1], [[0.5, 2.0, 8.0]] * 2)
+    np.testing.assert_allclose(errors.by_depth, [[8.0]] * 2)
 
 
 def test_the_layers_of_a_chain_are_averaged_within_their_sample() -> None:
     # two layers a sample, two numbers an answer: (o² + p²) / 2 layers · 2 numbers / scale 2
     errors = measured(Off((1.0, 3.0, 2.0, 2.0, 0.0, 4.0)), chain(), Unroll(steps=2))
     assert errors.samples == (0, 1, 2)
-    np.testing.assert_allclose(errors.by_sample, [[5.0 / 4, 4.0 / 4, 8.0 / 4]] * 2)
-    np.testing.assert_allclose(errors.by_step, [[8.0, 2.0]] * 2)
+    np.testing.assert_allclose(errors.by_sample[2], [[5.0 / 4, 4.0 / 4, 8.0 / 4]] * 2)
+    np.testing.assert_allclose(errors.by_depth, [[8.0, 2.0]] * 2)
 
 
 def test_a_state_of_a_series_is_counted_by_the_states_shown() -> None:
     prompt = series(length=5, order=3)
     assert samples_seen(prompt) == (3, 4, 5)
     errors = measured(Off((1.0, 2.0, 3.0)), prompt, Unroll(steps=1))
-    np.testing.assert_allclose(errors.by_sample, [[1.0, 4.0, 9.0]] * 2)
+    np.testing.assert_allclose(errors.by_sample[1], [[1.0, 4.0, 9.0]] * 2)
 
 
 def test_only_the_window_is_read() -> None:
     errors = measured(Off((1.0, 1.0, 6.0)), pairs(), Unroll(steps=6, window=2))
-    assert errors.steps == (5, 6)
-    np.testing.assert_allclose(errors.by_step, [[36 / 25 / 2, 0.5]] * 2)
+    assert errors.depths == (5, 6)
+    np.testing.assert_allclose(errors.by_depth, [[36 / 25 / 2, 0.5]] * 2)
 
 
 @pytest.mark.parametrize("batch", [1, 3, 7, 128])
@@ -50,9 +51,9 @@ def test_neither_batches_nor_pieces_change_the_numbers(batch: int, at_once: int)
     offsets = (0.5, 1.0, 2.0, 3.0)
     whole = measured(Off(offsets), prompt, unroll)
     parts = measured(Off(offsets), prompt, unroll, batch=batch, at_once=at_once)
-    assert (parts.samples, parts.steps) == (whole.samples, whole.steps)
-    np.testing.assert_array_equal(parts.by_sample, whole.by_sample)
-    np.testing.assert_array_equal(parts.by_step, whole.by_step)
+    assert (parts.samples, parts.depths) == (whole.samples, whole.depths)
+    np.testing.assert_array_equal(parts.by_sample[9], whole.by_sample[9])
+    np.testing.assert_array_equal(parts.by_depth, whole.by_depth)
 
 
 @pytest.mark.parametrize("at_once", [8, 24, 100, 1000])
@@ -68,9 +69,9 @@ def test_a_thousand_iterations_on_a_chain_fit_into_a_fixed_allowance() -> None:
     solver = Off((1.0,) * prompt.points)
     allowed = rows_at_once(solver, prompt)
     errors = measured(solver, prompt, Unroll(steps=1000), at_once=allowed)
-    assert errors.by_step.shape == (2, 1000)
+    assert errors.by_depth.shape == (2, 1000)
     assert max(size * unroll.length * 287 for size, unroll in solver.calls) <= allowed
-    np.testing.assert_allclose(errors.by_step[0], 0.5 / np.arange(1, 1001) ** 2, rtol=1e-8, atol=0)
+    np.testing.assert_allclose(errors.by_depth[0], 0.5 / np.arange(1, 1001) ** 2, rtol=1e-8, atol=0)
 
 
 def test_progress_rises_to_the_total() -> None:
@@ -93,20 +94,20 @@ def test_nan_and_infinity_stay_where_they_are() -> None:
         return constant_trace(answer, unroll)
 
     errors = measured(sick, pairs(), Unroll(steps=2))
-    np.testing.assert_array_equal(errors.by_sample, [[0, np.nan, 0], [0, 0, np.inf]])
-    np.testing.assert_array_equal(errors.by_step, [[0, 0], [np.inf, np.inf]])
+    np.testing.assert_array_equal(errors.by_sample[2], [[0, np.nan, 0], [0, 0, np.inf]])
+    np.testing.assert_array_equal(errors.by_depth, [[0, 0], [np.inf, np.inf]])
 
 
 def test_clean_answers_must_be_there() -> None:
     prompt = Prompt.of_pairs(torch.ones(1, 2, 3), torch.ones(1, 2, 1))
     with pytest.raises(ValueError, match="against='shown'"):
         measured(Off((1.0, 1.0)), prompt, Unroll(steps=1))
-    measured(Off((1.0, 1.0)), prompt, Unroll(steps=1), against="shown")
+    measured(Off((1.0, 1.0)), prompt, Unroll(steps=1), against=("shown",))
 
 
 def test_an_unknown_measure_is_refused(as_a_user: None) -> None:
     with pytest.raises(ValueError, match="'clean' or 'shown'"):
-        measured(Off((1.0,) * 3), pairs(), Unroll(steps=1), against="noisy")
+        measured(Off((1.0,) * 3), pairs(), Unroll(steps=1), against=("noisy",))
 
 
 def test_answers_of_the_wrong_shape_are_refused() -> None:

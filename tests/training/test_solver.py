@@ -116,11 +116,35 @@ def test_a_sweep_is_one_run_with_the_same_numbers(program: Any, at_once: int | N
     with open_solver(model) as solver:
         original = solver.at_depths
         solver.at_depths = lambda prompt, depths: asked.append(tuple(depths)) or original(prompt, depths)
+        solver.register_forward_pre_hook(lambda module, given: asked.append((given[1].steps,)))
         found = depth_sweep(solver, prompts, depths=depths, label="a", at_once=at_once)
     assert found.x == expected.x
     assert found.error == pytest.approx(expected.error, rel=1e-5)
     # in bounded memory the depths are read one by one, prompt by prompt
     assert set(asked) == ({depths} if at_once is None else {(2,), (5,), (11,)})
+
+
+@torch.no_grad()
+def test_what_stands_after_the_loop_runs_only_where_somebody_looks() -> None:
+    model = AlgoFormer(PROGRAMS["algoformer"], **SIZES)
+    calls = {"loop": 0, "post": 0}
+    _, loop, post = model.body.parts
+    with open_solver(model) as solver:
+        loop.body.register_forward_hook(lambda *_: calls.update(loop=calls["loop"] + 1))
+        post.register_forward_hook(lambda *_: calls.update(post=calls["post"] + 1))
+        solver.at_depths(prompt(), (5, 50))
+    assert calls == {"loop": 50, "post": 2}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+@torch.no_grad()
+def test_one_run_gives_what_an_unroll_to_each_depth_gives(name: str) -> None:
+    model = AlgoFormer(PROGRAMS[name], **SIZES)
+    with open_solver(model) as solver:
+        found = solver.at_depths(prompt(), (1, 4, 9))
+    for depth, answers in zip((1, 4, 9), found, strict=True):
+        expected = model(prompt(), Unroll(steps=depth, window=1)).final
+        torch.testing.assert_close(answers, expected, rtol=1e-5, atol=1e-6)
 
 
 def test_a_window_that_is_not_held_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:

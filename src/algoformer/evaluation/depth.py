@@ -2,20 +2,85 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from typing import Any
-
-import numpy as np
-from torch import nn
 
 from algoformer.evaluation.bootstrap import curve_of
 from algoformer.evaluation.curve import Curve
 from algoformer.evaluation.errors import Progress, measure
 from algoformer.evaluation.evaluate import checked_scale
 from algoformer.evaluation.evaluation import Against
-from algoformer.evaluation.solvers import ReadsDepths, rows_at_once, solver_name
+from algoformer.evaluation.solvers import rows_at_once, solver_name
 from algoformer.prompt import Prompt
-from algoformer.trace import Solver, Trace, Unroll
+from algoformer.trace import Solver
+
+
+@dataclass(frozen=True, kw_only=True)
+class DepthErrors:
+    """Errors with bands: on the last sample at every depth, on all samples at a few of them."""
+
+    by_depth: Curve
+    by_sample: dict[int, Curve]
+
+
+def errors_at(
+    solver: Solver,
+    prompt: Prompt,
+    *,
+    depths: Sequence[int],
+    whole: Collection[int] = (),
+    against: Sequence[Against] = ("clean",),
+    label: str | None = None,
+    scale: int | float | None = None,
+    batch: int = 128,
+    at_once: int | None = None,
+    seed: int = 0,
+    resamples: int = 1000,
+    progress: Progress | None = None,
+) -> dict[Against, DepthErrors]:
+    """Errors after chosen numbers of iterations, against each kind of answer.
+
+    A solver with a method `at_depths` (`training.solver.open_solver` gives one) is run once, to the last of
+    the depths. For any other, depths that follow one another are read from one run; after a gap it starts
+    afresh.
+
+    Args:
+        solver: anything that answers prompts.
+        prompt: what to answer.
+        depths: where to look at the last sample.
+        whole: those of the depths at which all samples are looked at.
+        against: the kinds of answers to measure against.
+        label: and `scale`, `batch`, `at_once`, `seed`, `resamples`, `progress`: as for `evaluate`.
+    """
+    if not depths or list(depths) != sorted(set(depths)) or depths[0] < 1:
+        raise ValueError(f"depths must be a rising list of iterations from 1 on, got {tuple(depths)}")
+    strange = sorted(set(whole) - set(depths))
+    if strange:
+        raise ValueError(f"whole must be among the depths, got {strange[0]} beside {tuple(depths)}")
+    found = measure(
+        solver,
+        prompt,
+        depths,
+        whole=whole,
+        scale=checked_scale(scale, prompt),
+        against=against,
+        batch=batch,
+        at_once=rows_at_once(solver, prompt, len(depths)) if at_once is None else at_once,
+        progress=progress,
+    )
+    bands: dict[str, Any] = {"label": label if label is not None else solver_name(solver)}
+    bands |= {"seed": seed, "resamples": resamples}
+    return {
+        kind: DepthErrors(
+            by_depth=curve_of(errors.by_depth, axis="iterations", x=depths, **bands),
+            by_sample={
+                depth: curve_of(values, axis="samples", x=errors.samples, **bands)
+                for depth, values in errors.by_sample.items()
+            },
+        )
+        for kind, errors in found.items()
+    }
 
 
 def depth_sweep(
@@ -23,71 +88,21 @@ def depth_sweep(
     prompt: Prompt,
     *,
     depths: Sequence[int] = (10, 20, 50, 100, 200, 500, 1000),
-    label: str | None = None,
-    scale: int | float | None = None,
     against: Against = "clean",
-    batch: int = 128,
-    at_once: int | None = None,
-    seed: int = 0,
-    resamples: int = 1000,
-    progress: Progress | None = None,
+    **options: Any,
 ) -> Curve:
     """The error on the last sample after each of a few chosen numbers of iterations.
 
-    Where `evaluate` reads out every iteration, this reads one state for each depth and starts afresh for
-    the next: the memory does not grow with the depth, and the time is that of `sum(depths)` iterations. A
-    solver with a method `at_depths` (`training.solver.open_solver` gives one) is run once, to the last.
-    The arguments are those of `evaluate`.
+    The memory does not grow with the depth. The time is that of `sum(depths)` iterations, or of the last
+    depth alone where a solver can read several from one run; `options` go to `errors_at`.
 
-    >>> import torch
     >>> from algoformer.evaluation import evaluation_prompts
     >>> from algoformer.tasks import LinearRegression
-    >>> from algoformer.trace import Trace
-    >>> def halving(prompt, unroll):
-    ...     return Trace(predictions=(1 - 0.5**unroll.steps) * prompt.targets[None], first_step=unroll.steps)
+    >>> from algoformer.trace import constant_trace
+    >>> halving = lambda prompt, unroll: constant_trace((1 - 0.5**unroll.steps) * prompt.targets, unroll)
     >>> prompt = evaluation_prompts(LinearRegression(dim=4, points=6), count=64)
-    >>> curve = depth_sweep(halving, prompt, depths=(1, 2, 3))
-    >>> [round(curve.at(depth) / curve.at(1), 6) for depth in (1, 2, 3)]
-    [1.0, 0.25, 0.0625]
+    >>> curve = depth_sweep(halving, prompt, depths=(1, 3, 5))
+    >>> [round(curve.at(depth) / curve.at(1), 6) for depth in (1, 3, 5)]
+    [1.0, 0.0625, 0.003906]
     """
-    if not depths or list(depths) != sorted(set(depths)):
-        raise ValueError(f"depths must be a rising list of iterations, got {tuple(depths)}")
-    unrolls = [Unroll(steps=depth, window=1) for depth in depths]
-    most = rows_at_once(solver, prompt) if at_once is None else at_once
-    options: dict[str, Any] = {"scale": checked_scale(scale, prompt), "against": against}
-    options |= {"batch": batch, "at_once": most}
-    if isinstance(solver, ReadsDepths):
-        chosen = _AtDepths(solver, depths)
-        by_depth = measure(chosen, prompt, Unroll(steps=len(depths)), progress=progress, **options).by_step
-    else:
-        total, columns = prompt.batch * sum(depths), []
-        for place, unroll in enumerate(unrolls):
-            before = prompt.batch * sum(depths[:place])
-            told = None if progress is None else _after(progress, before, total)
-            columns.append(measure(solver, prompt, unroll, progress=told, **options).by_step[:, 0])
-        by_depth = np.stack(columns, axis=1)
-    return curve_of(
-        by_depth,
-        label=label if label is not None else solver_name(solver),
-        axis="iterations",
-        x=depths,
-        seed=seed,
-        resamples=resamples,
-    )
-
-
-class _AtDepths(nn.Module):
-    """The chosen depths of a solver as if they were the iterations 1, 2, 3, ..."""
-
-    def __init__(self, solver: ReadsDepths, depths: Sequence[int]) -> None:
-        super().__init__()
-        self.solver, self.depths = solver, depths
-
-    def forward(self, prompt: Prompt, unroll: Unroll) -> Trace:
-        """What the solver answers at the depths that the unroll's window counts."""
-        wanted = self.depths[unroll.first_step - 1 : unroll.steps]
-        return Trace(predictions=self.solver.at_depths(prompt, wanted), first_step=unroll.first_step)
-
-
-def _after(progress: Progress, before: int, total: int) -> Progress:
-    return lambda done, _: progress(before + done, total)
+    return errors_at(solver, prompt, depths=depths, against=(against,), **options)[against].by_depth

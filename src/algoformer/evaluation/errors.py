@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from algoformer.evaluation.evaluation import Against
 from algoformer.evaluation.precision import full_precision
-from algoformer.evaluation.solvers import device_of, given_to
+from algoformer.evaluation.solvers import ReadsDepths, device_of, given_to
 from algoformer.prompt import Prompt
 from algoformer.trace import Solver, Unroll
 
@@ -22,12 +22,12 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True, kw_only=True)
 class Errors:
-    """Squared errors divided by the scale: after the last step by sample, and on the last sample by step."""
+    """Squared errors divided by the scale: on the last sample by depth, by sample at some of the depths."""
 
     samples: tuple[int, ...]
-    steps: tuple[int, ...]
-    by_sample: Float[np.ndarray, "prompt sample"]
-    by_step: Float[np.ndarray, "prompt step"]
+    depths: tuple[int, ...]
+    by_sample: Mapping[int, Float[np.ndarray, "prompt sample"]]
+    by_depth: Float[np.ndarray, "prompt depth"]
 
 
 def samples_seen(prompt: Prompt) -> tuple[int, ...]:
@@ -42,45 +42,59 @@ def samples_seen(prompt: Prompt) -> tuple[int, ...]:
 def measure(
     solver: Solver,
     prompt: Prompt,
-    unroll: Unroll,
+    depths: Sequence[int],
     *,
+    whole: Collection[int],
     scale: float,
-    against: Against,
+    against: Sequence[Against],
     batch: int,
     at_once: int,
     progress: Progress | None = None,
-) -> Errors:
-    """Errors on every prompt, a few prompts and a few steps of the window at a time.
+) -> dict[Against, Errors]:
+    """Errors on every prompt after each of a rising list of iterations, against each kind of answer.
 
-    A solver is asked for at most `at_once` rows × steps together (and never for less than one prompt and
-    one step). If one prompt over the whole window is more than that, the window is read in pieces, and
-    the iterations before each piece are run again.
+    All samples are looked at where a depth is among `whole`, elsewhere the last one. A few prompts and a
+    few depths are read at a time: a solver is asked for at most `at_once` rows × depths together (and never
+    for less than one prompt and one depth). Depths that follow one another are read from one run, and with
+    gaps between them too, if the solver `ReadsDepths`; for all others the iterations are run again.
     """
     for name, most in {"batch": batch, "at_once": at_once}.items():
         if most < 1:
             raise ValueError(f"{name} must be at least 1, got {most}")
-    answers = _answers(prompt, against)
+    wanted = {kind: _answers(prompt, kind) for kind in against}
     groups = _Groups(prompt)
     length = prompt.rows.shape[1]
-    pieces = list(_pieces(unroll, max(1, at_once // length)))
-    size = max(1, min(batch, at_once // (length * max(piece.length for piece in pieces))))
-    by_sample = np.empty((prompt.batch, len(groups.samples)))
-    by_step = np.empty((prompt.batch, unroll.length))
-    done, total = 0, prompt.batch * sum(piece.steps for piece in pieces)
+    pieces = _pieces(depths, max(1, at_once // length), gaps=isinstance(solver, ReadsDepths))
+    size = max(1, min(batch, at_once // (length * max(map(len, pieces)))))
+    found = {kind: _empty(prompt.batch, depths, whole, groups.samples) for kind in against}
+    done, total = 0, prompt.batch * sum(piece[-1] for piece in pieces)
     with full_precision(solver, device_of(solver, prompt)):
         for start in range(0, prompt.batch, size):
-            chunk = slice(start, start + size)
-            given, wanted = given_to(solver, prompt.select(chunk)), answers[chunk]
+            chunk, first = slice(start, start + size), 0
+            given = given_to(solver, prompt.select(chunk))
             for piece in pieces:
                 predictions = _predictions(solver, given, piece)
-                columns = slice(piece.first_step - unroll.first_step, piece.steps - unroll.first_step + 1)
-                by_step[chunk, columns] = groups.last(predictions, wanted).T.numpy() / scale
-                done += given.batch * piece.steps
+                columns, first = slice(first, first + len(piece)), first + len(piece)
+                for kind, answers in wanted.items():
+                    last = groups.last(predictions, answers[chunk])
+                    found[kind].by_depth[chunk, columns] = last.T.numpy() / scale
+                    for place, depth in enumerate(piece):
+                        if depth in whole:
+                            every = groups.all(predictions[place], answers[chunk])
+                            found[kind].by_sample[depth][chunk] = every.numpy() / scale
+                done += given.batch * piece[-1]
                 if progress is not None:
                     progress(done, total)
-            by_sample[chunk] = groups.all(predictions[-1], wanted).numpy() / scale
-    steps = tuple(range(unroll.first_step, unroll.steps + 1))
-    return Errors(samples=groups.samples, steps=steps, by_sample=by_sample, by_step=by_step)
+    return found
+
+
+def _empty(prompts: int, depths: Sequence[int], whole: Collection[int], samples: tuple[int, ...]) -> Errors:
+    return Errors(
+        samples=samples,
+        depths=tuple(depths),
+        by_sample={depth: np.empty((prompts, len(samples))) for depth in depths if depth in whole},
+        by_depth=np.empty((prompts, len(depths))),
+    )
 
 
 class _Groups:
@@ -102,9 +116,9 @@ class _Groups:
         return torch.stack([squares[:, group].mean(dim=1) for group in self.places], dim=1)
 
     def last(
-        self, predictions: Float[Tensor, "step batch point out"], answers: Float[Tensor, "batch point out"]
-    ) -> Float[Tensor, "step batch"]:
-        """Squared errors on the last sample after each step."""
+        self, predictions: Float[Tensor, "depth batch point out"], answers: Float[Tensor, "batch point out"]
+    ) -> Float[Tensor, "depth batch"]:
+        """Squared errors on the last sample after each of these depths."""
         group = self.places[-1]
         return _squares(predictions[:, :, group], answers[:, group]).mean(dim=-1)
 
@@ -119,15 +133,25 @@ def _answers(prompt: Prompt, against: Against) -> Float[Tensor, "batch point out
     return prompt.clean.cpu().double()
 
 
-def _pieces(unroll: Unroll, most: int) -> Iterator[Unroll]:
-    for first in range(unroll.first_step, unroll.steps + 1, most):
-        last = min(first + most - 1, unroll.steps)
-        yield Unroll(steps=last, window=last - first + 1)
+def _pieces(depths: Sequence[int], most: int, *, gaps: bool) -> list[list[int]]:
+    """The depths in lists that are read from one run each: at most so many, with or without gaps."""
+    pieces: list[list[int]] = []
+    for depth in depths:
+        if pieces and len(pieces[-1]) < most and (gaps or depth == pieces[-1][-1] + 1):
+            pieces[-1].append(depth)
+        else:
+            pieces.append([depth])
+    return pieces
 
 
-def _predictions(solver: Solver, prompt: Prompt, unroll: Unroll) -> Float[Tensor, "step batch point out"]:
-    predictions = solver(prompt, unroll).predictions
-    wanted = (unroll.length, *prompt.targets.shape)
+def _predictions(
+    solver: Solver, prompt: Prompt, depths: Sequence[int]
+) -> Float[Tensor, "depth batch point out"]:
+    if isinstance(solver, ReadsDepths) and depths[-1] - depths[0] >= len(depths):
+        predictions = solver.at_depths(prompt, depths)
+    else:
+        predictions = solver(prompt, Unroll(steps=depths[-1], window=len(depths))).predictions
+    wanted = (len(depths), *prompt.targets.shape)
     if tuple(predictions.shape) != wanted:
         raise ValueError(
             f"the solver answered with predictions of shape {tuple(predictions.shape)} "

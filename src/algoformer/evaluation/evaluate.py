@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from algoformer.evaluation.bootstrap import curve_of
-from algoformer.evaluation.errors import Errors, Progress, measure
+from algoformer.evaluation.errors import Progress, measure
 from algoformer.evaluation.evaluation import Against, Evaluation, Plain
 from algoformer.evaluation.solvers import count_parameters, own_steps, rows_at_once, setting, solver_name
 from algoformer.prompt import Prompt
@@ -74,31 +74,33 @@ def evaluate(
     errors = measure(
         solver,
         prompt,
-        unroll,
+        range(unroll.first_step, unroll.steps + 1),
+        whole={unroll.steps},
         scale=scale,
-        against=against,
+        against=(against,),
         batch=batch,
         at_once=rows_at_once(solver, prompt, unroll.length) if at_once is None else at_once,
         progress=progress,
-    )
+    )[against]
+    by_sample = errors.by_sample[unroll.steps]
     seconds = round(time.monotonic() - began, 3)
     bands: dict[str, Any] = {"label": label, "seed": seed, "resamples": resamples}
     return Evaluation(
         label=label,
-        by_sample=curve_of(errors.by_sample, axis="samples", x=errors.samples, **bands),
-        by_step=curve_of(errors.by_step, axis="iterations", x=errors.steps, **bands),
+        by_sample=curve_of(by_sample, axis="samples", x=errors.samples, **bands),
+        by_step=curve_of(errors.by_depth, axis="iterations", x=errors.depths, **bands),
         steps=unroll.steps,
         prompts=prompt.batch,
         scale=scale,
         against=against,
-        broken=_broken(errors),
+        broken=_broken(by_sample, errors.by_depth),
         parameters=count_parameters(solver),
         provenance=setting(solver, prompt) | {"seconds": seconds} | dict(provenance or {}),
     )
 
 
-def _broken(errors: Errors) -> int:
-    both = np.concatenate([errors.by_sample, errors.by_step], axis=1)
+def _broken(by_sample: np.ndarray, by_depth: np.ndarray) -> int:
+    both = np.concatenate([by_sample, by_depth], axis=1)
     return int((~np.isfinite(both)).any(axis=1).sum())
 
 

@@ -3,34 +3,32 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import torch
-from torch import Tensor
 
 from algoformer.algorithms import GradientDescent, build_solver
-from algoformer.evaluation import Curve, evaluation_prompts
-from algoformer.evaluation.at_depths import AnswersAt, DepthErrors, errors_at, solver_answers
+from algoformer.evaluation import Curve, depth_sweep, evaluation_prompts
+from algoformer.evaluation.depth import DepthErrors, errors_at
 from algoformer.evaluation.errors import Progress
 from algoformer.evaluation.evaluation import Against, Plain
-from algoformer.evaluation.precision import full_precision
-from algoformer.evaluation.solvers import given_to
 from algoformer.experiments.result import Measured, Result
 from algoformer.experiments.runs import FAR, FARTHEST, READ_AT, Reference, TrainedRun, counted_against
 from algoformer.model.algoformer import AlgoFormer
-from algoformer.model.depths import answers_at
-from algoformer.prompt import Prompt
 from algoformer.tasks import Task
-from algoformer.trace import Solver, Unroll
+from algoformer.trace import Solver
 from algoformer.training import Checkpoint, load_checkpoint, read_metrics
 from algoformer.training.provenance import source_commit
+from algoformer.training.solver import open_solver
 from algoformer.training.trainer import device_name
 
 ROWS_AT_ONCE = {"cpu": 1 << 13, "cuda": 1 << 17}
 """Rows of prompts that go through a model together: 0.5 GB of the widest activations on a GPU."""
+
+TEXTBOOK_PROMPTS = 256
+"""Prompts that a textbook method is given at once: over all of its iterations a few hundred MB."""
 
 DEEP = (50, 100, FAR, 500, FARTHEST)
 """Depths at which it is looked whether the loop holds, beside the trained one."""
@@ -114,18 +112,17 @@ def _errors(
 ) -> dict[Against, DepthErrors]:
     # all prompts are drawn, whatever is used of them: a smaller draw would not be the beginning of a larger
     prompt = evaluation_prompts(run.task, count=run.prompts).select(slice(0, prompts))
-    prompt = given_to(model, prompt)
-    device = prompt.rows.device
-    with full_precision(model, device):
+    rows = ROWS_AT_ONCE.get(next(model.parameters()).device.type, ROWS_AT_ONCE["cpu"])
+    with open_solver(model) as solver:
         return errors_at(
-            partial(answers_at, model),
+            solver,
             prompt,
             depths=depths,
             whole=whole,
-            scale=run.task.scale,
             against=kinds_of(run.task),
             label=run.label,
-            batch=max(1, ROWS_AT_ONCE.get(device.type, ROWS_AT_ONCE["cpu"]) // run.task.context),
+            scale=run.task.scale,
+            batch=max(1, rows // run.task.context),
             progress=progress,
         )
 
@@ -144,19 +141,23 @@ def measure_reference(reference: Reference, *, command: str) -> Result:
     prompt = evaluation_prompts(task, count=reference.prompts).to(torch.float64)
     solver, chosen = _solver(reference)
     trained = reference.trained_depth
-    depths: Sequence[int] = (1,)
+    # all iterations come from one run, and little is held of each
+    depths: Sequence[int] = (trained,)
     if reference.iterates:
-        prompt, depths = prompt.prefix(), read_at(trained, reference.far)
-    answers = solver_answers(solver) if reference.iterates else _still(solver, trained)
+        prompt, depths = prompt.prefix(), range(1, max(trained, reference.far) + 1)
     errors = errors_at(
-        answers,
+        solver,
         prompt,
-        depths=depths if reference.iterates else (trained,),
+        depths=depths,
         whole={trained},
-        scale=task.scale,
         against=kinds_of(task),
         label=reference.label,
+        scale=task.scale,
+        batch=TEXTBOOK_PROMPTS,
+        at_once=TEXTBOOK_PROMPTS * task.context * len(depths),
     )
+    if reference.iterates:
+        depths = read_at(trained, reference.far)
     facts: dict[str, Plain] = {
         "command": command,
         "commit": source_commit(),
@@ -170,7 +171,10 @@ def measure_reference(reference: Reference, *, command: str) -> Result:
         settings=reference.settings,
         trained_depth=trained,
         against=counted_against(task),
-        errors={kind: Measured(by_sample=e.by_sample, by_step=e.by_depth) for kind, e in errors.items()},
+        errors={
+            kind: Measured(by_sample=found.by_sample, by_step=_picked(found.by_depth, depths))
+            for kind, found in errors.items()
+        },
         prompts=reference.prompts,
         provenance=facts | chosen,
     )
@@ -199,11 +203,9 @@ def best_fixed_step(task: Task, *, iterations: int, prompts: int = 512) -> float
     best, least = STEP_GRID[0] * unit, float("inf")
     for step in STEP_GRID:
         solver = GradientDescent(step_size=step * unit, view=task.problems)
-        errors = errors_at(_still(solver, iterations), prompt, depths=(iterations,), scale=task.scale)[
-            "clean"
-        ]
-        if errors.by_depth.final < least:
-            best, least = step * unit, errors.by_depth.final
+        error = depth_sweep(solver, prompt, depths=(iterations,), scale=task.scale, batch=prompts).final
+        if error < least:
+            best, least = step * unit, error
     return best
 
 
@@ -213,15 +215,6 @@ def _solver(reference: Reference) -> tuple[Solver, dict[str, Plain]]:
         step = best_fixed_step(task, iterations=reference.trained_depth)
         return GradientDescent(step_size=step, view=task.problems), {"step size": step}
     return build_solver(reference.solver, view=task.problems, noise=task.noise), {}
-
-
-def _still(solver: Solver, depth: int) -> AnswersAt:
-    """A solver that is looked at once, after `depth` iterations."""
-
-    def answers(prompt: Prompt, depths: Sequence[int]) -> Iterator[tuple[int, Tensor]]:
-        yield depth, solver(prompt, Unroll(steps=depth, window=1)).final
-
-    return answers
 
 
 def _provenance(run: TrainedRun, checkpoint: Checkpoint, command: str) -> dict[str, Plain]:
