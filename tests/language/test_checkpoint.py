@@ -65,6 +65,14 @@ def test_half_precision_takes_half_the_space_and_comes_back_in_single(tmp_path: 
     assert sizes[0] == 2 * sizes[1] == 4 * sum(parameter.numel() for parameter in model.parameters())
 
 
+def test_a_model_in_shards_comes_back_as_it_was(tmp_path: Path) -> None:
+    model = classifier()
+    save_text_model(tmp_path / "model.safetensors", TextCheckpoint(model=model), shard_mb=0.004)
+    assert len(list(tmp_path.iterdir())) > 2
+    loaded = load_text_model(tmp_path / "model.safetensors").model
+    assert all(torch.equal(loaded.state_dict()[name], value) for name, value in model.state_dict().items())
+
+
 def test_each_kind_of_file_is_read_by_its_own_reader(tmp_path: Path) -> None:
     prompts, text = tmp_path / "prompts.safetensors", tmp_path / "text.safetensors"
     save_checkpoint(

@@ -2,32 +2,20 @@
 
 from __future__ import annotations
 
-import errno
-import json
-import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from algoformer.language.classifier import TextClassifier
 from algoformer.language.token_model import TokenModel
 from algoformer.language.trunk import ends_with_norm
-from algoformer.model.algoformer import modules_of
 from algoformer.model.cost import parameters
 from algoformer.model.program import Program, from_data, to_data
-from algoformer.training.checkpoint import (
-    FORMAT,
-    HEADER,
-    LARGEST_SIZE,
-    WEIGHTS_OF_A_LAYER,
-    _header,
-    _one_kind,
-)
-from algoformer.training.files import write_atomically
+from algoformer.training.stored_model import check_size, stored_model, stored_state
+from algoformer.training.tensor_file import read_tensors, write_tensors
 
 KINDS = {"token model": TokenModel, "text classifier": TextClassifier}
 """What a file of this room can hold, by the word in its header."""
@@ -58,26 +46,29 @@ class TextCheckpoint:
     state: Mapping[str, Tensor] = field(default_factory=dict)
 
 
-def save_text_model(path: Path | str, checkpoint: TextCheckpoint, *, half: bool = False) -> None:
+def save_text_model(
+    path: Path | str,
+    checkpoint: TextCheckpoint,
+    shard_mb: int | float | None = None,
+    *,
+    half: bool = False,
+) -> None:
     """Write the checkpoint; an existing file is replaced in one step or not at all.
 
     Args:
         path: where to write.
         checkpoint: what to write.
+        shard_mb: no file may have more MB (10⁶ bytes) than this, as for `save_checkpoint`.
         half: whether to store the weights in half precision (float16), in half the space.
 
     Raises:
         OSError: the file could not be written, say because the disk is full; the old one is intact.
     """
-    from safetensors import SafetensorError
-    from safetensors.torch import save_file
-
     model = checkpoint.model
     kind = next(word for word, kind in KINDS.items() if isinstance(model, kind))
     sizes: dict[str, Any] = {name: getattr(model.trunk, name) for name in (*SIZES, *RATES)}
     own = {name: getattr(model, name) for name in OWN[kind]}
     header = {
-        "format": FORMAT,
         "kind": kind,
         "program": to_data(model.program),
         "model": sizes | own,
@@ -87,15 +78,7 @@ def save_text_model(path: Path | str, checkpoint: TextCheckpoint, *, half: bool 
     weights = {name: value.half() if half else value for name, value in model.state_dict().items()}
     tensors = {f"model.{name}": value for name, value in weights.items()}
     tensors |= {f"state.{name}": value for name, value in checkpoint.state.items()}
-    on_cpu = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
-
-    def write(temporary: Path) -> None:
-        try:
-            save_file(on_cpu, temporary, metadata={HEADER: json.dumps(header)})
-        except SafetensorError as error:
-            raise OSError(errno.EIO, str(error)) from error
-
-    write_atomically(Path(path), write)
+    write_tensors(Path(path), header, tensors, shard_mb)
 
 
 def load_text_model(path: Path | str) -> TextCheckpoint:
@@ -105,64 +88,32 @@ def load_text_model(path: Path | str) -> TextCheckpoint:
         ValueError: the file is missing, cut off, not a model of text of this library, or its weights do not
             fit its program. Nothing in it is ever executed, and nothing is built that the file does not hold.
     """
-    from safetensors import SafetensorError, safe_open
-
-    path = Path(path)
-    if not path.is_file():
-        raise ValueError(f"{path} does not exist or is not a file")
-    try:
-        with safe_open(path, framework="pt", device="cpu") as file:
-            return _load(file)
-    except SafetensorError as error:
-        raise ValueError(f"{path} is not a checkpoint, or is cut off: {error}") from None
-    except (ValueError, OSError) as error:
-        raise ValueError(f"{path} is not a usable model of text: {error}") from None
+    return read_tensors(Path(path), _load, what="model of text")
 
 
-def _load(file: Any) -> TextCheckpoint:
-    header = _header(file)
-    if header.get("format") != FORMAT or header.get("kind") not in list(KINDS):
+def _load(
+    header: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]], tensor: Callable[[str], Any]
+) -> TextCheckpoint:
+    if header.get("kind") not in list(KINDS):
         raise ValueError("it is a checkpoint, but not of a model of text; read it with training.checkpoint")
-    names = [str(name) for name in file.keys()]  # noqa: SIM118
-    weights = [name.removeprefix("model.") for name in names if name.startswith("model.")]
-    shapes = {name: tuple(file.get_slice(f"model.{name}").get_shape()) for name in weights}
-    model = _build(header, shapes)
-    model.load_state_dict(
-        _one_kind({name: file.get_tensor(f"model.{name}") for name in weights}), assign=True
+    kind, program = str(header["kind"]), from_data(header.get("program"))
+    options = _read_options(header.get("model"), kind)
+    model: TokenModel | TextClassifier = stored_model(
+        program,
+        lambda: KINDS[kind](program, **options),
+        parameters=lambda: _parameters(program, options),
+        shapes=shapes,
+        tensor=tensor,
     )
     tokenizer, card = header.get("tokenizer", ""), header.get("card", {})
     if not isinstance(tokenizer, str) or not isinstance(card, dict):
         raise ValueError("its tokenizer must be text and its card an object")
     return TextCheckpoint(
-        model=model.requires_grad_(True).eval(),
+        model=model.eval(),
         tokenizer=tokenizer,
         card=card,
-        state={
-            name.removeprefix("state."): file.get_tensor(name) for name in names if name.startswith("state.")
-        },
+        state=stored_state(shapes, tensor),
     )
-
-
-def _build(header: Mapping[str, Any], found: Mapping[str, tuple[int, ...]]) -> TokenModel | TextClassifier:
-    """The model with fresh weights, if the file has exactly the names and shapes of its weights."""
-    kind, program = str(header["kind"]), from_data(header.get("program"))
-    options = _read_options(header.get("model"), kind)
-    # a header may claim any size: compare with what is in the file before anything is built
-    modules = modules_of(program)
-    if max(WEIGHTS_OF_A_LAYER * sum(module.count for module in modules), len(modules)) > len(found):
-        raise ValueError("its program has more layers than the file has weights")
-    claimed, held = _parameters(program, options), sum(math.prod(shape) for shape in found.values())
-    if claimed != held:
-        raise ValueError(f"its program needs {claimed:.6g} parameters, the file holds {held}")
-    with torch.random.fork_rng(devices=[]):
-        model: TokenModel | TextClassifier = KINDS[kind](program, **options)
-    expected = {name: tuple(value.shape) for name, value in model.state_dict().items()}
-    for name in sorted(set(expected) ^ set(found)):
-        raise ValueError(f"weight {name!r} is {'missing' if name in expected else 'not part of the model'}")
-    for name, shape in expected.items():
-        if shape != found[name]:
-            raise ValueError(f"weight {name!r} has shape {found[name]}, its model needs {shape}")
-    return model
 
 
 def _parameters(program: Program, options: Mapping[str, Any]) -> int:
@@ -179,20 +130,13 @@ def _read_options(options: object, kind: str) -> dict[str, Any]:
     if not isinstance(options, dict) or set(options) != wanted:
         raise ValueError(f"model must have exactly the entries {', '.join(sorted(wanted))}")
     for name in SIZES:
-        if type(options[name]) is not int or not 1 <= options[name] <= LARGEST_SIZE:
-            raise ValueError(
-                f"{name} must be a whole number in 1..{LARGEST_SIZE}, got {_short(options[name])}"
-            )
+        check_size(name, options[name])
     for name in RATES:
         if type(options[name]) not in (int, float):
-            raise ValueError(f"{name} must be a number, got {_short(options[name])}")
+            raise ValueError(f"{name} must be a number, got {str(options[name])[:40]}")
     for name, type_ in OWN[kind].items():
         if type(options[name]) is not type_:
             raise ValueError(f"{name} has the wrong type, {type(options[name]).__name__}")
     if not all(isinstance(label, str) for label in options.get("labels", ())):
         raise ValueError("labels must be names")
     return options
-
-
-def _short(value: object) -> str:
-    return str(value)[:40]

@@ -8,17 +8,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from algoformer.training.checkpoint import (
-    Checkpoint,
-    load_checkpoint,
-    remove_stray_shards,
-    save_checkpoint,
-    stored_index,
-)
+from algoformer.training.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from algoformer.training.config import Experiment, is_data_of
 from algoformer.training.events import Events
 from algoformer.training.files import append_line, read_json, remove_leftovers, write_json, write_text
 from algoformer.training.shard_index import shard_limit
+from algoformer.training.tensor_file import remove_stray_shards, stored_index
 
 Metrics = Mapping[str, float]
 """One row: counts (step, loops, dims, samples) and measurements, by name; all of them floats."""
