@@ -7,10 +7,13 @@ import torch
 
 from algoformer.benchmark import QUICK, Setting
 from algoformer.benchmark.cpu import cpu_rows
+from algoformer.benchmark.decoding import decoding_rows
 from algoformer.benchmark.evaluation import evaluation_rows
 from algoformer.benchmark.memory import memory_rows
 from algoformer.benchmark.steps import step_rows
 from algoformer.experiments.demo import MODELS
+from algoformer.language import cache_bytes
+from algoformer.model.presets import algoformer
 
 CPU = Setting(device=torch.device("cpu"), size=QUICK, engines=("eager",), precisions=("fp32",))
 
@@ -53,3 +56,24 @@ def test_a_case_and_an_engine_make_a_row_each() -> None:
     for row in rows:
         assert row["times_plain"] == pytest.approx(plain["ms"] / row["ms"])
         assert row["share_of_peak"] * row["ms"] == pytest.approx(plain["share_of_peak"] * plain["ms"])
+
+
+def test_a_cache_decodes_the_same_tokens_and_takes_the_memory_of_its_formula() -> None:
+    setting = replace(CPU, cases=("algoformer_full", "algoformer_window", "chain"))
+    rows = {row["decoder"]: row for row in decoding_rows(setting)}
+    assert list(rows) == ["uncached", "cached, last", "cached, full"]
+    assert rows["cached, full"]["same_tokens"] == 1
+    program = algoformer(heads=QUICK.heads, steps=QUICK.decoded_steps)
+    length = QUICK.prefix + QUICK.generated - 1
+    for policy in ("last", "full"):
+        row = rows[f"cached, {policy}"]
+        sizes = {"width": QUICK.width, "batch": QUICK.sequences, "length": length}
+        assert row["cache_mebibytes"] == cache_bytes(program, policy=policy, **sizes) / 2**20
+        assert row["times_uncached"] == pytest.approx(rows["uncached"]["seconds"] / row["seconds"])
+        assert row["tokens_per_second"] * row["seconds"] == pytest.approx(QUICK.sequences * QUICK.generated)
+
+
+def test_every_kind_of_model_is_decoded_once() -> None:
+    rows = list(decoding_rows(replace(CPU, precisions=("fp32", "bf16"))))
+    assert list(dict.fromkeys(row["model"] for row in rows)) == ["algoformer", "looped", "standard"]
+    assert len(rows) == 3 * 2 * 3  # models, precisions, decoders

@@ -1,4 +1,4 @@
-"""Clocks: how long training steps and evaluations take, beside the same thing written by hand."""
+"""Clocks: how long steps, evaluations and decoding take, beside the same thing in a plain way."""
 
 from algoformer.benchmark.cases import CASES as CASES
 from algoformer.benchmark.cases import QUICK as QUICK

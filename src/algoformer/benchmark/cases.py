@@ -47,6 +47,14 @@ class Size:
     """T for memory."""
     evaluated_steps: int = 200
     evaluated_prompts: int = 1280
+    sequences: int = 32
+    """Sequences that are continued at once, in decoding."""
+    prefix: int = 32
+    generated: int = 100
+    """Tokens that are given and generated, in each of them."""
+    vocabulary: int = 8000
+    decoded_steps: int = 10
+    """T of the language models."""
 
 
 FULL = Size()
@@ -72,6 +80,11 @@ QUICK = Size(
     depths=(4, 8),
     evaluated_steps=6,
     evaluated_prompts=8,
+    sequences=3,
+    prefix=4,
+    generated=6,
+    vocabulary=50,
+    decoded_steps=3,
 )
 """Tiny sizes: to see that everything runs, anywhere and in seconds."""
 
@@ -107,11 +120,12 @@ def experiment(
         dims=Ramp(start=min(5, size.dim), increment=1) if task.takes_dims else None,
         points=Ramp(start=min(11, size.points), increment=2),
     )
-    program = _program(case, size, size.steps if steps is None else steps)
+    program = program_of(case, size, size.steps if steps is None else steps)
     return Experiment(program=program, task=task, width=size.width, training=training)
 
 
-def _program(case: str, size: Size, steps: int) -> Program:
+def program_of(case: str, size: Size, steps: int) -> Program:
+    """The architecture of a case, whatever it is trained on."""
     if case == "standard":
         return presets.standard(size.layers, heads=size.heads)
     if case.startswith("looped"):

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from algoformer.benchmark.cpu import cpu_rows
+from algoformer.benchmark.decoding import decoding_rows
 from algoformer.benchmark.evaluation import evaluation_rows
 from algoformer.benchmark.memory import memory_rows
 from algoformer.benchmark.ready import ready_rows
@@ -23,6 +24,7 @@ SECTIONS: dict[str, Callable[[Setting], Iterator[Row]]] = {
     "together": together_rows,
     "memory": memory_rows,
     "evaluation": evaluation_rows,
+    "decoding": decoding_rows,
     "cpu": cpu_rows,
 }
 """What can be measured, by name."""

@@ -51,8 +51,15 @@ HEADINGS = {
     "losses_differ_by": "losses differ by",
     "errors_differ_by": "errors differ by",
     "first_seconds": "first time",
+    "tokens_per_second": "tokens/s",
+    "times_uncached": "× uncached",
+    "cache_mebibytes": "cache MiB",
+    "same_tokens": "same tokens",
 }
 """What the columns of a table are called; any other by its own name."""
+
+SHARES = ("share_of_peak", "same_tokens")
+"""Columns in per cent."""
 
 
 @dataclass(frozen=True)
@@ -153,7 +160,7 @@ def table_of(section: str, rows: list[Row]) -> Table:
 def _cell(name: str, value: str | int | float | bool | None) -> str | int | float | None:
     if isinstance(value, bool):
         return "yes" if value else "NO"
-    if name == "share_of_peak" and value is not None:
+    if name in SHARES and value is not None:
         return f"{cast(float, value):.1%}"
     return value
 
