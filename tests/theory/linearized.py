@@ -1,6 +1,8 @@
 """What a pair of heads ±c computes for finite c and C, and prompts to try it on."""
 
 import math
+from collections.abc import Callable
+from dataclasses import replace
 
 import numpy
 import torch
@@ -8,7 +10,7 @@ from torch import Tensor
 
 from algoformer.prompt import Prompt
 from algoformer.tasks import LinearRegression
-from algoformer.theory.constants import Constants
+from algoformer.theory.constants import DOUBLE, Constants
 
 
 def regression(dim: int, points: int, *, batch: int = 6, seed: int = 0, noise: float = 0.0) -> Prompt:
@@ -42,3 +44,16 @@ def linearized(
 def slope(xs: list[float], ys: list[float]) -> float:
     """Of the least-squares line through the points."""
     return float(numpy.polyfit(xs, ys, 1)[0])
+
+
+def power_of_c(error: Callable[[Constants], float]) -> float:
+    """With which power of c an error falls."""
+    values = [0.2, 0.1, 0.05, 0.025, 0.0125]
+    errors = [error(replace(DOUBLE, c=c)) for c in values]
+    return slope([math.log(c) for c in values], [math.log(size) for size in errors])
+
+
+def rate_of_sink(error: Callable[[Constants], float]) -> float:
+    """How fast the logarithm of an error falls with the sink's score C."""
+    values = [6.0, 7.0, 8.0, 9.0, 10.0]
+    return slope(values, [math.log(error(replace(DOUBLE, sink=sink))) for sink in values])

@@ -19,7 +19,7 @@ from algoformer.cli.failure import is_said_elsewhere
 from algoformer.training import Run, load_checkpoint, read_metrics, train
 from algoformer.training.distributed import VARIABLES, plan_spread
 from algoformer.training.engine import plan_engine
-from algoformer.training.spread import Agreement, Spread, Stop
+from algoformer.training.spread import Agreement, Spread, Stop, _to_send
 from tiny import TINY
 from training.pair import Mishap, Outcome, Pair
 from training.small import small, timeless
@@ -358,3 +358,13 @@ def test_what_happens_to_one_process_alone_is_said_by_it(monkeypatch: pytest.Mon
     assert not is_said_elsewhere(RuntimeError("out of memory"))
     monkeypatch.delenv("MASTER_PORT")
     assert not is_said_elsewhere(ValueError("batch")), "RANK alone is no torchrun"
+
+
+def test_errors_travel_as_words_of_their_kind() -> None:
+    class Own(Exception):
+        """A class that another process could not find."""
+
+    wrong = UnicodeDecodeError("utf-8", b"\xff", 0, 1, "not text")  # not made from words alone
+    assert repr(_to_send(wrong)) == repr(ValueError(str(wrong)))
+    assert repr(_to_send(Own("what"))) == "RuntimeError('Own: what')"
+    assert type(_to_send(KeyboardInterrupt())) is KeyboardInterrupt

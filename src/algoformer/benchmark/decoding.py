@@ -34,6 +34,7 @@ def decoding_rows(setting: Setting) -> Iterator[Row]:
 
 def _model_rows(name: str, precision: Precision, setting: Setting) -> Iterator[Row]:
     size, device = setting.size, setting.device
+    clear(device)
     model = _model(name, size).to(device, torch.bfloat16 if precision == "bf16" else torch.float32)
     ids = torch.randint(size.vocabulary, (size.sequences, size.prefix), device=device)
     ways: dict[str, Callable[[], Decoder]] = {
@@ -45,7 +46,6 @@ def _model_rows(name: str, precision: Precision, setting: Setting) -> Iterator[R
         ways["cached, full, captured"] = lambda: Captured(_cached(model, size, "full"))
     slow, expected = 0.0, torch.empty(0)
     for way, make in ways.items():
-        clear(device)
         decoder = make()
         with matmul_precision(precision):
             seconds, tokens = time_generation(decoder, ids, size.generated)

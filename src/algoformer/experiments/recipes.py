@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from algoformer.experiments.pictures import (
@@ -102,41 +102,31 @@ def controls(group: str, task: Task, scale: Scale) -> Iterator[TrainedRun]:
 
 def references(group: str, task: Task, sizes: Sizes) -> Iterator[Reference]:
     """The textbook beside a task's models: the best that is possible, and what one does without Φ*."""
-
-    def solver(name: str, label: str) -> Reference:
-        return Reference(
-            name=f"{group}/{name}",
-            label=label,
-            solver=name,
-            task=task,
-            trained_depth=sizes.depth,
-            far=sizes.far,
-            prompts=sizes.prompts,
-        )
-
-    yield solver("oracle", "oracle")
+    yield _reference("oracle", "oracle", group, task, sizes)
     if task.noise:
-        yield solver("least-squares", "least squares")
+        yield _reference("least-squares", "least squares", group, task, sizes)
     if isinstance(task, RegressionWithRepresentation):
-        yield solver("linear-in-x", "best linear in x")
+        yield _reference("linear-in-x", "best linear in x", group, task, sizes)
     if task.parts == 1:
-        yield solver("zero", "predict zero")
+        yield _reference("zero", "predict zero", group, task, sizes)
 
 
 def iterative(group: str, task: Task, sizes: Sizes) -> Iterator[Reference]:
     """Gradient descent and Newton beside a loop, on everything that the task's maker knows."""
-    solvers = {"best-fixed-step": "gradient descent", "newton": "Newton"}
-    for name, label in solvers.items():
-        yield Reference(
-            name=f"{group}/{name}",
-            label=label,
-            solver=name,
-            task=task,
-            iterates=True,
-            trained_depth=sizes.depth,
-            far=sizes.far,
-            prompts=sizes.prompts,
-        )
+    for name, label in {"best-fixed-step": "gradient descent", "newton": "Newton"}.items():
+        yield replace(_reference(name, label, group, task, sizes), iterates=True)
+
+
+def _reference(name: str, label: str, group: str, task: Task, sizes: Sizes) -> Reference:
+    return Reference(
+        name=f"{group}/{name}",
+        label=label,
+        solver=name,
+        task=task,
+        trained_depth=sizes.depth,
+        far=sizes.far,
+        prompts=sizes.prompts,
+    )
 
 
 def figure_3(scale: Scale) -> tuple[Item, ...]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import pickle
 import time
 from collections.abc import Callable
 from enum import IntEnum
@@ -22,6 +21,9 @@ Answer = Callable[[Prompt, Unroll], Trace]
 
 SECONDS_BETWEEN_AGREEMENTS = 1.0
 """How long a Ctrl-C may wait: processes ask each other about this often whether to go on."""
+
+SENT_ERRORS = (KeyboardInterrupt, FloatingPointError, OSError, ValueError)
+"""Kinds of errors that somebody may catch; any other reaches the other processes as a RuntimeError."""
 
 
 class Spread:
@@ -225,9 +227,6 @@ class Agreement:
 
 
 def _to_send(error: BaseException) -> BaseException:
-    """The error, or one with its words if it cannot travel."""
-    try:
-        pickle.loads(pickle.dumps(error))
-    except Exception:
-        return RuntimeError(f"{type(error).__name__}: {error}")
-    return error
+    """An error with its words and of its kind, made of nothing else, so that it can travel."""
+    kind = next((kind for kind in SENT_ERRORS if isinstance(error, kind)), None)
+    return RuntimeError(f"{type(error).__name__}: {error}") if kind is None else kind(str(error))
