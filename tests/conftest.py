@@ -1,5 +1,8 @@
 """The test environment: stricter than a user's, and the same on every run."""
 
+import importlib
+import importlib.util
+import os
 import sys
 from collections.abc import Iterator
 
@@ -10,6 +13,18 @@ from hypothesis import settings
 
 # two processes with two threads each are slower on two cores than two processes with one
 torch.set_num_threads(1)
+
+# without a GPU, Triton's kernels are run by its interpreter; it looks once, when they are made
+if not torch.cuda.is_available():
+    os.environ["TRITON_INTERPRET"] = "1"
+if importlib.util.find_spec("triton") is not None:
+    # the shape hook rewrites functions, but Triton has a language of its own: import these without it
+    importlib.import_module("algoformer.kernels")
+    hooked = list(sys.meta_path)
+    sys.meta_path[:] = [finder for finder in hooked if "jaxtyping" not in type(finder).__module__]
+    for kernel in ("attention", "rows"):
+        importlib.import_module(f"algoformer.kernels.{kernel}")
+    sys.meta_path[:] = hooked
 
 # no deadline: shared machines stall; the same examples on every run: a red build is never a matter of luck
 settings.register_profile("algoformer", deadline=None, max_examples=50, derandomize=True, print_blob=True)

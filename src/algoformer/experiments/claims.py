@@ -202,9 +202,7 @@ def costs_no_more_than_standard(results: Results) -> Decision:
     words = ", ".join(f"{name} {count}" for name, count in counts.items())
     times = [results.get(f"representation/{name}") for name in ("standard", "algoformer")]
     measured = [
-        float(result.provenance["seconds"]) / result.steps  # type: ignore[arg-type]
-        for result in times
-        if result is not None and result.steps and isinstance(result.provenance.get("seconds"), int | float)
+        result.seconds_a_step for result in times if result is not None and result.seconds_a_step is not None
     ]
     text = f"a training step in layers: {words}"
     if len(measured) == 2:

@@ -87,20 +87,18 @@ class _Timed:
 
     @classmethod
     def of(cls, result: Result) -> _Timed:
-        experiment, steps = result.experiment, result.steps
+        experiment = result.experiment
         assert experiment is not None  # see _is_timed
-        assert steps is not None
         return cls(
             name=result.name,
             experiment=experiment,
             flops=step_flops(experiment),
-            seconds_a_step=float(result.provenance["seconds"] or 0) / steps,
+            seconds_a_step=result.seconds_a_step or 0.0,
         )
 
 
 def _is_timed(result: Result, device: str) -> bool:
-    seconds = result.provenance.get("seconds")
-    if result.steps is None or not isinstance(seconds, int | float) or not seconds > 0:
+    if result.seconds_a_step is None:
         return False
     return kind_of_device(str(result.provenance.get("device", ""))) == device
 

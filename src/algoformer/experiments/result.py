@@ -24,6 +24,9 @@ LARGEST_FILE = 4 << 20
 DIGITS = 7
 """Significant digits of a stored error: more than the prompts' float32 can mean."""
 
+AT_ONCE = "runs at once"
+"""Under this name provenance says how many runs shared the device, where it was not one."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Measured:
@@ -115,6 +118,15 @@ class Result:
         """Of training; None for a textbook solver."""
         stored = self.settings.get("experiment")
         return None if stored is None else int(stored["training"]["steps"])
+
+    @property
+    def seconds_a_step(self) -> float | None:
+        """Of training, where it was timed and no other run shared the device."""
+        seconds = self.provenance.get("seconds")
+        shared = self.provenance.get(AT_ONCE, 1) != 1
+        if self.steps is None or shared or not isinstance(seconds, int | float) or not seconds > 0:
+            return None
+        return float(seconds) / self.steps
 
     @property
     def error(self) -> float:

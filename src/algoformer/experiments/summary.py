@@ -9,7 +9,7 @@ from pathlib import Path
 from algoformer.evaluation import Cell, Table
 from algoformer.experiments.pictures import VARIANTS, Results
 from algoformer.experiments.recipes import RECIPES
-from algoformer.experiments.result import Result
+from algoformer.experiments.result import AT_ONCE, Result
 from algoformer.experiments.runs import FAR, FARTHEST, Item
 from algoformer.experiments.scales import Scale
 from algoformer.experiments.verdicts import CLAIMS
@@ -111,7 +111,9 @@ def _how(result: Result | None) -> str:
         return ""
     seconds = result.provenance.get("seconds")
     minutes = f" in {seconds / 60:.1f} min" if isinstance(seconds, int | float) else ""
-    return f"{result.steps:,} steps{minutes} on {result.provenance.get('device', 'an unknown device')}"
+    others = f", {count} runs at once" if (count := result.provenance.get(AT_ONCE, 1)) != 1 else ""
+    device = result.provenance.get("device", "an unknown device")
+    return f"{result.steps:,} steps{minutes} on {device}{others}"
 
 
 def run_table(results: Results) -> Table:

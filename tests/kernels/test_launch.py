@@ -1,0 +1,66 @@
+"""Triton kernels compute what the plain operations say. Without a GPU, Triton's interpreter runs them."""
+
+import os
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+
+from algoformer.kernels import operations
+from kernels.bodies import Case, by_hand
+
+pytest.importorskip("triton", reason="Triton is not installed")
+if os.environ.get("TRITON_INTERPRET") != "1":
+    pytest.skip("kernels were made for a GPU in this process", allow_module_level=True)
+
+from algoformer.kernels import launch
+
+CASES = (
+    Case(layers=1, tokens=24),
+    Case(layers=2, tokens=24, asked=(0, 2, 4, 23)),
+    Case(layers=1, tokens=20, steps=3, tracked=2, window=2),
+    Case(layers=1, tokens=20, causal=False, asked=tuple(range(0, 20, 2))),
+)
+"""Rows and tokens that do not fill their blocks; keys in one block, in tiles, in several blocks."""
+
+
+@pytest.fixture(params=["one block of keys", "tiles of keys", "several blocks", "many prompts"])
+def small_tiles(request: pytest.FixtureRequest, monkeypatch: Any) -> None:
+    """Blocks so small that these little cases have several of each kind."""
+    kind = request.param
+    for name in ("WHOLE_ROWS", "WHOLE_ROWS_BACKWARD", "MANY_ROWS_BACKWARD"):
+        monkeypatch.setattr(launch, name, replace(getattr(launch, name), rows=4, groups=2))
+    for name in ("GELU", "GELU_BACKWARD"):
+        monkeypatch.setattr(launch, name, replace(getattr(launch, name), rows=16, columns=32))
+    columns = {"one block of keys": 64, "tiles of keys": 64, "several blocks": 16, "many prompts": 16}[kind]
+    rows = 64 if kind == "one block of keys" else 16
+    for name in ("SHORT", "SHORT_BACKWARD", "SHORT_BACKWARD_MANY"):
+        monkeypatch.setattr(launch, name, replace(getattr(launch, name), rows=rows, columns=columns))
+    monkeypatch.setattr(launch, "LONG", replace(launch.LONG, rows=16, columns=16))
+    monkeypatch.setattr(launch, "LONG_MANY", replace(launch.LONG_MANY, rows=32, columns=16))
+    if kind == "many prompts":
+        monkeypatch.setattr(launch, "MANY_PROMPTS", 1)
+        monkeypatch.setattr(launch, "MANY_ROWS", 1)
+    # cuBLAS's products with another output type are not there on a CPU
+    monkeypatch.setattr(launch, "weight_gradient", operations.weight_gradient)
+
+
+@pytest.mark.usefixtures("small_tiles")
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_kernels_are_the_plain_operations(case: Case) -> None:
+    expected, expected_grads = by_hand(case, operations)
+    found, grads = by_hand(case, launch)
+    torch.testing.assert_close(found, expected, rtol=0, atol=3e-6)
+    for one, other in zip(grads, expected_grads, strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=5e-6 * float(other.abs().max()))
+
+
+@pytest.mark.usefixtures("small_tiles")
+def test_half_precision_is_rounded_where_the_plain_operations_round() -> None:
+    case = CASES[1]
+    expected, expected_grads = by_hand(case, operations, torch.float16)
+    found, grads = by_hand(case, launch, torch.float16)
+    torch.testing.assert_close(found, expected, rtol=0, atol=4e-3)
+    for one, other in zip(grads, expected_grads, strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=4e-3 * float(other.abs().max()))
