@@ -1,4 +1,6 @@
+import re
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -28,3 +30,11 @@ def test_what_a_broken_package_misses_is_not_blamed_on_the_package(
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(ModuleNotFoundError, match="something_it_needs"):
         require("broken_package", extra="viz")
+
+
+def test_every_extra_that_is_named_exists() -> None:
+    root = Path(__file__).parents[1]
+    source = "".join(path.read_text(encoding="utf-8") for path in (root / "src").rglob("*.py"))
+    named = set(re.findall(r'extra="(\w+)"', source)) | set(re.findall(r"algoformer\[(\w+)\]", source))
+    known = set(tomllib.loads((root / "pyproject.toml").read_text())["project"]["optional-dependencies"])
+    assert {"viz", "text", "hub"} <= named <= known
