@@ -8,8 +8,10 @@ from types import ModuleType
 import torch
 from torch import Tensor, nn
 
-from algoformer.kernels.body import PARAMETERS, Plan, iterate
+from algoformer.kernels.body import iterate
 from algoformer.kernels.operations import Heads
+from algoformer.kernels.sizes import Plan
+from algoformer.kernels.weights import PARAMETERS
 from algoformer.model.address import Notebook
 from algoformer.model.algoformer import AlgoFormer
 from algoformer.model.parts import LayersModule, LoopModule

@@ -57,3 +57,8 @@ def test_a_weights_gradient_is_one_product_however_many_iterations(monkeypatch: 
     by_hand(Case(layers=1, steps=7, tracked=7, window=1), operations)
     assert len(calls) == 4
     assert all(shape[0] == 7 for shape in calls)
+
+
+def test_rows_that_another_iteration_needs_cannot_be_left_out() -> None:
+    with pytest.raises(ValueError, match="every iteration needs all 10 rows, but only 2 are asked"):
+        by_hand(Case(layers=1, steps=2, tracked=2, asked=(1, 3)), operations)

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from algoformer.kernels import attention, rows
+from algoformer.kernels import attention, attention_backward, rows
 from algoformer.kernels.operations import EPSILON, FinalNorm, FinalNormBackward, Heads, Norm, Selection
 
 
@@ -247,13 +247,13 @@ def attend_backward(
         del sizes["BLOCK_QUERIES"], sizes["BLOCK_KEYS"]
         tile = SHORT_BACKWARD if batch < MANY_PROMPTS else SHORT_BACKWARD_MANY
         sizes |= {"TILE": tile.rows, "num_warps": tile.warps}
-        attention.attend_backward_short[(programs,)](*tensors, **sizes)
+        attention_backward.attend_backward_short[(programs,)](*tensors, **sizes)
         return
     sums.zero_()  # queries and keys may come in different numbers of blocks
     blocks = attention_blocks(batch, count, tokens)
     keys, queries = -(-tokens // sizes["BLOCK_KEYS"]), -(-count // sizes["BLOCK_QUERIES"])
-    attention.attend_backward_keys[(programs, keys)](*tensors, blocks, **sizes)
-    attention.attend_backward_queries[(programs, queries)](*tensors, blocks, **sizes)
+    attention_backward.attend_backward_keys[(programs, keys)](*tensors, blocks, **sizes)
+    attention_backward.attend_backward_queries[(programs, queries)](*tensors, blocks, **sizes)
 
 
 def _attention_sizes(batch: int, tokens: int, asked: int, heads: Heads) -> dict[str, Any]:

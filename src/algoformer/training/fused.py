@@ -10,8 +10,10 @@ import torch
 from torch import Tensor
 
 from algoformer.kernels import operations
-from algoformer.kernels.body import PARAMETERS, Plan, iterate
+from algoformer.kernels.body import iterate
 from algoformer.kernels.operations import Heads
+from algoformer.kernels.sizes import Plan
+from algoformer.kernels.weights import PARAMETERS
 from algoformer.model.algoformer import AlgoFormer, row_index
 from algoformer.model.parts import LayersModule, LoopModule
 from algoformer.nn import Layer

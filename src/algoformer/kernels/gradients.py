@@ -1,0 +1,117 @@
+"""What reaches a body's products on the way back, and the gradients of weights that it makes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from algoformer.kernels.sizes import Sizes
+from algoformer.kernels.tape import Tape
+from algoformer.kernels.weights import Weights, stack, unfold
+
+
+class Sums:
+    """Partial column sums of several gradients side by side, so that one reduction finishes them all."""
+
+    def __init__(self, count: int, blocks: int, widths: list[int], device: torch.device) -> None:
+        self.widths = widths
+        self.table = torch.empty(count, blocks, sum(widths), device=device)
+
+    def of(self, slot: int, number: int) -> Tensor:
+        """Where the partial sums of one gradient at one iteration go: (block, width)."""
+        start = sum(self.widths[:number])
+        return self.table[slot, :, start : start + self.widths[number]]
+
+    def totals(self) -> tuple[Tensor, ...]:
+        """The finished sums of each gradient, over blocks and iterations."""
+        return self.table.sum((0, 1)).split(self.widths)
+
+
+class LayerGradients:
+    """What reaches one layer's products: stacks over the tracked iterations."""
+
+    def __init__(self, sizes: Sizes, answered: int) -> None:
+        count = sizes.plan.tracked
+        self.qkv = sizes.half(count, sizes.rows, sizes.projected)
+        self.output = sizes.half(count, answered, sizes.width)
+        self.up = sizes.half(count, answered, sizes.hidden)
+        self.down = sizes.half(count, answered, sizes.width)
+
+
+class Gradients:
+    """What reaches all products, and its column sums: everything that weights' gradients are made of.
+
+    The last layer may see fewer rows than the others, and its sums come in fewer blocks: it has tables of
+    its own.
+    """
+
+    def __init__(self, sizes: Sizes) -> None:
+        self.sizes, plan, operations = sizes, sizes.plan, sizes.plan.operations
+        self.last = sizes.depth - 1
+        self.layers = [LayerGradients(sizes, sizes.answered_in(index)) for index in range(sizes.depth)]
+
+        def tables(blocks_of: Callable[[int], int], width: int, more: list[int]) -> tuple[Sums, Sums]:
+            both = []
+            for layers, answered, rest in ((self.last, sizes.rows, []), (1, sizes.answered, more)):
+                widths = [width] * layers + rest
+                both.append(Sums(plan.tracked, blocks_of(answered), widths, sizes.device))
+            return both[0], both[1]
+
+        def by_prompt(answered: int) -> int:
+            return sizes.batch * operations.attention_blocks(
+                sizes.batch, answered // sizes.batch, sizes.tokens
+            )
+
+        self.rows = tables(operations.blocks_of, 2 * sizes.width, [2 * sizes.width])
+        self.hidden = tables(operations.gelu_blocks_of, sizes.hidden, [])
+        self.qkv = tables(by_prompt, sizes.projected, [])
+
+    def _of(self, tables: tuple[Sums, Sums], index: int, slot: int) -> Tensor:
+        return tables[1].of(slot, 0) if index == self.last else tables[0].of(slot, index)
+
+    def row_sums(self, index: int, kind: str, slot: int) -> Tensor:
+        """Where the column sums of what reaches a layer's output ("output" or "down") go."""
+        half = self.sizes.width
+        both = self._of(self.rows, index, slot)
+        return both[:, :half] if kind == "output" else both[:, half:]
+
+    def final_sums(self, slot: int) -> Tensor:
+        """Where the gradients of the last norm's weight and bias go."""
+        return self.rows[1].of(slot, 1)
+
+    def gelu_sums(self, index: int, slot: int) -> Tensor:
+        """Where the column sums of what reaches the hidden layer go."""
+        return self._of(self.hidden, index, slot)
+
+    def attention_sums(self, index: int, slot: int) -> Tensor:
+        """Where the column sums of what reaches queries, keys and values go."""
+        return self._of(self.qkv, index, slot)
+
+    def of_parameters(self, weights: Weights, tape: Tape) -> list[Tensor]:
+        """The gradients of the last norm and of every layer's `PARAMETERS`."""
+        width = self.sizes.width
+
+        def biases(tables: tuple[Sums, Sums]) -> Tensor:
+            first = list(tables[0].totals()) if self.last else []
+            return torch.stack([*first, tables[1].totals()[0]])
+
+        def product(grads: str, rows: str) -> Tensor:
+            multiply = self.sizes.plan.operations.weight_gradient
+            pairs = zip(self.layers, tape.layers, strict=True)
+            return stack(tuple(multiply(getattr(made, grads), getattr(kept, rows)) for made, kept in pairs))
+
+        qkv_bias, up_bias, row_biases = biases(self.qkv), biases(self.hidden), biases(self.rows)
+        columns = [
+            *unfold(product("qkv", "hat"), qkv_bias, weights.raw_qkv, weights.gain, weights.shift),
+            qkv_bias,
+            product("output", "read"),
+            row_biases[:, :width],
+            *unfold(product("up", "hat2"), up_bias, weights.raw_up, weights.gain2, weights.shift2),
+            up_bias,
+            product("down", "after"),
+            row_biases[:, width:],
+        ]
+        final = self.rows[1].totals()[1].split(width)
+        return [*final, *(column[index] for index in range(self.sizes.depth) for column in columns)]
