@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import errno
-import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,15 +17,8 @@ from algoformer.language.trunk import ends_with_norm
 from algoformer.model.algoformer import modules_of
 from algoformer.model.cost import parameters
 from algoformer.model.program import Program, from_data, to_data
-from algoformer.training.checkpoint import (
-    FORMAT,
-    HEADER,
-    LARGEST_SIZE,
-    WEIGHTS_OF_A_LAYER,
-    _header,
-    _one_kind,
-)
-from algoformer.training.files import write_atomically
+from algoformer.training.checkpoint import LARGEST_SIZE, WEIGHTS_OF_A_LAYER, one_kind
+from algoformer.training.tensor_file import read_tensors, write_tensors
 
 KINDS = {"token model": TokenModel, "text classifier": TextClassifier}
 """What a file of this room can hold, by the word in its header."""
@@ -58,26 +49,29 @@ class TextCheckpoint:
     state: Mapping[str, Tensor] = field(default_factory=dict)
 
 
-def save_text_model(path: Path | str, checkpoint: TextCheckpoint, *, half: bool = False) -> None:
+def save_text_model(
+    path: Path | str,
+    checkpoint: TextCheckpoint,
+    shard_mb: int | float | None = None,
+    *,
+    half: bool = False,
+) -> None:
     """Write the checkpoint; an existing file is replaced in one step or not at all.
 
     Args:
         path: where to write.
         checkpoint: what to write.
+        shard_mb: no file may have more MB (10⁶ bytes) than this, as for `save_checkpoint`.
         half: whether to store the weights in half precision (float16), in half the space.
 
     Raises:
         OSError: the file could not be written, say because the disk is full; the old one is intact.
     """
-    from safetensors import SafetensorError
-    from safetensors.torch import save_file
-
     model = checkpoint.model
     kind = next(word for word, kind in KINDS.items() if isinstance(model, kind))
     sizes: dict[str, Any] = {name: getattr(model.trunk, name) for name in (*SIZES, *RATES)}
     own = {name: getattr(model, name) for name in OWN[kind]}
     header = {
-        "format": FORMAT,
         "kind": kind,
         "program": to_data(model.program),
         "model": sizes | own,
@@ -87,15 +81,7 @@ def save_text_model(path: Path | str, checkpoint: TextCheckpoint, *, half: bool 
     weights = {name: value.half() if half else value for name, value in model.state_dict().items()}
     tensors = {f"model.{name}": value for name, value in weights.items()}
     tensors |= {f"state.{name}": value for name, value in checkpoint.state.items()}
-    on_cpu = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
-
-    def write(temporary: Path) -> None:
-        try:
-            save_file(on_cpu, temporary, metadata={HEADER: json.dumps(header)})
-        except SafetensorError as error:
-            raise OSError(errno.EIO, str(error)) from error
-
-    write_atomically(Path(path), write)
+    write_tensors(Path(path), header, tensors, shard_mb)
 
 
 def load_text_model(path: Path | str) -> TextCheckpoint:
@@ -105,31 +91,17 @@ def load_text_model(path: Path | str) -> TextCheckpoint:
         ValueError: the file is missing, cut off, not a model of text of this library, or its weights do not
             fit its program. Nothing in it is ever executed, and nothing is built that the file does not hold.
     """
-    from safetensors import SafetensorError, safe_open
-
-    path = Path(path)
-    if not path.is_file():
-        raise ValueError(f"{path} does not exist or is not a file")
-    try:
-        with safe_open(path, framework="pt", device="cpu") as file:
-            return _load(file)
-    except SafetensorError as error:
-        raise ValueError(f"{path} is not a checkpoint, or is cut off: {error}") from None
-    except (ValueError, OSError) as error:
-        raise ValueError(f"{path} is not a usable model of text: {error}") from None
+    return read_tensors(Path(path), _load, what="model of text")
 
 
-def _load(file: Any) -> TextCheckpoint:
-    header = _header(file)
-    if header.get("format") != FORMAT or header.get("kind") not in list(KINDS):
+def _load(
+    header: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]], tensor: Callable[[str], Any]
+) -> TextCheckpoint:
+    if header.get("kind") not in list(KINDS):
         raise ValueError("it is a checkpoint, but not of a model of text; read it with training.checkpoint")
-    names = [str(name) for name in file.keys()]  # noqa: SIM118
-    weights = [name.removeprefix("model.") for name in names if name.startswith("model.")]
-    shapes = {name: tuple(file.get_slice(f"model.{name}").get_shape()) for name in weights}
-    model = _build(header, shapes)
-    model.load_state_dict(
-        _one_kind({name: file.get_tensor(f"model.{name}") for name in weights}), assign=True
-    )
+    weights = [name.removeprefix("model.") for name in shapes if name.startswith("model.")]
+    model = _build(header, {name: shapes[f"model.{name}"] for name in weights})
+    model.load_state_dict(one_kind({name: tensor(f"model.{name}") for name in weights}), assign=True)
     tokenizer, card = header.get("tokenizer", ""), header.get("card", {})
     if not isinstance(tokenizer, str) or not isinstance(card, dict):
         raise ValueError("its tokenizer must be text and its card an object")
@@ -137,9 +109,7 @@ def _load(file: Any) -> TextCheckpoint:
         model=model.requires_grad_(True).eval(),
         tokenizer=tokenizer,
         card=card,
-        state={
-            name.removeprefix("state."): file.get_tensor(name) for name in names if name.startswith("state.")
-        },
+        state={name.removeprefix("state."): tensor(name) for name in shapes if name.startswith("state.")},
     )
 
 

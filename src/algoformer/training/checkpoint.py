@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import errno
-import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -18,18 +16,7 @@ from algoformer.model.algoformer import AlgoFormer, modules_of
 from algoformer.model.cost import cost
 from algoformer.model.program import from_data, to_data
 from algoformer.tasks import Task
-from algoformer.training.files import write_atomically
-from algoformer.training.shard_index import Index, shard_limit
-from algoformer.training.shards import MARK, ShardMissing, read_shards, remove_strays, write_shards
-
-FORMAT = 1
-"""Raised when a reader of this version could no longer read a file."""
-
-SHARDED = 2
-"""The format of a file that holds the header only, and names the shards with the tensors."""
-
-HEADER = "algoformer"
-"""Under this key of the safetensors metadata stands the JSON."""
+from algoformer.training.tensor_file import read_tensors, write_tensors
 
 LARGEST_SIZE = 10**9
 """No model is wider or reads longer prompts."""
@@ -68,12 +55,8 @@ def save_checkpoint(path: Path | str, checkpoint: Checkpoint, shard_mb: int | fl
         ValueError: `shard_mb` is too small.
         OSError: a file could not be written, say because the disk is full; the old checkpoint is intact.
     """
-    from safetensors import SafetensorError
-    from safetensors.torch import save_file
-
-    path, model, limit = Path(path), checkpoint.model, shard_limit(shard_mb)
+    model = checkpoint.model
     header = {
-        "format": FORMAT,
         "program": to_data(model.program),
         "model": _sizes(model),
         "task": None if checkpoint.task is None else tasks.to_json(checkpoint.task),
@@ -81,24 +64,7 @@ def save_checkpoint(path: Path | str, checkpoint: Checkpoint, shard_mb: int | fl
     }
     tensors = {f"model.{name}": value for name, value in model.state_dict().items()}
     tensors |= {f"state.{name}": value for name, value in checkpoint.state.items()}
-    on_cpu = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
-
-    def write(temporary: Path) -> None:
-        try:
-            save_file(on_cpu, temporary, metadata={HEADER: json.dumps(header)})
-        except SafetensorError as error:
-            raise OSError(errno.EIO, str(error)) from error
-        if limit is not None and temporary.stat().st_size > limit:
-            raise ValueError(f"shard_mb={shard_mb} is too small even for the list of shards; choose more")
-
-    try:
-        if shard_mb is not None and limit is not None:
-            header |= {"format": SHARDED, "shards": write_shards(path, on_cpu, shard_mb).to_data()}
-            on_cpu = {}
-        # until this one step the old checkpoint is in force, from then on the new one
-        write_atomically(path, write)
-    finally:
-        remove_stray_shards(path)
+    write_tensors(Path(path), header, tensors, shard_mb)
 
 
 def load_checkpoint(path: Path | str) -> Checkpoint:
@@ -109,43 +75,7 @@ def load_checkpoint(path: Path | str) -> Checkpoint:
             weights do not fit the program. Nothing in a file is ever executed, nothing is built that the
             files do not hold, and nothing is read but `path` and the shards beside it.
     """
-    from safetensors import SafetensorError
-
-    path = Path(path)
-    if not path.is_file():
-        raise ValueError(f"{path} does not exist or is not a file")
-    try:
-        return _read(path)
-    except SafetensorError as error:
-        raise ValueError(f"{path} is not a checkpoint, or is cut off: {error}") from None
-    except (ValueError, OSError) as error:
-        raise ValueError(f"{path} is not a usable checkpoint: {error}") from None
-
-
-def stored_index(path: Path) -> Index | None:
-    """What the checkpoint at `path` says about its shards; None if it is one file, or not there.
-
-    Raises:
-        ValueError: the file is not a checkpoint of this library.
-    """
-    from safetensors import SafetensorError, safe_open
-
-    if not path.exists():
-        return None
-    try:
-        with safe_open(path, framework="pt", device="cpu") as file:
-            return _index(_header(file))
-    except (SafetensorError, OSError) as error:
-        raise ValueError(f"{path} is not a checkpoint, or is cut off: {error}") from None
-
-
-def remove_stray_shards(path: Path) -> None:
-    """Remove the shards beside `path` that its checkpoint does not name: a killed process left them."""
-    try:
-        index = stored_index(path)
-    except ValueError:
-        return  # what belongs to a file that cannot be read may still be wanted
-    remove_strays(path, () if index is None else index.shards)
+    return read_tensors(Path(path), _load, what="checkpoint")
 
 
 def _sizes(model: AlgoFormer) -> dict[str, Any]:
@@ -160,33 +90,12 @@ def _sizes(model: AlgoFormer) -> dict[str, Any]:
     }
 
 
-def _read(path: Path) -> Checkpoint:
-    from safetensors import safe_open
-
-    before: Index | None = None
-    while True:
-        with safe_open(path, framework="pt", device="cpu") as file:
-            header = _header(file)
-            index = _index(header)
-            if index is None:
-                shapes = {name: tuple(file.get_slice(name).get_shape()) for name in map(str, file.keys())}
-                return _load(header, shapes, file.get_tensor)
-        try:
-            tensors = read_shards(path, index)
-        except ShardMissing:
-            if index == before:
-                raise
-            before = index  # a run that writes its next checkpoint removes this one: look again
-        else:
-            return _load(header, {name: tuple(value.shape) for name, value in tensors.items()}, tensors.get)
-
-
 def _load(
     header: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]], tensor: Callable[[str], Any]
 ) -> Checkpoint:
     weights = [name.removeprefix("model.") for name in shapes if name.startswith("model.")]
     model = _build(header, {name: shapes[f"model.{name}"] for name in weights})
-    model.load_state_dict(_one_kind({name: tensor(f"model.{name}") for name in weights}), assign=True)
+    model.load_state_dict(one_kind({name: tensor(f"model.{name}") for name in weights}), assign=True)
     task, card = header.get("task"), header.get("card", {})
     for name, value in {"task": {} if task is None else task, "card": card}.items():
         if not isinstance(value, dict):
@@ -197,30 +106,6 @@ def _load(
         card=card,
         state={name.removeprefix("state."): tensor(name) for name in shapes if name.startswith("state.")},
     )
-
-
-def _header(file: Any) -> dict[str, Any]:
-    metadata = file.metadata() or {}
-    if MARK in metadata:
-        raise ValueError(
-            f"it is shard {metadata[MARK][:40]} of a checkpoint; give the file that names them all"
-        )
-    if HEADER not in metadata:
-        raise ValueError("it is a safetensors file, but not one of algoformer's")
-    try:
-        header = json.loads(metadata[HEADER])
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"its header is damaged: {error}") from None
-    if not isinstance(header, dict) or header.get("format") not in (FORMAT, SHARDED):
-        found = header.get("format") if isinstance(header, dict) else type(header).__name__
-        raise ValueError(
-            f"it has format {str(found)[:40]!r}; this version reads format {FORMAT} and {SHARDED}"
-        )
-    return header
-
-
-def _index(header: Mapping[str, Any]) -> Index | None:
-    return None if header["format"] == FORMAT else Index.from_data(header.get("shards"))
 
 
 def _build(header: Mapping[str, Any], found: Mapping[str, tuple[int, ...]]) -> AlgoFormer:
@@ -266,7 +151,8 @@ def _read_sizes(sizes: object) -> tuple[dict[str, int], tuple[int, int], bool]:
     return rest, (blanks[0], blanks[1]), exact
 
 
-def _one_kind(weights: dict[str, Tensor]) -> dict[str, Tensor]:
+def one_kind(weights: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The weights, half precision made single; refuses a mixture of types."""
     kinds = {value.dtype for value in weights.values()}
     if len(kinds) != 1 or not next(iter(kinds)).is_floating_point:
         names = ", ".join(sorted(str(kind) for kind in kinds))
