@@ -39,8 +39,6 @@ class TextSettings:
     texts to classify are shortened."""
     budget: int = 8192
     """Tokens in a batch, padding counted."""
-    width: int = 256
-    """Of the stream."""
     prefix_lm: bool = True
     """For translation: whether the tokens of the given sentence see each other whatever their order."""
     tied: bool = True
@@ -59,7 +57,7 @@ class TextSettings:
             raise ValueError(f"kind must be one of {', '.join(get_args(Kind))}, got {self.kind!r}")
         if not self.corpora or (self.kind == "classification" and len(self.corpora) > 1):
             raise ValueError(f"corpora must name a set, and only one to classify, got {self.corpora}")
-        for name in ("vocabulary", "longest", "budget", "width", "validate_every"):
+        for name in ("vocabulary", "longest", "budget", "validate_every"):
             if type(getattr(self, name)) is not int or not 1 <= getattr(self, name) <= MOST:
                 raise ValueError(f"{name} must be a whole number of at least 1, got {getattr(self, name)}")
         for name in ("dropout", "attention_dropout", "smoothing"):
@@ -84,18 +82,22 @@ class TextExperiment:
 
     Attributes:
         program: what is run; causal for translation, with full attention for classification.
+        width: of the stream.
         text: what is read, and how.
         training: how to train. A batch is `text.budget` tokens, so that its `batch` means nothing here, as
             do the curricula over coordinates and points.
     """
 
     program: Program
+    width: int = 256
     text: TextSettings = field(default_factory=TextSettings)
     training: TrainConfig = field(default_factory=TrainConfig)
 
     def __post_init__(self) -> None:
+        if type(self.width) is not int or self.width < 1:
+            raise ValueError(f"width must be a whole number of at least 1, got {self.width!r}")
         for layers in modules_of(self.program):
-            head_width(layers, self.text.width)  # refuses heads that do not divide the width
+            head_width(layers, self.width)  # refuses heads that do not divide the width
         for name in ("batch", "dims", "points"):
             default = next(one.default for one in fields(TrainConfig) if one.name == name)
             if getattr(self.training, name) != default:
@@ -112,6 +114,7 @@ class TextExperiment:
         """Lists, dicts, strings and numbers."""
         return {
             "program": to_data(self.program),
+            "width": self.width,
             "text": as_data(self.text),
             "training": as_data(self.training),
         }
@@ -119,10 +122,11 @@ class TextExperiment:
     @classmethod
     def from_data(cls, data: object) -> TextExperiment:
         """Read what `to_data` wrote; anything else raises ValueError."""
-        if not isinstance(data, Mapping) or set(data) != {"program", "text", "training"}:
-            raise ValueError("an experiment on text has exactly the keys program, text and training")
+        if not isinstance(data, Mapping) or set(data) != {"program", "width", "text", "training"}:
+            raise ValueError("an experiment on text has exactly the keys program, width, text and training")
         return cls(
             program=from_data(data["program"]),
+            width=data["width"],
             text=read_dataclass(TextSettings, data["text"]),
             training=read_dataclass(TrainConfig, data["training"]),
         )
@@ -136,7 +140,7 @@ def build_text_model(
     sizes: dict[str, Any] = {
         "vocabulary": vocabulary,
         "context": text.context,
-        "width": text.width,
+        "width": experiment.width,
         "dropout": text.dropout,
         "attention_dropout": text.attention_dropout,
     }

@@ -29,7 +29,7 @@ def text_preset(
     The loss is the mean over all T = ΔT iterations, as in the paper.
 
     >>> run = text_preset("classification", "standard", "paper")
-    >>> run.text.width, run.program.parts[0].count, run.program.parts[0].heads
+    >>> run.width, run.program.parts[0].count, run.program.parts[0].heads
     (32, 12, 1)
     """
     if program not in PRESETS:
@@ -39,6 +39,7 @@ def text_preset(
     window = default_steps(built) if traced_part(built) is not None else 1
     return TextExperiment(
         program=built,
+        width=WIDTHS[kind][size],
         text=TextSettings(kind=kind, **(TRANSLATION if translating else CLASSIFICATION)[size]),
         training=TrainConfig(window=window, **TRAINING[size]),
     )
@@ -62,14 +63,17 @@ def _program(name: str, size: Size, *, heads: int, causal: bool) -> Program:
     return presets.algoformer(layers, layers, layers, steps=steps, heads=heads, causal=causal)
 
 
+WIDTHS: dict[str, dict[Size, int]] = {
+    "translation": {"small": 64, "paper": 256, "tuned": 512},
+    "classification": {"small": 32, "paper": 32, "tuned": 256},
+}
 _SMALL: dict[str, Any] = {"vocabulary": 1200, "validate_every": 100, "longest": 32}
 TRANSLATION: dict[Size, dict[str, Any]] = {
-    "small": _SMALL | {"corpora": ("small_de_en",), "width": 64, "budget": 1024},
-    "paper": {"corpora": ("iwslt14_de_en",), "vocabulary": 10_000, "width": 256, "dropout": 0.1},
+    "small": _SMALL | {"corpora": ("small_de_en",), "budget": 1024},
+    "paper": {"corpora": ("iwslt14_de_en",), "vocabulary": 10_000, "dropout": 0.1},
     "tuned": {
         "corpora": ("iwslt14_de_en",),
         "vocabulary": 10_000,
-        "width": 512,
         "budget": 16_384,
         "dropout": 0.3,
         "attention_dropout": 0.1,
@@ -77,12 +81,11 @@ TRANSLATION: dict[Size, dict[str, Any]] = {
     },
 }
 CLASSIFICATION: dict[Size, dict[str, Any]] = {
-    "small": _SMALL | {"corpora": ("small_topics",), "width": 32, "budget": 1024},
-    "paper": {"corpora": ("ag_news",), "vocabulary": 16_000, "width": 32, "longest": 256, "budget": 16_384},
+    "small": _SMALL | {"corpora": ("small_topics",), "budget": 1024},
+    "paper": {"corpora": ("ag_news",), "vocabulary": 16_000, "longest": 256, "budget": 16_384},
     "tuned": {
         "corpora": ("ag_news",),
         "vocabulary": 16_000,
-        "width": 256,
         "longest": 256,
         "budget": 32_768,
         "dropout": 0.3,
