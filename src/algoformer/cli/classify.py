@@ -64,5 +64,6 @@ def run_classify(arguments: list[str]) -> int:
     answer_lines(chosen.file, encoding=chosen.encoding, errors=chosen.errors, answer=answer)
     if shortened:
         most = classifying.model.trunk.context
-        print(f"{shortened} lines were judged by their first {most} tokens", file=sys.stderr)
+        words = "1 line was" if shortened == 1 else f"{shortened} lines were"
+        print(f"{words} judged by the first {most} tokens", file=sys.stderr)
     return 0

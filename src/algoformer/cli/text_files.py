@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, cast
 
 import tyro
 
@@ -48,7 +49,8 @@ def answer_lines(
     """
     name = "standard input" if file is None else str(file)
     with ExitStack() as stack:
-        stream = sys.stdin.buffer if file is None else stack.enter_context(file.open("rb"))
+        stdin = cast(io.BufferedReader, sys.stdin.buffer)
+        stream = stdin if file is None else stack.enter_context(file.open("rb"))
         total = None if file is None else _count_lines(file)
         progress = stack.enter_context(bars())
         # drawn between the lines of a terminal, a bar would be in their way

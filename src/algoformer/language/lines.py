@@ -6,7 +6,7 @@ import codecs
 import io
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import BinaryIO, Literal, TypeVar
+from typing import BinaryIO, Literal, TypeVar, cast
 
 import numpy as np
 
@@ -19,7 +19,7 @@ Item = TypeVar("Item")
 
 
 def read_lines(
-    stream: BinaryIO, *, encoding: str = "utf-8", errors: Errors = "strict", name: str = "the input"
+    stream: io.BufferedIOBase, *, encoding: str = "utf-8", errors: Errors = "strict", name: str = "the input"
 ) -> Iterator[str]:
     """The lines of a stream without their ends (LF or CR LF), one by one; a byte order mark is left out.
 
@@ -78,9 +78,9 @@ def by_length(lengths: Iterable[int], size: int) -> Iterator[list[int]]:
     return batched(order, size)
 
 
-def _wide_lines(stream: BinaryIO, encoding: str, errors: Errors, name: str) -> Iterator[str]:
+def _wide_lines(stream: io.BufferedIOBase, encoding: str, errors: Errors, name: str) -> Iterator[str]:
     # a line feed is more than one byte here, so that bytes cannot be cut at it
-    text = io.TextIOWrapper(stream, encoding=encoding, errors=errors, newline="\n")
+    text = io.TextIOWrapper(cast(BinaryIO, stream), encoding=encoding, errors=errors, newline="\n")
     try:
         for number, line in enumerate(text):
             yield _without_end(line.removeprefix("\ufeff") if number == 0 else line)

@@ -95,14 +95,14 @@ CLASSIFICATION: dict[Size, dict[str, Any]] = {
 }
 TRAINING: dict[Size, dict[str, Any]] = {
     "small": {
-        "steps": 1000,
-        "optimizer": "adamw",
-        "learning_rate": 4e-3,
+        "steps": 500,
+        "optimizer": "muon",
+        "learning_rate": 1e-2,
         "schedule": "cosine",
         "warmup": 0.05,
         "clip": 1.0,
         "log_every": 50,
-        "checkpoint_every": 500,
+        "checkpoint_every": 250,
     },
     "paper": {"steps": 20_000, "learning_rate": 5e-4, "warmup": 0.1, "clip": 1.0, "precision": "bf16"},
     "tuned": {
