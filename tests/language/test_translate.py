@@ -114,6 +114,6 @@ def test_labels_come_in_order_with_the_probability_of_the_model(tokenizer: Token
     for line, label in zip(LINES, found, strict=True):
         if label is not None:
             ids = torch.tensor([tokenizer.encode(" ".join(line.split()))[:16]])
-            scores = model(ids, torch.ones_like(ids, dtype=torch.bool))[-1, 0]
+            scores = model(ids, torch.ones_like(ids, dtype=torch.bool))[-1, 0].detach()
             assert label.name == model.labels[int(scores.argmax())]
             assert label.probability == pytest.approx(float(scores.softmax(dim=0).max()), rel=1e-4)

@@ -12,13 +12,16 @@ from algoformer.language.cache import Policy
 from algoformer.language.checkpoint import TextCheckpoint
 from algoformer.language.early_exit import EarlyExit
 from algoformer.language.generate import generate
-from algoformer.language.lines import batched, by_length, one_line, prepared
+from algoformer.language.lines import batched, one_line, prepared
 from algoformer.language.token_model import TokenModel
 from algoformer.language.tokenizer import EOS, Tokenizer
 from algoformer.language.tokens import TokenTable
 
 SENTENCE_ENDS = (".", "!", "?", ":", ";")
 """After these a line that is too long is cut first."""
+
+STEP = 8
+"""Sentences are padded to a multiple of this."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,18 +107,29 @@ class Translator:
     def _translated(self, sources: TokenTable) -> list[str]:
         """The translations of tokenized sentences, none of them longer than `longest`."""
         texts = [""] * len(sources)
-        for places in by_length(sources.lengths.tolist(), self.decoding.batch):
+        for length, places in self._alike(sources.lengths.tolist()):
             rows = np.array(places, dtype=np.int64)
-            for place, text in zip(places, self._batch(sources, rows), strict=True):
+            for place, text in zip(places, self._batch(sources, rows, length), strict=True):
                 texts[place] = text
         return texts
 
-    def _batch(self, sources: TokenTable, rows: np.ndarray) -> list[str]:
+    def _alike(self, lengths: Sequence[int]) -> Iterator[tuple[int, list[int]]]:
+        """Batches of places, with the one length that each is padded to.
+
+        That length follows from a sentence alone, as does how long its translation may be: it is the same
+        whatever other lines there are.
+        """
+        padded = [min(-(-(length + 1) // STEP) * STEP, self.longest + 1) for length in lengths]
+        for length in sorted(set(padded)):
+            places = [place for place, one in enumerate(padded) if one == length]
+            for some in batched(places, self.decoding.batch):
+                yield length, some
+
+    def _batch(self, sources: TokenTable, rows: np.ndarray, length: int) -> list[str]:
         how = self.decoding
-        given = source_batch(sources, rows).to(self.model.output_weight.device)
-        tokens = given.ids.shape[1]
+        given = source_batch(sources, rows, length=length).to(self.model.output_weight.device)
         # a translation of a few words may be longer than they are, one of many hardly twice as long
-        most = min(2 * tokens + 16, self.model.context - tokens + 1)
+        most = min(2 * length + STEP, self.model.context - length + 1)
         found = generate(
             self.model,
             given.ids,
