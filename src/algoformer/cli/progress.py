@@ -105,16 +105,19 @@ class _News:
     def __init__(self) -> None:
         self._rows: deque[tuple[int, float]] = deque(maxlen=RECENT)
         self._said: tuple[int, float] | None = None
+        self._valid: float | None = None  # measured now and then, worth saying until the next time
 
     def read(self, done: int, total: int, metrics: Mapping[str, float]) -> list[str]:
         """Its newest numbers in words."""
         self._rows.append((done, metrics["seconds"]))
         pace = metrics["steps_per_second"]
-        facts = [
-            f"loss {metrics['loss']:.3g}",
-            f"error {metrics['error']:.3g}",
-            f"{pace:.0f} steps/s" if pace >= 100 else f"{pace:.3g} steps/s",
-        ]
+        self._valid = metrics.get("valid_loss", self._valid)
+        facts = [f"loss {metrics['loss']:.3g}"]
+        if "error" in metrics:
+            facts.append(f"error {metrics['error']:.3g}")
+        if self._valid is not None:
+            facts.append(f"valid {self._valid:.3g}")
+        facts.append(f"{pace:.0f} steps/s" if pace >= 100 else f"{pace:.3g} steps/s")
         if "peak_memory" in metrics:
             facts.append(f"{metrics['peak_memory'] / 1e9:.1f} GB")
         left = f"{_clock(self._left(done, total, pace))} left"

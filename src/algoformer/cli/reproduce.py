@@ -13,6 +13,7 @@ import tyro
 
 from algoformer.cli.parse import parse
 from algoformer.cli.progress import bars
+from algoformer.cli.reproduce_table import TABLES, run_table
 from algoformer.cli.say import say
 from algoformer.cli.train import pick_device
 from algoformer.evaluation import Cell, Table
@@ -31,6 +32,7 @@ DESCRIPTION = f"""Train what a figure of the paper needs, measure it, draw it. R
 hash of their configuration, so that the same command goes on where it was stopped.
 
 What there is: {", ".join(f"{name} ({recipe.title.lower()})" for name, recipe in RECIPES.items())}
+And on text, with options of their own: {", ".join(f"{name} ({what})" for name, what in TABLES.items())}
 
 Examples:
   algoformer reproduce fig5                              the whole figure, small, on the CPU
@@ -72,6 +74,8 @@ class ReproduceOptions:
 
 def run_reproduce(arguments: list[str]) -> int:
     """Train, measure, draw; or list."""
+    if any(word in TABLES for word in arguments):
+        return run_table(arguments)
     chosen = parse(ReproduceOptions, arguments, command="reproduce", description=DESCRIPTION)
     if chosen.figure == "verdicts":
         return say_verdicts(chosen)

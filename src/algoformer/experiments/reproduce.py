@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Literal, Protocol, runtime_checkable
+from typing import Literal, Protocol, TypeVar, runtime_checkable
 
 from algoformer.experiments.archive import Archive
 from algoformer.experiments.measuring import measure_reference, measure_run
@@ -175,7 +175,20 @@ class Workshop:
         return step if isinstance(step, int) else 0
 
 
-def choose(items: Sequence[Item], only: Sequence[str]) -> list[Item]:
+@runtime_checkable
+class Named(Protocol):
+    """Whatever can be asked for by name."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        ...
+
+
+Wanted = TypeVar("Wanted", bound=Named)
+
+
+def choose(items: Sequence[Wanted], only: Sequence[str]) -> list[Wanted]:
     """The items whose names are among `only`, where * stands for anything; all of them if it is empty.
 
     Raises:
@@ -183,7 +196,7 @@ def choose(items: Sequence[Item], only: Sequence[str]) -> list[Item]:
     """
     if not only:
         return list(items)
-    chosen: list[Item] = []
+    chosen: list[Wanted] = []
     for pattern in only:
         fitting = [item for item in items if fnmatch.fnmatchcase(item.name, pattern)]
         if not fitting:

@@ -8,6 +8,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from algoformer.language.trunk import Trunk, visible
+from algoformer.model.parts import ProgramModule
 from algoformer.model.program import Part, Program
 from algoformer.trace import Unroll
 
@@ -61,6 +62,11 @@ class TextClassifier(nn.Module):
     def program(self) -> Program:
         """What is run."""
         return self.trunk.program
+
+    @property
+    def body(self) -> ProgramModule:
+        """The program with its weights, without embedding and output: what optimizers treat as hidden."""
+        return self.trunk.body
 
     def forward(
         self,

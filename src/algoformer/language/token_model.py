@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from algoformer.language.trunk import Trunk, visible
 from algoformer.model.algoformer import modules_of
+from algoformer.model.parts import ProgramModule
 from algoformer.model.program import Part, Program
 from algoformer.model.visibility import Visibility
 from algoformer.trace import Unroll
@@ -65,6 +66,11 @@ class TokenModel(nn.Module):
     def program(self) -> Program:
         """What is run."""
         return self.trunk.program
+
+    @property
+    def body(self) -> ProgramModule:
+        """The program with its weights, without embedding and output: what optimizers treat as hidden."""
+        return self.trunk.body
 
     @property
     def context(self) -> int:

@@ -133,6 +133,10 @@ class Tokenizer:
         raw = b"".join(self._bytes[number] for number in numbers)
         return raw.decode("utf-8", errors="replace").removeprefix(" ")
 
+    def piece(self, token: int) -> bytes:
+        """The bytes that a token stands for; none for a special one."""
+        return self._bytes[token]
+
     def to_json(self) -> str:
         """The tokenizer as text, for a checkpoint."""
         pairs = [" ".join(pair) for pair in self.merges]

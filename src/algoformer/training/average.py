@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from typing import Generic, TypeVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from algoformer.model.algoformer import AlgoFormer
 from algoformer.training.optimizer import move_towards
 
+Model = TypeVar("Model", bound=nn.Module)
+"""Whatever is trained."""
 
-class Average:
+
+class Average(Generic[Model]):
     """An exponential moving average of a model's weights, as a model of its own.
 
     After each step the average goes max(1 - decay, 9 / (10 + t)) of its way to the weights, t being the
@@ -23,15 +26,15 @@ class Average:
 
     def __init__(
         self,
-        model: AlgoFormer,
+        model: Model,
         decay: float,
-        copied: Callable[[AlgoFormer], AlgoFormer] = copy.deepcopy,
+        copied: Callable[[Model], Model] = copy.deepcopy,
     ) -> None:
         self.model = copied(model)
         self.decay = decay
-        self.updates = torch.zeros((), dtype=torch.int64, device=model.read_out.weight.device)
+        self.updates = torch.zeros((), dtype=torch.int64, device=next(model.parameters()).device)
 
-    def update(self, model: AlgoFormer) -> None:
+    def update(self, model: Model) -> None:
         """Take the weights after a step into the average; nothing is read back."""
         share = (9 / (10 + self.updates)).clamp_(min=1 - self.decay)
         move_towards(list(self.model.parameters()), list(model.parameters()), share)

@@ -7,7 +7,7 @@ import math
 import typing
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import torch
 
@@ -168,25 +168,7 @@ class Experiment:
             )
         if self.training.dims is not None and not self.task.takes_dims:
             raise ValueError("dims: this task has no dims curriculum; leave it out")
-        self._check_loop()
-
-    def _check_loop(self) -> None:
-        training, steps = self.training, default_steps(self.program)
-        if traced_part(self.program) is None:
-            if training.loops is not None or training.burn_in:
-                raise ValueError("loops and burn_in need a program with a loop; leave them out for this one")
-            return
-        if training.window > steps:
-            raise ValueError(
-                f"window must lie in 1..{steps} (the loop's steps), got {training.window}; "
-                "choose a smaller training.window or more steps"
-            )
-        cut = training.grad == "window" and training.window < steps
-        if (cut or training.burn_in) and any(loop.inject == "none" for loop in _unrolled(self.program)):
-            raise ValueError(
-                "with inject='none' a gradient cut at the window never reaches what stands before the loop; "
-                "choose grad='full' without burn_in, or inject='add'"
-            )
+        check_loop(self.program, self.training)
 
     def to_data(self) -> dict[str, Any]:
         """Lists, dicts, strings and numbers."""
@@ -212,12 +194,56 @@ class Experiment:
         )
 
 
-def is_data_of(data: object, experiment: Experiment) -> bool:
+@runtime_checkable
+class Described(Protocol):
+    """An experiment of any kind: what is trained, how, and all of it as plain data and back."""
+
+    @property
+    def program(self) -> Program:
+        """What is trained."""
+        ...
+
+    @property
+    def training(self) -> TrainConfig:
+        """How to train."""
+        ...
+
+    def to_data(self) -> dict[str, Any]:
+        """Lists, dicts, strings and numbers."""
+        ...
+
+    @classmethod
+    def from_data(cls, data: object) -> Any:
+        """Read what `to_data` wrote; anything else raises ValueError."""
+        ...
+
+
+def is_data_of(data: object, experiment: Described) -> bool:
     """Whether these data describe the experiment; settings that were not there yet have their defaults."""
     try:
-        return Experiment.from_data(data) == experiment
+        return bool(type(experiment).from_data(data) == experiment)
     except ValueError:
         return False
+
+
+def check_loop(program: Program, training: TrainConfig) -> None:
+    """Refuse settings of the loop that the program cannot be trained with."""
+    steps = default_steps(program)
+    if traced_part(program) is None:
+        if training.loops is not None or training.burn_in:
+            raise ValueError("loops and burn_in need a program with a loop; leave them out for this one")
+        return
+    if training.window > steps:
+        raise ValueError(
+            f"window must lie in 1..{steps} (the loop's steps), got {training.window}; "
+            "choose a smaller training.window or more steps"
+        )
+    cut = training.grad == "window" and training.window < steps
+    if (cut or training.burn_in) and any(loop.inject == "none" for loop in _unrolled(program)):
+        raise ValueError(
+            "with inject='none' a gradient cut at the window never reaches what stands before the loop; "
+            "choose grad='full' without burn_in, or inject='add'"
+        )
 
 
 def build_model(experiment: Experiment, *, like: AlgoFormer | None = None) -> AlgoFormer:

@@ -8,7 +8,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from algoformer.model.algoformer import AlgoFormer
 from algoformer.training.config import TrainConfig
 from algoformer.training.sharded import own_piece
 
@@ -16,13 +15,14 @@ MOMENTUM = 0.95
 """Of Muon, with Nesterov's correction: what its authors use, and everybody since."""
 
 
-def hidden_matrices(model: AlgoFormer) -> list[Tensor]:
-    """The weights of the linear maps in the body: what is decayed, and what Muon moves.
+def hidden_matrices(model: nn.Module) -> list[Tensor]:
+    """The weights of the linear maps in the model's `body`: what is decayed, and what Muon moves.
 
     Biases, norms, gates and positions are not among them, nor are read-in and read-out: these hold what a
     row or an answer looks like, as embeddings do, and are customarily neither decayed nor orthogonalized.
     """
-    linears = [part for part in model.body.modules() if isinstance(part, nn.Linear)]
+    body: nn.Module = model.body  # type: ignore[assignment]
+    linears = [part for part in body.modules() if isinstance(part, nn.Linear)]
     return list(dict.fromkeys(linear.weight for linear in linears))
 
 
@@ -77,8 +77,8 @@ class ModelOptimizer:
     rate lives in a tensor, so that a captured step follows it.
     """
 
-    def __init__(self, model: AlgoFormer, config: TrainConfig) -> None:
-        device = model.read_out.weight.device
+    def __init__(self, model: nn.Module, config: TrainConfig) -> None:
+        device = next(model.parameters()).device
         on_cuda = device.type == "cuda"
         # single precision whatever the weights are: the fused kernels read no other
         self.rate = torch.tensor(config.learning_rate, device=device, dtype=torch.float32)

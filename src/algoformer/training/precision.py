@@ -26,28 +26,41 @@ def matmul_precision(precision: str) -> Iterator[None]:
         torch.set_float32_matmul_precision(before)
 
 
-class HalfBody(nn.Module):
-    """A model whose body multiplies in bf16. Weights, stream, norms, read-in and read-out stay fp32.
+class RoundedBody(nn.Module):
+    """A model that is run with its body's weights in bf16; a subclass's `forward` says how.
 
     Every weight is rounded once in a step, before the first iteration and with its gradient tracked, and
     all iterations use that copy. Autocast's own cache would keep the copies that iterations without a
-    graph make, and the gradients of all later ones would silently be lost: it is switched off here.
+    graph make, and the gradients of all later ones would silently be lost: switch it off in `forward`.
     """
 
-    def __init__(self, model: AlgoFormer) -> None:
+    def __init__(self, model: nn.Module) -> None:
         super().__init__()
         self.model = model
-        linears = [(name, part) for name, part in model.body.named_modules() if isinstance(part, nn.Linear)]
-        self.names = [
-            f"model.body.{name}.{kind}" for name, part in linears for kind, _ in part.named_parameters()
+        inside = {id(part) for part in cast(nn.Module, model.body).modules()}
+        linears = [
+            (name, part)
+            for name, part in model.named_modules()
+            if id(part) in inside and isinstance(part, nn.Linear)
         ]
+        self.names = [f"model.{name}.{kind}" for name, part in linears for kind, _ in part.named_parameters()]
 
-    def answer(self, prompt: Prompt, unroll: Unroll) -> Trace:
-        """What the model answers, with rounded weights in its body."""
+    def call(self, *arguments: Any) -> Any:
+        """What `forward` makes of the arguments, with rounded weights in the body."""
         weights = [self.get_parameter(name) for name in self.names]
         rounded = cast(tuple[Tensor, ...], RoundWeights.apply(*weights))
         copies = dict(zip(self.names, rounded, strict=True))
-        return cast(Trace, torch.func.functional_call(self, copies, (prompt, unroll)))
+        return torch.func.functional_call(self, copies, arguments)
+
+
+class HalfBody(RoundedBody):
+    """A model whose body multiplies in bf16. Weights, stream, norms, read-in and read-out stay fp32."""
+
+    model: AlgoFormer
+
+    def answer(self, prompt: Prompt, unroll: Unroll) -> Trace:
+        """What the model answers, with rounded weights in its body."""
+        return cast(Trace, self.call(prompt, unroll))
 
     def forward(self, prompt: Prompt, unroll: Unroll) -> Trace:
         """Run the model; to be called by `answer`, which puts the rounded weights in place."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Generic, TypeVar
 
 from algoformer.training.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
-from algoformer.training.config import Experiment, is_data_of
+from algoformer.training.config import Described, Experiment, is_data_of
 from algoformer.training.events import Events
 from algoformer.training.files import append_line, read_json, remove_leftovers, write_json, write_text
 from algoformer.training.shard_index import shard_limit
@@ -19,11 +20,34 @@ Metrics = Mapping[str, float]
 """One row: counts (step, loops, dims, samples) and measurements, by name; all of them floats."""
 
 
-class RunFolder:
+Kept = TypeVar("Kept")
+"""A kind of checkpoint."""
+
+
+@dataclass(frozen=True)
+class Store(Generic[Kept]):
+    """How checkpoints of one kind are read and written."""
+
+    load: Callable[[Path], Kept]
+    save: Callable[[Path, Kept, int | float | None], None]
+
+
+CHECKPOINTS: Store[Checkpoint] = Store(load_checkpoint, save_checkpoint)
+"""Of models that answer prompts."""
+
+
+class RunFolder(Generic[Kept]):
     """What a training run leaves on disk. Open it with `open_folder`."""
 
-    def __init__(self, path: Path, *, shard_mb: int | float | None = None, tensorboard: bool = False) -> None:
-        self.path = path
+    def __init__(
+        self,
+        path: Path,
+        store: Store[Kept],
+        *,
+        shard_mb: int | float | None = None,
+        tensorboard: bool = False,
+    ) -> None:
+        self.path, self.store = path, store
         self.shard_mb = shard_mb
         self._tensorboard = tensorboard
         self._events: Events | None = None
@@ -33,11 +57,11 @@ class RunFolder:
         """Where the newest checkpoint is, if there is one."""
         return self.path / "checkpoint.safetensors"
 
-    def load(self) -> Checkpoint | None:
+    def load(self) -> Kept | None:
         """The newest checkpoint, if there is one; from now on it has the form that was asked for."""
         if not self.checkpoint_path.exists():
             return None
-        checkpoint, index = load_checkpoint(self.checkpoint_path), stored_index(self.checkpoint_path)
+        checkpoint, index = self.store.load(self.checkpoint_path), stored_index(self.checkpoint_path)
         written = None if index is None else index.shard_mb
         if self.shard_mb is None:
             self.shard_mb = written
@@ -45,9 +69,9 @@ class RunFolder:
             self.save(checkpoint)
         return checkpoint
 
-    def save(self, checkpoint: Checkpoint) -> None:
+    def save(self, checkpoint: Kept) -> None:
         """Put a new checkpoint in the place of the old one."""
-        save_checkpoint(self.checkpoint_path, checkpoint, self.shard_mb)
+        self.store.save(self.checkpoint_path, checkpoint, self.shard_mb)
 
     def add_metrics(self, row: Metrics) -> None:
         """Add a row of metrics."""
@@ -72,12 +96,13 @@ class RunFolder:
 @contextmanager
 def open_folder(
     path: Path,
-    experiment: Experiment,
+    experiment: Described,
+    store: Store[Kept],
     *,
     resume: bool,
     shard_mb: int | float | None = None,
     tensorboard: bool = False,
-) -> Iterator[RunFolder]:
+) -> Iterator[RunFolder[Kept]]:
     """Start a new run folder, or take up the run that is in it; no other process can do so meanwhile.
 
     Checkpoints are written with `shard_mb`; None goes on as the run's last one was written, and starts with
@@ -103,7 +128,7 @@ def open_folder(
     with config.open("rb") as handle:
         _lock(handle, path)
         remove_leftovers(path)
-        folder = RunFolder(path, shard_mb=shard_mb, tensorboard=tensorboard)
+        folder = RunFolder(path, store, shard_mb=shard_mb, tensorboard=tensorboard)
         remove_stray_shards(folder.checkpoint_path)
         try:
             yield folder

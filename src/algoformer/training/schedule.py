@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from algoformer.model.program import default_steps, traced_part
 from algoformer.tasks import Task
 from algoformer.trace import Unroll
-from algoformer.training.config import Experiment, Ramp, TrainConfig
+from algoformer.training.config import Described, Experiment, Ramp, TrainConfig
 
 
 def learning_rate(config: TrainConfig, step: int) -> float:
@@ -74,7 +74,7 @@ def samples_of(task: Task) -> int:
     return -(-task.context // task.parts)
 
 
-def unroll_at(experiment: Experiment, step: int) -> Unroll:
+def unroll_at(experiment: Described, step: int) -> Unroll:
     """How far the loop runs at `step`, what the loss reads and what the gradient passes through.
 
     The number of burn-in iterations depends on the seed and the step alone.

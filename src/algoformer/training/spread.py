@@ -15,6 +15,7 @@ from algoformer.model.algoformer import AlgoFormer
 from algoformer.prompt import Prompt
 from algoformer.trace import Trace, Unroll
 from algoformer.training import sharded
+from algoformer.training.average import Model
 
 Result = TypeVar("Result")
 Answer = Callable[[Prompt, Unroll], Trace]
@@ -81,11 +82,11 @@ class Spread:
             return answer(prompt, unroll)
         return Trace(predictions=self._module(answer, prompt, unroll), first_step=unroll.first_step)
 
-    def copy(self, model: AlgoFormer) -> AlgoFormer:
+    def copy(self, model: Model) -> Model:
         """A model of its own with the weights of this one, or this process's pieces of them."""
         if self._blank is None:
             return copy.deepcopy(model)
-        plain = copy.deepcopy(self._blank)
+        plain = cast(Model, copy.deepcopy(self._blank))
         weights = {name: weight.detach().clone() for name, weight in model.state_dict().items()}
         plain.load_state_dict(weights, assign=True)
         return plain

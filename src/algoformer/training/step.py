@@ -9,17 +9,16 @@ from torch import Tensor
 from algoformer.model.algoformer import AlgoFormer
 from algoformer.prompt import Prompt
 from algoformer.trace import Trace, Unroll
-from algoformer.training.average import Average
 from algoformer.training.config import Experiment
 from algoformer.training.fused import FusedBody
+from algoformer.training.model_step import ModelStep
 from algoformer.training.objective import last_error, window_loss
-from algoformer.training.optimizer import ModelOptimizer
 from algoformer.training.precision import HalfBody, matmul_precision
 from algoformer.training.schedule import Stage, samples_of
 from algoformer.training.spread import Spread
 
 
-class TrainingStep:
+class TrainingStep(ModelStep[AlgoFormer]):
     """The step as a function of tensors that are updated in place, so that it can be captured as a graph.
 
     Curricula change values, not shapes: inactive coordinates are masked in the prompts, and questions
@@ -28,6 +27,8 @@ class TrainingStep:
     processes each works on its share of the batch, and the sums are of that share until they are read.
     """
 
+    generator: torch.Generator
+
     def __init__(
         self,
         experiment: Experiment,
@@ -35,36 +36,24 @@ class TrainingStep:
         generator: torch.Generator,
         spread: Spread | None = None,
     ) -> None:
-        self.experiment = experiment
-        self.model = model
-        self.spread = spread or Spread()
-        self.generator = generator
-        self.device = generator.device
-        self.dtype = model.read_out.weight.dtype
+        spread = spread or Spread()
         self.body: HalfBody | FusedBody | None = None
         """What runs the model instead of its own `forward`, in another precision or with other kernels."""
         if experiment.training.precision == "bf16":
             self.body = HalfBody(model)
-        self.spread.wrap(model, at_once=self.body is not None)
-        self.optimizer = ModelOptimizer(model, experiment.training)
-        ema = experiment.training.ema
-        self.average = None if ema is None else Average(model, ema, self.spread.copy)
+        spread.wrap(model, at_once=self.body is not None)
+        super().__init__(experiment, model, generator, sums=2, spread=spread)
+        self.experiment, self.generator = experiment, generator
+        self.dtype = model.read_out.weight.dtype
         self.dims = torch.tensor(experiment.task.dim, device=self.device)
         self.sample_of_question = self._sample_of_question()
         self.weights = torch.ones(len(self.sample_of_question), device=self.device)
-        self.sums = torch.zeros(2, dtype=torch.float64, device=self.device)
         self._prepared: tuple[float, int, int] | None = None
 
     @property
-    def trained(self) -> AlgoFormer:
-        """The model that a run is for: the average of the weights where one is kept, or else the weights."""
-        return self.model if self.average is None else self.average.model
-
-    def changing(self) -> list[Tensor]:
-        """Every tensor that a step changes in place; the generator changes too."""
-        kept = [value for values in self.optimizer.state.values() for value in values.values()]
-        averaged = [] if self.average is None else self.average.tensors()
-        return [*self.model.parameters(), *kept, *averaged, self.sums]
+    def described(self) -> Experiment:
+        """The experiment."""
+        return self.experiment
 
     def prepare(self, rate: float, stage: Stage) -> None:
         """Write the step's learning rate and curricula into the tensors that `run` reads."""
@@ -81,14 +70,7 @@ class TrainingStep:
         prompt = self.sample()
         trace = self.spread.run(self.answer, prompt, unroll)
         loss = window_loss(trace, prompt, self.weights)
-        self.optimizer.zero_grad(set_to_none=True)
-        loss.backward()
-        clip = self.experiment.training.clip
-        if clip is not None:
-            torch.nn.utils.clip_grad_norm_(self.model.parameters(), clip)
-        self.optimizer.step()
-        if self.average is not None:
-            self.average.update(self.model)
+        self.descend(loss)
         error = last_error(trace, prompt, self.weights) / self.experiment.task.scale
         self.sums.add_(torch.stack([loss.detach(), error]))
 
@@ -112,11 +94,6 @@ class TrainingStep:
     def answer(self, prompt: Prompt, unroll: Unroll) -> Trace:
         """The model's answers, in the precision of the experiment."""
         return self.model(prompt, unroll) if self.body is None else self.body.answer(prompt, unroll)
-
-    def read_sums(self) -> tuple[float, float]:
-        """The losses and the errors since the last reset, each added up. Waits for device and processes."""
-        loss, error = self.spread.average(self.sums).tolist()
-        return loss, error
 
     def _sample_of_question(self) -> Tensor:
         task = self.experiment.task

@@ -3,33 +3,29 @@
 from __future__ import annotations
 
 import logging
-import math
-import platform
-import time
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from algoformer.model.algoformer import AlgoFormer
+from algoformer.training.checkpoint import Checkpoint
 from algoformer.training.config import Experiment, build_model
 from algoformer.training.distributed import ParallelName, own_device, plan_spread
 from algoformer.training.engine import EngineName, Plan, open_engine, plan_for
-from algoformer.training.interrupts import deferred_interrupt
 from algoformer.training.precision import matmul_precision
-from algoformer.training.resume import capture, restore
-from algoformer.training.run_folder import Metrics, RunFolder, open_folder
+from algoformer.training.resume import capture
+from algoformer.training.run_folder import CHECKPOINTS, Metrics, RunFolder, open_folder
 from algoformer.training.run_folder import load_experiment as load_experiment
 from algoformer.training.run_folder import read_metrics as read_metrics
 from algoformer.training.schedule import learning_rate, stage
-from algoformer.training.sharded import own_piece
-from algoformer.training.spread import Agreement, Spread, Stop
+from algoformer.training.session import Progress, Session
+from algoformer.training.session import device_name as device_name
+from algoformer.training.spread import Spread
 from algoformer.training.step import TrainingStep
-
-Progress = Callable[[int, int, Metrics], None]
-"""Called with steps done, steps in all, and the newest metrics."""
 
 logger = logging.getLogger("algoformer.training")
 
@@ -121,10 +117,15 @@ def train(
         opened = None
         if folder is not None:
             opening = open_folder(
-                Path(folder), experiment, resume=resume, shard_mb=shard_mb, tensorboard=tensorboard
+                Path(folder),
+                experiment,
+                CHECKPOINTS,
+                resume=resume,
+                shard_mb=shard_mb,
+                tensorboard=tensorboard,
             )
             # the first process owns the folder, the others only read in it
-            reading = RunFolder(Path(folder))
+            reading = RunFolder(Path(folder), CHECKPOINTS)
             opened = spread.after_the_first(lambda: stack.enter_context(opening) if spread.first else reading)
         session = _Session(experiment, opened, initial, device=where, plan=plan, spread=spread)
         stack.enter_context(matmul_precision(experiment.training.precision))
@@ -139,145 +140,50 @@ def train(
     )
 
 
-class _Session:
-    """One stretch of training: the live objects and how they are saved."""
+class _Session(Session[Checkpoint]):
+    """A model that learns from fresh prompts."""
 
     def __init__(
         self,
         experiment: Experiment,
-        folder: RunFolder | None,
+        folder: RunFolder[Checkpoint] | None,
         initial: AlgoFormer | None,
         *,
         device: torch.device,
         plan: Plan,
         spread: Spread,
     ) -> None:
-        self.experiment, self.folder, self.plan, self.spread = experiment, folder, plan, spread
-        self.step = 0
-        self.seconds = 0.0
-        self.metrics: list[Metrics] = []
+        self.experiment, self.plan = experiment, plan
         checkpoint = None if folder is None else spread.after_the_first(folder.load)
         # a run that began with a model of its own goes on with the one in its checkpoint
         start = initial if checkpoint is None else checkpoint.model
-        self.model = build_model(experiment, like=start).to(device)
+        model = build_model(experiment, like=start).to(device)
         generator = torch.Generator(device).manual_seed(prompt_seed(experiment.training.seed))
-        self.stepper = TrainingStep(experiment, self.model, generator, spread)
-        if checkpoint is not None:
-            self.step, self.seconds = restore(self.stepper, checkpoint)
-            logger.info("resumed at step %d", self.step)
-        spread.refuse_difference("checkpoint", self.step)
-        if folder is not None:
-            self.metrics = list(spread.by_the_first(lambda: folder.keep_metrics(self.step)))
-        self.saved = self.step if checkpoint is not None else -1
-        self.logged = self.step, self.seconds
+        self.stepper = TrainingStep(experiment, model, generator, spread)
+        super().__init__(self.stepper, folder, checkpoint, engine=str(plan))
 
-    def loop(self, max_minutes: float | None, progress: Progress) -> None:
-        """Step until done, out of time, interrupted or broken; save at the end of each but the last."""
-        config = self.experiment.training
-        began, before = time.monotonic(), self.seconds
-        agreement = Agreement(self.spread)
-        whole = True  # whether weights and optimizer stand between two steps
-        with open_engine(self.stepper, self.plan) as run, deferred_interrupt() as interrupted:
-            try:
-                while self.step < config.steps:
-                    now = stage(self.experiment, self.step)
-                    self.stepper.prepare(learning_rate(config, self.step), now)
-                    whole = False
-                    run(now.unroll)
-                    self.step += 1
-                    whole = True
-                    last = self.step == config.steps
-                    if self.step % config.log_every == 0 or last:
-                        self._log(before - began)
-                        self.spread.by_the_first(lambda: progress(self.step, config.steps, self.metrics[-1]))
-                    if self.step % config.checkpoint_every == 0 and not last:
-                        self.save(before - began)
-                    late = max_minutes is not None and time.monotonic() - began > 60 * max_minutes
-                    wish = Stop.INTERRUPTED if interrupted() else Stop.OUT_OF_TIME if late else Stop.NO
-                    stop = agreement.stop(self.step, wish)
-                    if stop is Stop.INTERRUPTED:
-                        raise KeyboardInterrupt
-                    if stop is Stop.OUT_OF_TIME:
-                        break
-            except KeyboardInterrupt:
-                if whole:
-                    self.save(before - began)
-                raise
-            self.save(before - began)
+    @contextmanager
+    def stepping(self) -> Iterator[Callable[[int], None]]:
+        """Inside, a function that takes a step on fresh prompts."""
+        with open_engine(self.stepper, self.plan) as run:
 
-    def save(self, offset: float) -> None:
-        """Write a checkpoint, if there is a folder to write to and something new.
+            def take(step: int) -> None:
+                now = stage(self.experiment, step)
+                self.stepper.prepare(learning_rate(self.config, step), now)
+                run(now.unroll)
 
-        Raises:
-            FloatingPointError: what would be written is not made of numbers.
-        """
-        if self.folder is None or self.saved == self.step:
-            return
-        self._refuse_nonsense()
-        self.seconds = time.monotonic() + offset
-        card = {
-            "step": self.step,
-            "seconds": self.seconds,
-            "precision": self.experiment.training.precision,
-            "engine": str(self.plan),
-            "device": device_name(self.stepper.device),
-        }
-        if not self.spread.alone:
-            card |= {"processes": self.spread.processes, "parallel": self.spread.kind}
-        checkpoint, folder = capture(self.stepper, card), self.folder
-        self.spread.by_the_first(lambda: folder.save(checkpoint))
-        self.saved = self.step
-        logger.info("checkpoint at step %d", self.step)
+            yield take
 
-    def _log(self, offset: float) -> None:
-        config = self.experiment.training
-        self._refuse_nonsense()  # waits for the device, so that the clock below is right
-        loss, error = self.stepper.read_sums()
-        self.stepper.sums.zero_()
-        self.seconds = time.monotonic() + offset
+    def numbers(self, means: list[float]) -> Mapping[str, float]:
+        """The error, and where the curricula stand."""
         now = stage(self.experiment, self.step - 1)
-        (step, seconds), self.logged = self.logged, (self.step, self.seconds)
-        count = (self.step - 1) % config.log_every + 1
-        numbers = {
-            "step": self.step,
-            "loss": loss / count,
-            "error": error / count,
-            "rate": learning_rate(config, self.step - 1),
-            "loops": now.unroll.steps,
-            "dims": now.dims,
-            "samples": now.samples,
-            "seconds": self.seconds,
-            "steps_per_second": (self.step - step) / max(self.seconds - seconds, 1e-9),
-        }
-        if self.stepper.device.type == "cuda":
-            numbers["peak_memory"] = torch.cuda.max_memory_allocated(self.stepper.device)
-        row = {name: float(number) for name, number in numbers.items()}
-        self.metrics.append(self.spread.by_the_first(lambda: self._written(row)))
+        return {"error": means[1], "loops": now.unroll.steps, "dims": now.dims, "samples": now.samples}
 
-    def _written(self, row: Metrics) -> Metrics:
-        if self.folder is not None:
-            self.folder.add_metrics(row)
-        return row
-
-    def _refuse_nonsense(self) -> None:
-        loss, _ = self.stepper.read_sums()
-        pieces = [own_piece(weight).isfinite().all() for weight in self.model.parameters()]
-        finite = bool(torch.stack(pieces).all())
-        if not (math.isfinite(loss) and all(self.spread.ask_all(finite))):
-            what = "weights are" if math.isfinite(loss) else "loss is"
-            raise FloatingPointError(
-                f"the {what} no longer a number at step {self.step}; the last good checkpoint is kept. "
-                "Try a lower learning rate, or clip the gradient"
-            )
+    def capture(self, card: Mapping[str, Any]) -> Checkpoint:
+        """A checkpoint of this moment."""
+        return capture(self.stepper, card)
 
 
 def prompt_seed(seed: int) -> int:
     """The seed of a run's prompts: even numbers, so that evaluation prompts (odd) are never among them."""
     return 2 * seed
-
-
-def device_name(device: torch.device) -> str:
-    """The device in words, for provenance."""
-    if device.type == "cuda":
-        return torch.cuda.get_device_name(device)
-    return f"{device.type} ({platform.machine()}, {torch.get_num_threads()} threads)"

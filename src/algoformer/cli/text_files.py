@@ -1,0 +1,88 @@
+"""What `translate` and `classify` share: a checkpoint, lines in, lines out, a bar on standard error."""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Annotated, cast
+
+import tyro
+
+from algoformer.cli.progress import bars
+from algoformer.language.checkpoint import TextCheckpoint, load_text_model
+from algoformer.language.lines import Errors, read_lines
+from algoformer.language.training.trainer import BEST
+
+CheckpointOption = Annotated[
+    tyro.conf.Positional[Path], tyro.conf.arg(help="A checkpoint, or a run folder, whose best weights count.")
+]
+FileOption = Annotated[
+    tyro.conf.Positional[Path | None], tyro.conf.arg(help="Text, a line each; by default standard input.")
+]
+EncodingOption = Annotated[str, tyro.conf.arg(help="Of the text: utf-8, latin-1, utf-16, ...")]
+ErrorsOption = Annotated[Errors, tyro.conf.arg(help="Bytes that are no text: refuse, or read as U+FFFD.")]
+
+
+def open_text_model(path: Path, device: str) -> TextCheckpoint:
+    """The model at a path, on a device; of a run folder, the best weights or else the newest."""
+    if path.is_dir():
+        names = [path / BEST, path / "checkpoint.safetensors"]
+        found = next((name for name in names if name.exists()), None)
+        if found is None:
+            raise ValueError(f"{path} is a folder without a checkpoint; give a file or a run folder")
+        path = found
+    checkpoint = load_text_model(path)
+    checkpoint.model.to(device)
+    return checkpoint
+
+
+def answer_lines(
+    file: Path | None, *, encoding: str, errors: Errors, answer: Callable[[Iterable[str]], Iterable[str]]
+) -> None:
+    """Print what `answer` gives for each line of a file or of standard input, as soon as it is there.
+
+    Raises:
+        ValueError: a line is not in the encoding. What comes before it was answered and printed.
+    """
+    name = "standard input" if file is None else str(file)
+    with ExitStack() as stack:
+        stdin = cast(io.BufferedReader, sys.stdin.buffer)
+        stream = stdin if file is None else stack.enter_context(file.open("rb"))
+        total = None if file is None else _count_lines(file)
+        progress = stack.enter_context(bars())
+        # drawn between the lines of a terminal, a bar would be in their way
+        bar = None if sys.stdout.isatty() else progress.add_task("lines", total=total, note="")
+        lines = Held(read_lines(stream, encoding=encoding, errors=errors, name=name))
+        for done, text in enumerate(answer(lines), start=1):
+            sys.stdout.write(text + "\n")
+            sys.stdout.flush()
+            if bar is not None:
+                progress.update(bar, completed=done)
+        lines.raise_error()
+
+
+class Held:
+    """Lines up to one that cannot be read; its error is kept until those before it are answered."""
+
+    def __init__(self, lines: Iterator[str]) -> None:
+        self._lines = lines
+        self._error: ValueError | None = None
+
+    def __iter__(self) -> Iterator[str]:
+        try:
+            yield from self._lines
+        except ValueError as error:
+            self._error = error
+
+    def raise_error(self) -> None:
+        """Raise what went wrong, if something did."""
+        if self._error is not None:
+            raise self._error
+
+
+def _count_lines(file: Path) -> int:
+    with file.open("rb") as stream:
+        return sum(1 for _ in stream)

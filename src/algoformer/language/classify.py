@@ -1,0 +1,91 @@
+"""Name the class of a user's own lines with a trained model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from algoformer.language.batches import labelled_batch
+from algoformer.language.checkpoint import TextCheckpoint
+from algoformer.language.classifier import TextClassifier
+from algoformer.language.lines import batched, by_length, prepared
+from algoformer.language.tokenizer import Tokenizer
+from algoformer.language.tokens import TokenTable, TokenTexts
+
+
+@dataclass(frozen=True, kw_only=True)
+class Label:
+    """The most likely class, how likely it is, and whether the text had to be shortened."""
+
+    name: str
+    probability: float
+    shortened: bool = False
+
+
+class Classifying:
+    """A trained classifier and its tokenizer, ready for lines of text.
+
+    Args:
+        checkpoint: a classifier; its model stays where it is.
+        batch: texts at a time.
+        ahead: batches of lines that are read before any is classified, to put like lengths together.
+
+    Raises:
+        ValueError: the checkpoint is of another kind of model, or has no tokenizer.
+    """
+
+    ahead = 8
+
+    def __init__(self, checkpoint: TextCheckpoint, *, batch: int = 64, ahead: int = ahead) -> None:
+        if not isinstance(checkpoint.model, TextClassifier):
+            raise ValueError("the checkpoint holds a translator, not a classifier; use translate")
+        if not checkpoint.tokenizer:
+            raise ValueError("the checkpoint has no tokenizer, so that it cannot read text")
+        for name, count in {"batch": batch, "ahead": ahead}.items():
+            if count < 1:
+                raise ValueError(f"{name} must be at least 1, got {count}")
+        self.model, self.batch, self.ahead = checkpoint.model.eval(), batch, ahead
+        self.tokenizer = Tokenizer.from_json(checkpoint.tokenizer)
+        self.lowercase = checkpoint.card.get("lowercase") is True
+        if len(self.tokenizer) != self.model.trunk.vocabulary:
+            raise ValueError(
+                f"the tokenizer has {len(self.tokenizer)} tokens, the model {self.model.trunk.vocabulary}"
+            )
+
+    def classify(self, lines: Iterable[str]) -> Iterator[Label | None]:
+        """A label for each line, in their order; None for one without words."""
+        for block in batched(lines, self.batch * self.ahead):
+            yield from self.classify_block(block)
+
+    def classify_block(self, lines: Sequence[str]) -> list[Label | None]:
+        """The labels of some lines."""
+        texts = [prepared(line, lowercase=self.lowercase) for line in lines]
+        found: list[Label | None] = [None] * len(lines)
+        filled = [place for place, text in enumerate(texts) if text]
+        table = TokenTable.of(self.tokenizer.encode_all([texts[place] for place in filled]))
+        chances = self.probabilities(table)
+        for row, place in enumerate(filled):
+            best = int(chances[row].argmax())
+            found[place] = Label(
+                name=self.model.labels[best],
+                probability=float(chances[row, best]),
+                shortened=bool(table.lengths[row] > self.model.trunk.context),
+            )
+        return found
+
+    @torch.no_grad()
+    def probabilities(self, texts: TokenTable) -> np.ndarray:
+        """The probability of every label for every text; texts are shortened to what the model reads."""
+        table = texts.cut(self.model.trunk.context)
+        all_texts = TokenTexts(texts=table, labels=np.zeros(len(table), dtype=np.int64))
+        chances = np.zeros((len(table), len(self.model.labels)))
+        device = self.model.head.weight.device
+        for places in by_length(table.lengths.tolist(), self.batch):
+            rows = np.array(places, dtype=np.int64)
+            given = labelled_batch(all_texts, rows).to(device)
+            scores = self.model(given.ids, given.mask)[-1]
+            chances[rows] = scores.double().softmax(dim=-1).cpu().numpy()
+        return chances

@@ -1,0 +1,223 @@
+"""From an experiment on text to weights: the same loop, folder and checkpoints as for prompts."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from algoformer.language.checkpoint import TextCheckpoint, load_text_model, save_text_model
+from algoformer.language.packing import PackedText
+from algoformer.language.training.experiment import TextExperiment, build_text_model
+from algoformer.language.training.step import TextModel, TextStep
+from algoformer.language.training.text import check_text, classes_of, prepare_text
+from algoformer.language.training.validation import validate
+from algoformer.training.files import read_json
+from algoformer.training.precision import matmul_precision
+from algoformer.training.resume import facts_of, state_of
+from algoformer.training.run_folder import Metrics, RunFolder, Store, open_folder
+from algoformer.training.session import Progress, Session
+
+TEXT_CHECKPOINTS: Store[TextCheckpoint] = Store(load_text_model, save_text_model)
+"""Of models of text."""
+
+BEST = "best.safetensors"
+"""In a run folder, the weights with the lowest validation loss so far."""
+
+logger = logging.getLogger("algoformer.training")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextRun:
+    """A trained model of text and how it got there.
+
+    Attributes:
+        experiment: what was trained and how.
+        model: the model after the last step, in evaluation mode, where it was trained; with `ema`, the mean
+            of its weights.
+        text: the tokens it was trained on, with their tokenizer.
+        step: how many steps it has taken in all.
+        metrics: a row for every `log_every` steps: step; means of loss, of the last iteration's cross-entropy
+            (`last_loss`) and of tokens in a batch since the row before; learning rate; iterations; seconds;
+            steps per second; every `validate_every` steps and at the end `valid_loss`, for labels also
+            `valid_accuracy`.
+        best_step: the step with the lowest validation loss; its weights are in `BEST` in the folder.
+    """
+
+    experiment: TextExperiment
+    model: TextModel
+    text: PackedText
+    step: int
+    metrics: tuple[Metrics, ...]
+    best_step: int | None
+
+    @property
+    def finished(self) -> bool:
+        """Whether all steps were taken."""
+        return self.step == self.experiment.training.steps
+
+    @property
+    def checkpoint(self) -> TextCheckpoint:
+        """The model with its tokenizer, to be used or saved."""
+        return TextCheckpoint(
+            model=self.model,
+            tokenizer=self.text.tokenizer.to_json(),
+            card={"step": self.step, **_facts(self.experiment, self.text)},
+        )
+
+
+def train_text(
+    experiment: TextExperiment,
+    folder: Path | str | None = None,
+    *,
+    text: PackedText | None = None,
+    data: Path | str | None = None,
+    resume: bool = False,
+    device: str | torch.device = "cpu",
+    max_minutes: float | None = None,
+    shard_mb: int | float | None = None,
+    tensorboard: bool = True,
+    progress: Progress | None = None,
+) -> TextRun:
+    """Train the experiment's model of text; with a folder, leave config, metrics and checkpoints there.
+
+    Stopped at any moment, a run continues with `resume=True` from its last checkpoint, on the CPU with
+    exactly the weights it would have had without the stop. Ctrl-C stops after the step at hand, with a
+    checkpoint.
+
+    Args:
+        experiment: what to train and how.
+        folder: where to write; None writes nothing.
+        text: the tokens to read, from `prepare_text` or `unpack`; by default they are made here.
+        data: the data folder for that, as for `load_parallel`.
+        resume: go on with the run in `folder`.
+        device: where to train.
+        max_minutes: and `shard_mb`, `tensorboard`, `progress`: as for `training.train`.
+
+    Raises:
+        ValueError: the folder already holds a run, or holds none to resume, or another experiment's; or the
+            text was made with other settings; or the corpora are not there.
+        FloatingPointError: the loss is no longer a number; the last good checkpoint is kept.
+        OSError: a file could not be written, say because the disk is full; the last checkpoint is kept.
+    """
+    if max_minutes is not None and not max_minutes > 0:
+        raise ValueError(f"max_minutes must be positive, or None for no limit, got {max_minutes}")
+    if resume and folder is None:
+        raise ValueError("resume needs the folder of the run to go on with")
+    text = prepare_text(experiment.text, data=data) if text is None else text
+    check_text(text, experiment.text)
+    with ExitStack() as stack:
+        opened: RunFolder[TextCheckpoint] | None = None
+        if folder is not None:
+            opening = open_folder(
+                Path(folder),
+                experiment,
+                TEXT_CHECKPOINTS,
+                resume=resume,
+                shard_mb=shard_mb,
+                tensorboard=tensorboard,
+            )
+            opened = stack.enter_context(opening)
+        session = _TextSession(experiment, text, opened, torch.device(device))
+        stack.enter_context(matmul_precision(experiment.training.precision))
+        session.loop(max_minutes, progress or (lambda done, total, metrics: None))
+    return TextRun(
+        experiment=experiment,
+        model=session.stepper.trained.eval(),
+        text=text,
+        step=session.step,
+        metrics=tuple(session.metrics),
+        best_step=session.best[1],
+    )
+
+
+class _TextSession(Session[TextCheckpoint]):
+    """A model that learns from tokens."""
+
+    def __init__(
+        self,
+        experiment: TextExperiment,
+        text: PackedText,
+        folder: RunFolder[TextCheckpoint] | None,
+        device: torch.device,
+    ) -> None:
+        self.experiment, self.text = experiment, text
+        checkpoint = None if folder is None else folder.load()
+        if checkpoint is not None and checkpoint.tokenizer != text.tokenizer.to_json():
+            raise ValueError(
+                "the run was trained with another tokenizer: its corpora have changed; resume with the text "
+                "it began with, packed"
+            )
+        model = build_text_model(experiment, vocabulary=len(text.tokenizer), labels=classes_of(text))
+        self.stepper = TextStep(experiment, model.to(device), text.splits["train"])
+        super().__init__(self.stepper, folder, checkpoint, engine="engine eager: batches differ in shape")
+        self.best = self._best_so_far()
+
+    @contextmanager
+    def stepping(self) -> Iterator[Callable[[int], None]]:
+        """Inside, a function that takes the step of a number."""
+        yield self.stepper.run
+
+    def numbers(self, means: list[float]) -> Mapping[str, float]:
+        """What was read, and on some steps how the model does on the validation split."""
+        every, last = self.experiment.text.validate_every, self.step == self.config.steps
+        found = {"last_loss": means[1], "tokens": means[2]}
+        return found | (self._validated() if self.step % every == 0 or last else {})
+
+    def capture(self, card: Mapping[str, Any]) -> TextCheckpoint:
+        """A checkpoint of this moment."""
+        return TextCheckpoint(
+            model=self.stepper.trained,
+            tokenizer=self.text.tokenizer.to_json(),
+            card={**card, **facts_of(self.stepper), **_facts(self.experiment, self.text)},
+            state=state_of(self.stepper),
+        )
+
+    def _validated(self) -> dict[str, float]:
+        half = self.config.precision == "bf16"
+        found = validate(self.stepper.trained, self.text.splits["valid"], self.experiment.text, half=half)
+        loss = found.loss.per_token
+        if loss < self.best[0]:
+            self.best = loss, self.step
+            if self.folder is not None:
+                card = {"step": self.step, "valid_loss": loss, **facts_of(self.stepper)}
+                best = TextCheckpoint(
+                    model=self.stepper.trained,
+                    tokenizer=self.text.tokenizer.to_json(),
+                    card=card | _facts(self.experiment, self.text),
+                )
+                save_text_model(self.folder.path / BEST, best, self.folder.shard_mb)
+        return found.numbers
+
+    def _best_so_far(self) -> tuple[float, int | None]:
+        path = None if self.folder is None else self.folder.path / BEST
+        if path is None or not path.exists():
+            return float("inf"), None
+        card = load_text_model(path).card
+        loss, step = card.get("valid_loss"), card.get("step")
+        if not isinstance(loss, float) or type(step) is not int:
+            raise ValueError(f"{path} does not say how good it is; remove it to go on")
+        return loss, step
+
+
+def load_text_experiment(folder: Path | str) -> TextExperiment:
+    """The experiment on text whose run is in `folder`.
+
+    Raises:
+        ValueError: there is no run, or its config cannot be read.
+    """
+    try:
+        return TextExperiment.from_data(read_json(Path(folder) / "config.json"))
+    except ValueError as error:
+        raise ValueError(f"{folder} holds no readable run on text: {error}") from None
+
+
+def _facts(experiment: TextExperiment, text: PackedText) -> dict[str, Any]:
+    kept = {name: text.card[name] for name in ("corpus", "terms", "files") if name in text.card}
+    notes = [*text.card.get("notes", ()), *text.splits["train"].notes]
+    return {**kept, "notes": notes, "lowercase": experiment.text.lowercase}

@@ -1,0 +1,172 @@
+"""One stretch of training, whatever is trained: the loop, its clock, its metrics and its checkpoints."""
+
+from __future__ import annotations
+
+import logging
+import math
+import platform
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from typing import Any, Generic
+
+import torch
+
+from algoformer.training.interrupts import deferred_interrupt
+from algoformer.training.model_step import ModelStep
+from algoformer.training.resume import Restorable, restore
+from algoformer.training.run_folder import Kept, Metrics, RunFolder
+from algoformer.training.schedule import learning_rate
+from algoformer.training.sharded import own_piece
+from algoformer.training.spread import Agreement, Stop
+
+Progress = Callable[[int, int, Metrics], None]
+"""Called with steps done, steps in all, and the newest metrics."""
+
+logger = logging.getLogger("algoformer.training")
+
+
+class Session(ABC, Generic[Kept]):
+    """The live objects of a run, how they go on and how they are saved.
+
+    Args:
+        stepper: a fresh step, to be brought to where the checkpoint was made.
+        folder: where to write; None writes nothing.
+        checkpoint: what to go on from; None starts anew.
+        engine: how steps are taken, in words, for the card.
+    """
+
+    def __init__(
+        self,
+        stepper: ModelStep,
+        folder: RunFolder[Kept] | None,
+        checkpoint: Restorable | None,
+        *,
+        engine: str,
+    ) -> None:
+        self.config, self.folder, self.spread = stepper.described.training, folder, stepper.spread
+        self.moved, self.engine = stepper, engine
+        self.step = 0
+        self.seconds = 0.0
+        self.metrics: list[Metrics] = []
+        if checkpoint is not None:
+            self.step, self.seconds = restore(stepper, checkpoint)
+            logger.info("resumed at step %d", self.step)
+        self.spread.refuse_difference("checkpoint", self.step)
+        if folder is not None:
+            self.metrics = list(self.spread.by_the_first(lambda: folder.keep_metrics(self.step)))
+        self.saved = self.step if checkpoint is not None else -1
+        self.logged = self.step, self.seconds
+
+    @abstractmethod
+    def stepping(self) -> AbstractContextManager[Callable[[int], None]]:
+        """Inside, a function that takes the step of this number, counted from 0."""
+
+    @abstractmethod
+    def numbers(self, means: list[float]) -> Mapping[str, float]:
+        """What a row of metrics says of the steps since the last one, from the means of the step's sums."""
+
+    @abstractmethod
+    def capture(self, card: Mapping[str, Any]) -> Kept:
+        """A checkpoint of this moment, with these facts among others."""
+
+    def loop(self, max_minutes: float | None, progress: Progress) -> None:
+        """Step until done, out of time, interrupted or broken; save at the end of each but the last."""
+        config = self.config
+        began, before = time.monotonic(), self.seconds
+        agreement = Agreement(self.spread)
+        whole = True  # whether weights and optimizer stand between two steps
+        with self.stepping() as run, deferred_interrupt() as interrupted:
+            try:
+                while self.step < config.steps:
+                    whole = False
+                    run(self.step)
+                    self.step += 1
+                    whole = True
+                    last = self.step == config.steps
+                    if self.step % config.log_every == 0 or last:
+                        self._log(before - began)
+                        self.spread.by_the_first(lambda: progress(self.step, config.steps, self.metrics[-1]))
+                    if self.step % config.checkpoint_every == 0 and not last:
+                        self.save(before - began)
+                    late = max_minutes is not None and time.monotonic() - began > 60 * max_minutes
+                    wish = Stop.INTERRUPTED if interrupted() else Stop.OUT_OF_TIME if late else Stop.NO
+                    stop = agreement.stop(self.step, wish)
+                    if stop is Stop.INTERRUPTED:
+                        raise KeyboardInterrupt
+                    if stop is Stop.OUT_OF_TIME:
+                        break
+            except KeyboardInterrupt:
+                if whole:
+                    self.save(before - began)
+                raise
+            self.save(before - began)
+
+    def save(self, offset: float) -> None:
+        """Write a checkpoint, if there is a folder to write to and something new.
+
+        Raises:
+            FloatingPointError: what would be written is not made of numbers.
+        """
+        if self.folder is None or self.saved == self.step:
+            return
+        self._refuse_nonsense()
+        self.seconds = time.monotonic() + offset
+        card = {
+            "step": self.step,
+            "seconds": self.seconds,
+            "precision": self.config.precision,
+            "engine": self.engine,
+            "device": device_name(self.moved.device),
+        }
+        if not self.spread.alone:
+            card |= {"processes": self.spread.processes, "parallel": self.spread.kind}
+        checkpoint, folder = self.capture(card), self.folder
+        self.spread.by_the_first(lambda: folder.save(checkpoint))
+        self.saved = self.step
+        logger.info("checkpoint at step %d", self.step)
+
+    def _log(self, offset: float) -> None:
+        self._refuse_nonsense()  # waits for the device, so that the clock below is right
+        count = (self.step - 1) % self.config.log_every + 1
+        means = [total / count for total in self.moved.read_sums()]
+        self.moved.sums.zero_()
+        own = self.numbers(means)
+        self.seconds = time.monotonic() + offset
+        (step, seconds), self.logged = self.logged, (self.step, self.seconds)
+        numbers = {
+            "step": self.step,
+            "loss": means[0],
+            "rate": learning_rate(self.config, self.step - 1),
+            **own,
+            "seconds": self.seconds,
+            "steps_per_second": (self.step - step) / max(self.seconds - seconds, 1e-9),
+        }
+        if self.moved.device.type == "cuda":
+            numbers["peak_memory"] = torch.cuda.max_memory_allocated(self.moved.device)
+        row = {name: float(number) for name, number in numbers.items()}
+        self.metrics.append(self.spread.by_the_first(lambda: self._written(row)))
+
+    def _written(self, row: Metrics) -> Metrics:
+        if self.folder is not None:
+            self.folder.add_metrics(row)
+        return row
+
+    def _refuse_nonsense(self) -> None:
+        loss = self.moved.read_sums()[0]
+        pieces = [own_piece(weight).isfinite().all() for weight in self.moved.model.parameters()]
+        finite = bool(torch.stack(pieces).all())
+        if not (math.isfinite(loss) and all(self.spread.ask_all(finite))):
+            what = "weights are" if math.isfinite(loss) else "loss is"
+            raise FloatingPointError(
+                f"the {what} no longer a number at step {self.step}; the last good checkpoint is kept. "
+                "Try a lower learning rate, or clip the gradient"
+            )
+
+
+def device_name(device: torch.device) -> str:
+    """The device in words, for provenance."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    return f"{device.type} ({platform.machine()}, {torch.get_num_threads()} threads)"
