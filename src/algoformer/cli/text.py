@@ -78,9 +78,11 @@ def options() -> list[tuple[str, Any, Any]]:
 
 def run_text(arguments: list[str]) -> int:
     """Train or pack."""
-    if not arguments or arguments[0] in ("-h", "--help"):
+    if not arguments:
         print(USAGE)
-        return 0 if arguments else 2
+        return 2
+    if arguments[0] in ("-h", "--help"):
+        return run_training(arguments)
     what, rest = arguments[0], arguments[1:]
     if what == "train":
         return run_training(rest)
