@@ -88,6 +88,13 @@ def test_blanks_before_the_prompt_move_the_rows_that_are_read() -> None:
     torch.testing.assert_close(body.answer(prompt, unroll).predictions, expected, rtol=0, atol=1e-6)
 
 
+@pytest.mark.usefixtures("as_a_user")
+def test_it_refuses_to_recompute_instead_of_forgetting_it() -> None:
+    body = FusedBody(model_of(PROGRAMS["algoformer"]), operations=operations)
+    with pytest.raises(ValueError, match="keeps what recompute=True would drop"):
+        body.answer(prompt_of(), Unroll(steps=3, window=2, recompute=True))
+
+
 def dropping(model: AlgoFormer) -> AlgoFormer:
     set_dropout(model, residual=0.1, attention=0.0)
     return model

@@ -10,7 +10,7 @@ import torch
 
 from algoformer.benchmark.cases import bill, experiment
 from algoformer.benchmark.clock import Timing, time_steps
-from algoformer.benchmark.contestants import Ours
+from algoformer.benchmark.contestants import Engine, Ours
 from algoformer.benchmark.setting import Row, Setting
 from algoformer.training.config import Experiment
 
@@ -23,18 +23,18 @@ def memory_rows(setting: Setting) -> Iterator[Row]:
 
     The formula counts activations in fp32, and neither weights nor what happens in passing.
     """
-    precision = setting.precisions[0]
+    precision, engine = setting.precisions[0], _engine(setting)
     for steps in setting.size.depths:
         for way in WAYS:
             case = "algoformer_window" if way == "window" else "algoformer_full"
             timed = experiment(case, setting.size, precision, steps=steps)
             if way.endswith("recompute"):
                 timed = replace(timed, training=replace(timed.training, recompute=True))
-            timing = _timing(timed, setting)
+            timing = _timing(timed, setting, engine)
             yield {
                 "T": steps,
                 "gradient": way,
-                "step": setting.engines[0],
+                "step": engine,
                 "precision": precision,
                 "ms": None if timing is None else timing.ms,
                 "peak_mebibytes": None if timing is None else timing.peak_mebibytes,
@@ -42,9 +42,14 @@ def memory_rows(setting: Setting) -> Iterator[Row]:
             }
 
 
-def _timing(timed: Experiment, setting: Setting) -> Timing | None:
+def _engine(setting: Setting) -> Engine:
+    """The first one asked for; the hand-written kernels cannot recompute, and rows must be comparable."""
+    return "compiled" if setting.engines[0] == "fused" else setting.engines[0]
+
+
+def _timing(timed: Experiment, setting: Setting, engine: Engine) -> Timing | None:
     """A few steps; None if the device has not enough memory for one."""
-    make = partial(Ours, timed, setting.engines[0], setting.device)
+    make = partial(Ours, timed, engine, setting.device)
     try:
         return time_steps(make, setting.device, blocks=3, block=2)
     except torch.OutOfMemoryError:

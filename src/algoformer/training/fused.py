@@ -104,6 +104,10 @@ class FusedBody:
 
     def answer(self, prompt: Prompt, unroll: Unroll) -> Trace:
         """What the model answers after each iteration in the unroll's window."""
+        if unroll.recompute:
+            raise ValueError(
+                "engine 'fused' keeps what recompute=True would drop; choose 'compiled' or 'auto'"
+            )
         model, body = self.model, self.model.body
         stream = model.read_in(prompt.rows)
         asked = row_index(prompt.reads, model.blanks[0], stream.device)
