@@ -22,7 +22,7 @@ if importlib.util.find_spec("triton") is not None:
     importlib.import_module("algoformer.kernels")
     hooked = list(sys.meta_path)
     sys.meta_path[:] = [finder for finder in hooked if "jaxtyping" not in type(finder).__module__]
-    for kernel in ("attention", "attention_backward", "rows"):
+    for kernel in ("attention", "attention_backward", "cross_entropy", "rows"):
         importlib.import_module(f"algoformer.kernels.{kernel}")
     sys.meta_path[:] = hooked
 

@@ -20,7 +20,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "theory": SOLVING | {"nn", "model"},
     "evaluation": {"prompt", "trace", "tasks"},
     "training": {"prompt", "trace", "tasks", "nn", "kernels", "model", "evaluation", "extras"},
-    "language": {"trace", "extras", "nn", "model", "training"},
+    "language": {"trace", "extras", "nn", "kernels", "model", "training"},
     "report": {"model", "evaluation", "extras"},
 }
 EVERYTHING = set(MAY_IMPORT)

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from algoformer import Unroll
 from algoformer.language import window_cross_entropy
+from algoformer.language.losses import asked_tokens
 
 STEPS, BATCH, TOKENS, WIDTH = 3, 4, 6, 5
 
@@ -29,19 +30,18 @@ def reference(states: Tensor, weight: Tensor, targets: Tensor, asked: Tensor, sm
     return torch.stack(by_step)
 
 
-@pytest.mark.parametrize("fixed_shapes", [False, True])
+@pytest.mark.parametrize("multiple", [None, 1, 32])
 @pytest.mark.parametrize("rows", [1, 4, 1000])
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 def test_value_and_gradient_are_pytorchs_on_all_scores(
-    smoothing: float, rows: int, fixed_shapes: bool
+    smoothing: float, rows: int, multiple: int | None
 ) -> None:
     states, weight, targets, asked = batch()
     expected = reference(states, weight, targets, asked, smoothing)
     gradients = torch.autograd.grad(3 * expected.mean(), (states, weight))
     targets = targets.masked_fill(~asked, -100)  # what is not asked about may be anything
-    found = window_cross_entropy(
-        states, weight, targets, asked, smoothing=smoothing, rows=rows, fixed_shapes=fixed_shapes
-    )
+    wanted = asked if multiple is None else asked_tokens(asked, multiple=multiple)
+    found = window_cross_entropy(states, weight, targets, wanted, smoothing=smoothing, rows=rows)
     torch.testing.assert_close(found.by_step, expected.detach(), rtol=0, atol=1e-13)
     torch.testing.assert_close(found.mean, expected.mean(), rtol=0, atol=1e-13)
     for one, other in zip(torch.autograd.grad(3 * found.mean, (states, weight)), gradients, strict=True):

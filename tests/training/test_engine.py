@@ -1,8 +1,9 @@
 import logging
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,8 @@ import torch
 
 from algoformer import programs
 from algoformer.training import train
-from algoformer.training.engine import CapturedStep, Plan, Snapshot, open_engine, plan_engine
+from algoformer.training.captured import CapturedStep, Snapshot
+from algoformer.training.engine import Plan, open_engine, plan_engine
 from algoformer.training.schedule import learning_rate, stage, unroll_at
 from training.small import same_weights, small, stepper
 
@@ -177,7 +179,7 @@ class PretendCuda:
                 outer.generators.append(generator)
 
             def replay(self) -> None:
-                step.run(self.unroll)  # type: ignore[attr-defined]
+                self.take()  # type: ignore[attr-defined]
 
         class Stream:
             def __init__(self, device: Any = None) -> None:
@@ -188,12 +190,19 @@ class PretendCuda:
 
         @contextmanager
         def graph(captured: Any, pool: Any, stream: Any) -> Iterator[None]:
-            before, run = Snapshot(step), step.run
-            step.run = lambda unroll: (setattr(captured, "unroll", unroll), run(unroll))
+            before = Snapshot(step)
             yield
-            step.run = run
             before.restore()
             outer.captures += 1
+
+        capture = CapturedStep._capture
+
+        def remember(self: CapturedStep, take: Callable[[], None]) -> Any:
+            captured: Any = capture(self, take)
+            captured.take = take
+            return captured
+
+        monkeypatch.setattr(CapturedStep, "_capture", remember)
 
         for name, value in {
             "CUDAGraph": Graph,
@@ -221,7 +230,7 @@ def test_captures_are_made_once_for_each_unroll_and_change_nothing(
         unroll = unroll_at(experiment, number)
         for each in (step, plain):
             each.prepare(learning_rate(experiment.training, number), stage(experiment, number))
-        captured.run(unroll)
+        captured.run(unroll, partial(step.run, unroll))
         plain.run(unroll)
         assert step.read_sums() == plain.read_sums()
     assert same_weights(step.model, plain.model)

@@ -1,3 +1,4 @@
+from functools import partial
 from typing import Any
 
 import pytest
@@ -5,7 +6,7 @@ import torch
 
 from algoformer.model.parts import LayersModule, LoopModule
 from algoformer.training import train
-from algoformer.training.engine import CapturedStep
+from algoformer.training.captured import CapturedStep
 from algoformer.training.schedule import unroll_at
 from training.small import same_weights, small, stepper
 from training.test_engine import PretendCuda
@@ -45,7 +46,8 @@ def test_a_capture_knows_whether_it_recomputes(monkeypatch: pytest.MonkeyPatch) 
     pretended = PretendCuda(monkeypatch, step)
     captured = CapturedStep(step)
     for recompute in (False, True, False):
-        captured.run(unroll_at(small(grad="full", recompute=recompute), 0))
+        unroll = unroll_at(small(grad="full", recompute=recompute), 0)
+        captured.run(unroll, partial(step.run, unroll))
     assert pretended.captures == 2
 
 

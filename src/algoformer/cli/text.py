@@ -25,6 +25,7 @@ from algoformer.language.training import (
     train_text,
 )
 from algoformer.language.training.measure import measure
+from algoformer.language.training.step import TextEngine
 from algoformer.training.files import write_json
 
 USAGE = """usage: algoformer text train [OPTIONS]       train, and score on the whole test set
@@ -65,6 +66,11 @@ def options() -> list[tuple[str, Any, Any]]:
         ("out", _help(Path | None, "The run folder; by default one under runs/ named after it."), None),
         ("resume", _help(bool, "Go on with the run in --out, with its own settings."), False),
         ("device", _help(Literal["auto", "cpu", "cuda", "mps"], "Where to train."), "auto"),
+        (
+            "engine",
+            _help(TextEngine, "How steps are taken: as they stand, or on CUDA as captured graphs."),
+            "auto",
+        ),
         ("max_minutes", _help(float | None, "Stop after this long; resume later."), None),
         (
             "shard_mb",
@@ -154,6 +160,7 @@ def train_with_bar(
             text=text,
             resume=settings.resume,
             device=device,
+            engine=settings.engine,
             max_minutes=settings.max_minutes,
             shard_mb=settings.shard_mb,
             tensorboard=settings.tensorboard,

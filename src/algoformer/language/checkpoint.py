@@ -21,7 +21,7 @@ KINDS = {"token model": TokenModel, "text classifier": TextClassifier}
 """What a file of this room can hold, by the word in its header."""
 
 SIZES = ("vocabulary", "context", "width")
-RATES = ("dropout", "attention_dropout")
+RATES = ("dropout", "attention_dropout", "word_dropout")
 OWN: dict[str, dict[str, type]] = {
     "token model": {"tied": bool, "prefix_lm": bool},
     "text classifier": {"labels": list},

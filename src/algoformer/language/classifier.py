@@ -19,7 +19,7 @@ class TextClassifier(nn.Module):
     The paper's classifiers are encoders: give programs with `causal=False`. Padding changes nothing.
 
     Args:
-        program: and `vocabulary`, `context`, `width`, `dropout`, `attention_dropout`: as for `Trunk`.
+        program: and `vocabulary`, `context`, `width` and shares to leave out: as for `Trunk`.
         labels: their names; at least two, all different.
 
     >>> import torch
@@ -41,6 +41,7 @@ class TextClassifier(nn.Module):
         width: int = 256,
         dropout: int | float = 0.0,
         attention_dropout: int | float = 0.0,
+        word_dropout: int | float = 0.0,
     ) -> None:
         super().__init__()
         if len(labels) < 2 or len(set(labels)) < len(labels):
@@ -53,6 +54,7 @@ class TextClassifier(nn.Module):
             width=width,
             dropout=dropout,
             attention_dropout=attention_dropout,
+            word_dropout=word_dropout,
         )
         self.head = nn.Linear(width, len(labels))
         nn.init.normal_(self.head.weight, std=0.02)

@@ -170,7 +170,8 @@ def last_real(
 
 def check_ready(model: TokenModel, length: int) -> None:
     """Refuse a model that would drop things out, and more tokens than it has positions for."""
-    if model.training and (model.trunk.dropout or model.trunk.attention_dropout):
+    trunk = model.trunk
+    if model.training and (trunk.dropout or trunk.attention_dropout or trunk.word_dropout):
         raise ValueError("this model drops out at random, as in training; call model.eval() before decoding")
     if not 1 <= length <= model.context:
         raise ValueError(

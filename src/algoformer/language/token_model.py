@@ -18,7 +18,7 @@ class TokenModel(nn.Module):
     """Runs a program on tokens and scores every next token.
 
     Args:
-        program: and `vocabulary`, `context`, `width`, `dropout`, `attention_dropout`: as for `Trunk`.
+        program: and `vocabulary`, `context`, `width` and shares to leave out: as for `Trunk`.
         tied: whether the embedding is also the map to scores.
         prefix_lm: whether the tokens of a prefix (a sentence to translate) see each other whatever their
             order. What is generated after it sees only what comes before.
@@ -41,6 +41,7 @@ class TokenModel(nn.Module):
         prefix_lm: bool = False,
         dropout: int | float = 0.0,
         attention_dropout: int | float = 0.0,
+        word_dropout: int | float = 0.0,
     ) -> None:
         super().__init__()
         self.trunk = Trunk(
@@ -50,6 +51,7 @@ class TokenModel(nn.Module):
             width=width,
             dropout=dropout,
             attention_dropout=attention_dropout,
+            word_dropout=word_dropout,
         )
         for layers in modules_of(self.trunk.program):
             if not layers.causal:

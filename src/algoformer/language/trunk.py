@@ -29,6 +29,8 @@ class Trunk(nn.Module):
         width: of the stream.
         dropout: share of the embeddings and of what each layer adds that is left out while training.
         attention_dropout: share of what heads read that is left out while training.
+        word_dropout: share of the tokens whose embedding is left out while training, whole; the others are
+            not made larger, as a sum over tokens would ask for: layers norm what they read.
     """
 
     def __init__(
@@ -40,14 +42,18 @@ class Trunk(nn.Module):
         width: int = 256,
         dropout: int | float = 0.0,
         attention_dropout: int | float = 0.0,
+        word_dropout: int | float = 0.0,
     ) -> None:
         super().__init__()
+        if not 0 <= word_dropout < 1:
+            raise ValueError(f"word dropout must lie in 0..1, 1 left out, got {word_dropout}")
         for name, size in {"vocabulary": vocabulary, "context": context, "width": width}.items():
             if size < 1:
                 raise ValueError(f"{name} must be at least 1, got {size}")
         self.program = as_program(program)
         self.vocabulary, self.context, self.width = vocabulary, context, width
         self.dropout, self.attention_dropout = float(dropout), float(attention_dropout)
+        self.word_dropout = float(word_dropout)
         self.embedding = nn.Embedding(vocabulary, width)
         nn.init.normal_(self.embedding.weight, std=0.02)
         self.body = ProgramModule(self.program, width=width, context=context)
@@ -57,6 +63,9 @@ class Trunk(nn.Module):
     def embed(self, ids: Int[Tensor, "batch token"]) -> Float[Tensor, "batch token width"]:
         """The first state of the stream."""
         tokens = self.embedding(ids)
+        if self.training and self.word_dropout:
+            kept = torch.rand(ids.shape, device=ids.device) >= self.word_dropout
+            tokens = tokens * kept[..., None]
         return F.dropout(tokens, self.dropout) if self.training and self.dropout else tokens
 
     def forward(

@@ -6,12 +6,13 @@ import importlib.util
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal, get_args
 
 import torch
-from torch import Tensor
 
 from algoformer.trace import Unroll
+from algoformer.training.captured import CapturedStep
 from algoformer.training.compiled import compiled_pieces
 from algoformer.training.config import Experiment
 from algoformer.training.fused import FusedBody, why_not_experiment
@@ -21,9 +22,6 @@ EngineName = Literal["auto", "eager", "graph", "compiled", "fused"]
 
 WORTH_COMPILING = 2000
 """Compiling takes half a minute: worth it for runs of more steps than this."""
-
-WARM_UP = 2
-"""Steps taken and undone before a capture: libraries and compilers do their first-time work in them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,66 +101,8 @@ def open_engine(step: TrainingStep, plan: Plan) -> Iterator[Callable[[Unroll], N
     if plan.engine == "fused":
         step.body = FusedBody(step.model)
     with compiled_pieces(step.model) if plan.engine == "compiled" else nullcontext():
-        captured = plan.engine != "eager" and step.device.type == "cuda" and step.spread.alone
-        yield CapturedStep(step).run if captured else step.run
-
-
-class CapturedStep:
-    """One CUDA graph for each way to unroll, captured when first needed; all share their memory.
-
-    Whatever a step reads or changes lives in tensors that stay in place: weights, optimizer state,
-    learning rate, curricula, sums. Restore a run before its first step, never between two.
-    """
-
-    def __init__(self, step: TrainingStep) -> None:
-        self.step = step
-        self.graphs: dict[tuple[int, int, int | None, bool], torch.cuda.CUDAGraph] = {}
-        self.pool = torch.cuda.graph_pool_handle()
-        # warm-up and capture on one stream: autograd ties a weight's gradient to the stream it saw first
-        self.stream = torch.cuda.Stream(step.device)
-
-    def run(self, unroll: Unroll) -> None:
-        """Take one step."""
-        key = (unroll.steps, unroll.length, unroll.grad_steps, unroll.recompute)
-        if key not in self.graphs:
-            with torch.cuda.device(self.step.device):
-                self.graphs[key] = self._capture(unroll)
-        self.graphs[key].replay()
-
-    def _capture(self, unroll: Unroll) -> torch.cuda.CUDAGraph:
-        step = self.step
-        before = Snapshot(step)
-        self.stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(self.stream):
-            for _ in range(WARM_UP):
-                step.run(unroll)
-            step.optimizer.zero_grad(set_to_none=True)
-        torch.cuda.current_stream().wait_stream(self.stream)
-        before.restore()
-        torch.cuda.synchronize()
-        graph = torch.cuda.CUDAGraph()
-        graph.register_generator_state(step.generator)
-        with torch.cuda.graph(graph, pool=self.pool, stream=self.stream):
-            step.run(unroll)
-        # the gradients live in the graphs' memory; the next capture may use their place
-        step.optimizer.zero_grad(set_to_none=True)
-        return graph
-
-
-class Snapshot:
-    """Everything a step changes, to be put back in place."""
-
-    def __init__(self, step: TrainingStep) -> None:
-        self.step = step
-        self.generator = step.generator.get_state()
-        self.values: dict[int, Tensor] = {id(tensor): tensor.detach().clone() for tensor in step.changing()}
-
-    @torch.no_grad()
-    def restore(self) -> None:
-        """Undo all steps since; optimizer state that did not exist then becomes zero, as it starts."""
-        for tensor in self.step.changing():
-            if id(tensor) in self.values:
-                tensor.copy_(self.values[id(tensor)])
-            else:
-                tensor.zero_()
-        self.step.generator.set_state(self.generator)
+        if plan.engine == "eager" or step.device.type != "cuda" or not step.spread.alone:
+            yield step.run
+            return
+        captured = CapturedStep(step)
+        yield lambda unroll: captured.run(unroll, partial(step.run, unroll))

@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 import torch
 import torch.nn.functional as F
 from tests.language.training.small_text import LABELS, small_experiment, small_text
+from tests.training.small import same_weights
+from tests.training.test_engine import PretendCuda
 
 from algoformer.language import TextClassifier, TokenModel
 from algoformer.language.tokenizer import EOS, TRANSLATE
-from algoformer.language.training.experiment import build_text_model
-from algoformer.language.training.step import TextStep, draws_of, make_batch
+from algoformer.language.training import train_text
+from algoformer.language.training.experiment import Kind, build_text_model
+from algoformer.language.training.step import (
+    TextStep,
+    draws_of,
+    make_batch,
+    open_text_engine,
+    plan_text_engine,
+)
 from algoformer.language.training.validation import validate
 from algoformer.trace import Unroll
+from algoformer.training.engine import Plan
 
 
 def test_the_loss_is_the_mean_over_iterations_and_tokens_of_translations() -> None:
@@ -95,3 +108,71 @@ def test_validation_is_the_loss_over_all_rows_whatever_the_batches() -> None:
     assert {one.loss.tokens for one in found} == {len(text.splits["valid"].target.ids) + 6}
     for one in found[1:]:
         assert one.loss.per_token == pytest.approx(found[0].loss.per_token, rel=1e-5)
+
+
+@pytest.mark.usefixtures("as_a_user")
+@pytest.mark.parametrize("kind", ["translation", "classification"])
+def test_captured_steps_are_made_once_a_shape_and_take_the_same_steps(
+    kind: Kind, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = small_text(kind)
+    experiment = small_experiment(kind, text={"budget": 48, "dropout": 0.1, "word_dropout": 0.2}, steps=12)
+    steps = []
+    for _ in range(2):
+        model = build_text_model(experiment, vocabulary=len(text.tokenizer), labels=("bad", "good"))
+        steps.append(TextStep(experiment, model, text.splits["train"]))
+    step, plain = steps
+    pretended = PretendCuda(monkeypatch, step)
+    kinds = set()
+    with open_text_engine(step, Plan(engine="graph", reason="a test")) as run:
+        for number in range(12):
+            run(number)
+            plain.run(number)
+            kinds.add(plain.prepare(number))
+            assert step.read_sums() == plain.read_sums()
+    assert same_weights(step.model, plain.model)
+    assert pretended.captures == len(kinds) > (kind == "translation")
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
+@pytest.mark.parametrize("kind", ["translation", "classification"])
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_on_a_gpu_captured_steps_are_the_eager_ones(kind: Kind, precision: Any) -> None:
+    """Dropout included: what is left out is a function of the step's number, captured or not."""
+    text = small_text(kind)
+    shares = {"dropout": 0.1, "attention_dropout": 0.1, "word_dropout": 0.1, "smoothing": 0.1}
+    experiment = small_experiment(
+        kind, text={"budget": 48, **shares}, steps=12, log_every=1, ema=0.9, precision=precision
+    )
+    eager = train_text(experiment, text=text, device="cuda", engine="eager")
+    graph = train_text(experiment, text=text, device="cuda", engine="graph")
+    on_cpu = train_text(
+        replace(experiment, text=replace(experiment.text, **dict.fromkeys(shares, 0.0))), text=text
+    )
+    without = train_text(on_cpu.experiment, text=text, device="cuda")
+    close = 1e-5 if precision == "fp32" else 1e-2
+    for one, other in ((eager, graph), (on_cpu, without)):
+        for row, same in zip(one.metrics, other.metrics, strict=True):
+            assert row["loss"] == pytest.approx(same["loss"], rel=close)
+
+
+@pytest.mark.usefixtures("as_a_user")
+def test_engines_that_text_does_not_have_are_refused() -> None:
+    with pytest.raises(ValueError, match="engine must be one of auto, eager, graph, got 'fused'"):
+        plan_text_engine("fused", torch.device("cpu"))  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="needs a CUDA device, got cpu"):
+        plan_text_engine("graph", torch.device("cpu"))
+    assert plan_text_engine("auto", torch.device("cuda")).engine == "graph"
+
+
+def test_word_dropout_leaves_out_whole_embeddings() -> None:
+    text, experiment = small_text(), small_experiment(text={"word_dropout": 0.5})
+    model = build_text_model(experiment, vocabulary=len(text.tokenizer)).train()
+    ids = torch.randint(len(text.tokenizer), (20, 30), generator=torch.Generator().manual_seed(0))
+    torch.manual_seed(0)
+    found, whole = model.trunk.embed(ids), model.trunk.embedding(ids)
+    left_out = (found == 0).all(dim=-1)
+    assert torch.equal(found[~left_out], whole[~left_out])
+    assert 0.4 < left_out.float().mean() < 0.6
+    assert torch.equal(model.eval().trunk.embed(ids), whole)

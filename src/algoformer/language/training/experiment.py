@@ -18,9 +18,6 @@ from algoformer.training.plain_data import MOST, as_data, read_dataclass
 
 Kind = Literal["translation", "classification"]
 
-MULTIPLE = 8
-"""Lengths are padded to a multiple of this, so that a run sees few shapes."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class TextSettings:
@@ -39,6 +36,8 @@ class TextSettings:
     texts to classify are shortened."""
     budget: int = 8192
     """Tokens in a batch, padding counted."""
+    multiple: int = 8
+    """Lengths are padded to a multiple of this, so that a run sees few shapes."""
     prefix_lm: bool = True
     """For translation: whether the tokens of the given sentence see each other whatever their order."""
     tied: bool = True
@@ -47,6 +46,8 @@ class TextSettings:
     """Share of the embeddings and of what each layer adds that is left out while training."""
     attention_dropout: float = 0.0
     """Share of what heads read that is left out while training."""
+    word_dropout: float = 0.0
+    """Share of the tokens whose embedding is left out while training."""
     smoothing: float = 0.0
     """Share of the right answer's probability that is spread over all answers."""
     validate_every: int = 500
@@ -57,10 +58,10 @@ class TextSettings:
             raise ValueError(f"kind must be one of {', '.join(get_args(Kind))}, got {self.kind!r}")
         if not self.corpora or (self.kind == "classification" and len(self.corpora) > 1):
             raise ValueError(f"corpora must name a set, and only one to classify, got {self.corpora}")
-        for name in ("vocabulary", "longest", "budget", "validate_every"):
+        for name in ("vocabulary", "longest", "budget", "multiple", "validate_every"):
             if type(getattr(self, name)) is not int or not 1 <= getattr(self, name) <= MOST:
                 raise ValueError(f"{name} must be a whole number of at least 1, got {getattr(self, name)}")
-        for name in ("dropout", "attention_dropout", "smoothing"):
+        for name in ("dropout", "attention_dropout", "word_dropout", "smoothing"):
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"{name} is a share in [0, 1), got {getattr(self, name)}")
         if self.budget < self.context:
@@ -73,7 +74,7 @@ class TextSettings:
     def context(self) -> int:
         """The most tokens of a sequence that is trained on, padding counted."""
         tokens = 2 * self.longest + 1 if self.kind == "translation" else self.longest
-        return -(-tokens // MULTIPLE) * MULTIPLE
+        return -(-tokens // self.multiple) * self.multiple
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,6 +144,7 @@ def build_text_model(
         "width": experiment.width,
         "dropout": text.dropout,
         "attention_dropout": text.attention_dropout,
+        "word_dropout": text.word_dropout,
     }
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(experiment.training.seed)

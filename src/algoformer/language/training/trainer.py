@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,13 @@ import torch
 from algoformer.language.checkpoint import TextCheckpoint, load_text_model, save_text_model
 from algoformer.language.packing import PackedText
 from algoformer.language.training.experiment import TextExperiment, build_text_model
-from algoformer.language.training.step import TextModel, TextStep
+from algoformer.language.training.step import (
+    TextEngine,
+    TextModel,
+    TextStep,
+    open_text_engine,
+    plan_text_engine,
+)
 from algoformer.language.training.text import check_text, classes_of, prepare_text
 from algoformer.language.training.validation import validate
 from algoformer.training.files import read_json
@@ -79,6 +85,7 @@ def train_text(
     data: Path | str | None = None,
     resume: bool = False,
     device: str | torch.device = "cpu",
+    engine: TextEngine = "auto",
     max_minutes: float | None = None,
     shard_mb: int | float | None = None,
     tensorboard: bool = True,
@@ -97,6 +104,8 @@ def train_text(
         data: the data folder for that, as for `load_parallel`.
         resume: go on with the run in `folder`.
         device: where to train.
+        engine: how steps are taken: "eager" as they stand, "graph" captured, one graph for each shape of
+            batch; "auto" captures on CUDA.
         max_minutes: and `shard_mb`, `tensorboard`, `progress`: as for `training.train`.
 
     Raises:
@@ -123,7 +132,7 @@ def train_text(
                 tensorboard=tensorboard,
             )
             opened = stack.enter_context(opening)
-        session = _TextSession(experiment, text, opened, torch.device(device))
+        session = _TextSession(experiment, text, opened, torch.device(device), engine)
         stack.enter_context(matmul_precision(experiment.training.precision))
         session.loop(max_minutes, progress or (lambda done, total, metrics: None))
     return TextRun(
@@ -145,8 +154,10 @@ class _TextSession(Session[TextCheckpoint]):
         text: PackedText,
         folder: RunFolder[TextCheckpoint] | None,
         device: torch.device,
+        engine: TextEngine,
     ) -> None:
         self.experiment, self.text = experiment, text
+        self.plan = plan_text_engine(engine, device)
         checkpoint = None if folder is None else folder.load()
         if checkpoint is not None and checkpoint.tokenizer != text.tokenizer.to_json():
             raise ValueError(
@@ -155,13 +166,12 @@ class _TextSession(Session[TextCheckpoint]):
             )
         model = build_text_model(experiment, vocabulary=len(text.tokenizer), labels=classes_of(text))
         self.stepper = TextStep(experiment, model.to(device), text.splits["train"])
-        super().__init__(self.stepper, folder, checkpoint, engine="engine eager: batches differ in shape")
+        super().__init__(self.stepper, folder, checkpoint, engine=str(self.plan))
         self.best = self._best_so_far()
 
-    @contextmanager
-    def stepping(self) -> Iterator[Callable[[int], None]]:
+    def stepping(self) -> AbstractContextManager[Callable[[int], None]]:
         """Inside, a function that takes the step of a number."""
-        yield self.stepper.run
+        return open_text_engine(self.stepper, self.plan)
 
     def numbers(self, means: list[float]) -> Mapping[str, float]:
         """What was read, and on some steps how the model does on the validation split."""

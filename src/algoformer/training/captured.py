@@ -1,0 +1,79 @@
+"""Steps as CUDA graphs: what the host would launch one by one is recorded once and replayed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+
+import torch
+from torch import Tensor
+
+from algoformer.training.model_step import ModelStep
+
+WARM_UP = 2
+"""Steps taken and undone before a capture: libraries and compilers do their first-time work in them."""
+
+
+class CapturedStep:
+    """One CUDA graph for each kind of step, captured when first needed; all share their memory.
+
+    Whatever a step reads or changes lives in tensors that stay in place: weights, optimizer state,
+    learning rate, curricula or batches, sums. Restore a run before its first step, never between two.
+    """
+
+    def __init__(self, step: ModelStep) -> None:
+        self.step = step
+        self.graphs: dict[Hashable, torch.cuda.CUDAGraph] = {}
+        self.pool = torch.cuda.graph_pool_handle()
+        # warm-up and capture on one stream: autograd ties a weight's gradient to the stream it saw first
+        self.stream = torch.cuda.Stream(step.device)
+
+    def run(self, kind: Hashable, take: Callable[[], None]) -> None:
+        """Take one step; steps of the same kind launch the same work."""
+        self.prepare(kind, take)
+        self.graphs[kind].replay()
+
+    def prepare(self, kind: Hashable, take: Callable[[], None]) -> None:
+        """Capture the step's kind if it is a new one; nothing has changed afterwards."""
+        if kind not in self.graphs:
+            with torch.cuda.device(self.step.device):
+                self.graphs[kind] = self._capture(take)
+
+    def _capture(self, take: Callable[[], None]) -> torch.cuda.CUDAGraph:
+        step = self.step
+        before = Snapshot(step)
+        self.stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(self.stream):
+            for _ in range(WARM_UP):
+                take()
+            step.optimizer.zero_grad(set_to_none=True)
+        torch.cuda.current_stream().wait_stream(self.stream)
+        before.restore()
+        torch.cuda.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        if step.generator is not None:
+            graph.register_generator_state(step.generator)
+        with torch.cuda.graph(graph, pool=self.pool, stream=self.stream):
+            take()
+        # the gradients live in the graphs' memory; the next capture may use their place
+        step.optimizer.zero_grad(set_to_none=True)
+        return graph
+
+
+class Snapshot:
+    """Everything a step changes, to be put back in place."""
+
+    def __init__(self, step: ModelStep) -> None:
+        self.step = step
+        self.generator = None if step.generator is None else step.generator.get_state()
+        self.values: dict[int, Tensor] = {id(tensor): tensor.detach().clone() for tensor in step.changing()}
+
+    @torch.no_grad()
+    def restore(self) -> None:
+        """Undo all steps since; optimizer state that did not exist then becomes zero, as it starts."""
+        for tensor in self.step.changing():
+            if id(tensor) in self.values:
+                tensor.copy_(self.values[id(tensor)])
+            else:
+                tensor.zero_()
+        if self.step.generator is not None and self.generator is not None:
+            self.step.generator.set_state(self.generator)
