@@ -42,6 +42,7 @@ class Source:
         terms: what it may be used for.
         hub: where it is on the hub; None if it is not there in this form.
         repair: undoes what the set is known to have in its text.
+        spelling: brings its text to how people write, for sets that come taken apart into tokens.
         classes: names of the labels, for sets that come without `classes.txt`; empty for translation.
         test: the name of the split that is reported.
         further: further splits that are read where they are there.
@@ -53,6 +54,7 @@ class Source:
     terms: str
     hub: Hub | None
     repair: Callable[[str], str] = clean.plain
+    spelling: Callable[[str], str] | None = None
     classes: tuple[str, ...] = ()
     test: str = "test"
     further: tuple[str, ...] = field(default=())
@@ -88,6 +90,7 @@ PARALLEL: Mapping[str, Source] = _by_name(
             nested="translation",
         ),
         repair=clean.entities,
+        spelling=clean.without_moses,
         further=("train_extra_ted_tst2013_2014",),
     ),
     Source(
