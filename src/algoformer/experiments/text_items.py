@@ -35,7 +35,7 @@ class Reading:
     name: str
     size: Size
     tokens: int
-    epochs: float
+    epochs: int | float
     text: Mapping[str, Any] = field(default_factory=dict)
     programs: tuple[str, ...] = ORDER
     variants: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -75,7 +75,7 @@ SETS: dict[str, tuple[int, dict[str, Any], dict[str, Any]]] = {
 }
 """Of table 2: tokens of an epoch, settings of both sizes, further ones of the tuned size."""
 
-EPOCHS: dict[str, dict[Size, float]] = {
+EPOCHS: dict[str, dict[Size, int | float]] = {
     "ag_news": {"paper": 12, "tuned": 8},
     "dbpedia": {"paper": 20, "tuned": 12},
     "imdb": {"paper": 10, "tuned": 8},
