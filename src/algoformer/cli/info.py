@@ -7,6 +7,7 @@ from typing import Any
 
 from algoformer.cli.choose import read_experiment
 from algoformer.cli.say import say
+from algoformer.cli.text_files import open_text_model
 from algoformer.evaluation import Table
 from algoformer.model.cost import Cost, computation_comparison, cost
 from algoformer.trace import Unroll
@@ -42,7 +43,10 @@ def run_info(arguments: list[str]) -> int:
 
 def _describe_file(path: Path) -> int:
     file = path / "checkpoint.safetensors" if path.is_dir() else path
-    checkpoint = load_checkpoint(file)
+    try:
+        checkpoint = load_checkpoint(file)
+    except ValueError as error:
+        return _describe_text(path, error)
     print(checkpoint.model.program)
     print(f"task: {checkpoint.task if checkpoint.task is not None else 'none (built by hand)'}")
     for name, value in checkpoint.card.items():
@@ -51,6 +55,19 @@ def _describe_file(path: Path) -> int:
     model = checkpoint.model
     bill = cost(model.program, dim=model.dim, out=model.out, context=model.context, width=model.width)
     say(_cost_table(bill, "one prompt, one forward pass"))
+    return 0
+
+
+def _describe_text(path: Path, refused: ValueError) -> int:
+    try:
+        checkpoint = open_text_model(path, "cpu")
+    except ValueError:
+        raise refused from None
+    print(checkpoint.model.program)
+    print(f"parameters: {sum(weight.numel() for weight in checkpoint.model.parameters()):,}")
+    for name, value in checkpoint.card.items():
+        if name not in ("experiment", "program", "parameters"):
+            print(f"{name}: {value}")
     return 0
 
 

@@ -14,28 +14,25 @@ from algoformer.cli.parse import parse
 from algoformer.cli.progress import training_bars
 from algoformer.cli.say import say
 from algoformer.cli.train import pick_device
-from algoformer.evaluation import Table
+from algoformer.evaluation import Cell, Table
 from algoformer.experiments.reproduce import choose
 from algoformer.experiments.scales import Scale
-from algoformer.experiments.text_tables import (
-    TableName,
-    TextItem,
-    TextShop,
-    score_table,
-    table_items,
-    verdict,
-    write_table,
-)
+from algoformer.experiments.text_items import TableName, TextItem, table_items
+from algoformer.experiments.text_shop import TextShop
+from algoformer.experiments.text_tables import score_table, verdict, write_table
+from algoformer.experiments.text_targets import target_table
 
 TABLES = {"table1": "translation, scored with BLEU", "table2": "classification, scored with accuracy"}
 
 DESCRIPTION = """Train the models of a table, score them on whole test sets, and hold the paper's claim
-against the result. At the scale smoke the text is part of the package; otherwise give --data.
+against the result. At the scale smoke the text is part of the package; otherwise give --data, or prepare the
+text where the sets are, and train elsewhere from --folder.
 
 Examples:
   algoformer reproduce table1                             small, on the CPU
   algoformer reproduce table2 --scale short --data FOLDER --only "ag_news/*" --device cuda
   algoformer reproduce table2 --scale short --list
+  algoformer reproduce table2 --scale short --prepare --data FOLDER --folder PACKED
 """
 
 
@@ -49,13 +46,19 @@ class TableOptions:
         tuple[str, ...], tyro.conf.arg(help="Only these runs, in this order; * stands for anything.")
     ] = ()
     list: Annotated[bool, tyro.conf.arg(help="Say what is done and what is missing, and stop.")] = False
+    prepare: Annotated[
+        bool, tyro.conf.arg(help="Do all that needs --data: pack texts into --folder, count floors; stop.")
+    ] = False
     train: Annotated[bool, tyro.conf.arg(help="Whether to train what is missing, or show what is there.")] = (
         True
     )
     steps: Annotated[int | None, tyro.conf.arg(help="Training steps, instead of the scale's.")] = None
     data: Annotated[Path | None, tyro.conf.arg(help="The folder with the sets of text, or hub.")] = None
     device: Annotated[Literal["auto", "cpu", "cuda", "mps"], tyro.conf.arg(help="Where to train.")] = "auto"
-    max_minutes: Annotated[float | None, tyro.conf.arg(help="Of one run; go on later.")] = None
+    workers: Annotated[int | None, tyro.conf.arg(help="Runs at once; by default one a core, one a GPU.")] = (
+        None
+    )
+    max_minutes: Annotated[float | None, tyro.conf.arg(help="Stop after this long; go on later.")] = None
     folder: Annotated[Path, tyro.conf.arg(help="Where runs keep their checkpoints.")] = Path("runs")
     results: Annotated[
         Path | None, tyro.conf.arg(help="Where scores and tables go; by default reproduced/SCALE.")
@@ -65,43 +68,56 @@ class TableOptions:
 def run_table(arguments: list[str]) -> int:
     """Train, score, judge; or list."""
     chosen = parse(TableOptions, arguments, command="reproduce", description=DESCRIPTION)
-    if chosen.steps is not None and chosen.steps < 1:
-        raise ValueError(f"steps must be at least 1, got {chosen.steps}")
+    for name in ("steps", "workers"):
+        if getattr(chosen, name) is not None and getattr(chosen, name) < 1:
+            raise ValueError(f"{name} must be at least 1, got {getattr(chosen, name)}")
+    if chosen.max_minutes is not None and not chosen.max_minutes > 0:
+        raise ValueError(f"max-minutes must be positive, got {chosen.max_minutes}")
     everything = table_items(chosen.table, chosen.scale, steps=chosen.steps)
     items = choose(everything, chosen.only)
+    trains = chosen.train and not chosen.list and not chosen.prepare
     shop = TextShop(
         folder=chosen.folder,
         results=chosen.results or Path("reproduced") / chosen.scale,
         data=chosen.data,
-        device="cpu" if chosen.list or not chosen.train else pick_device(chosen.device),
+        device=pick_device(chosen.device) if trains else "cpu",
+        workers=chosen.workers,
         max_minutes=chosen.max_minutes,
         command=shlex.join(["algoformer", "reproduce", *arguments]),
     )
     if chosen.list:
         say(_status(chosen.table, items, shop))
         return 0
+    if chosen.prepare:
+        for path in shop.prepare(items):
+            print(f"{path}: {path.stat().st_size / 1e6:.1f} MB")
+        return 0
     if chosen.train:
         with training_bars({item.name: item.experiment.training.steps for item in items}) as show:
-            for item in items:
-                if not shop.make(item, show):
-                    print(f"{item.name}: out of time, goes on with the same command", file=sys.stderr)
+            shop.make(items, show)
     say(score_table(chosen.table, everything, shop))
+    say(target_table(chosen.table, everything, shop))
     for line in verdict(chosen.table, everything, shop):
         print(line)
     print(write_table(chosen.table, everything, shop))
-    return 0
+    missing = [item.name for item in items if shop.scores(item) is None]
+    if missing:
+        print(f"missing: {', '.join(missing)}")
+    for name, reason in shop.failures.items():
+        print(f"{name}: {reason}", file=sys.stderr)
+    return 1 if shop.failures else 0
 
 
 def _status(table: TableName, items: list[TextItem], shop: TextShop) -> Table:
-    rows = tuple(
-        (
-            item.name,
-            "missing" if shop.scores(item) is None else "done",
-            f"{item.experiment.training.steps:,}",
-            f"{item.experiment.text.budget:,}",
-        )
-        for item in items
-    )
+    rows: list[tuple[Cell, ...]] = []
+    for item in items:
+        done = shop.scores(item) is not None
+        step, steps = 0 if done else shop.steps_done(item), item.experiment.training.steps
+        state = "done" if done else f"step {step:,}" if step else "missing"
+        packed = "packed" if shop.packed_path(item).exists() else ""
+        rows.append((item.name, state, f"{steps:,}", f"{item.experiment.text.budget:,}", packed))
     return Table(
-        columns=("run", "state", "steps", "tokens a step"), rows=rows, title=f"{table}: {TABLES[table]}"
+        columns=("run", "state", "steps", "tokens a step", "text"),
+        rows=tuple(rows),
+        title=f"{table}: {TABLES[table]}",
     )

@@ -1,4 +1,4 @@
-"""`algoformer text`: train a translator or a classifier; pack its corpus for another machine."""
+"""`algoformer text`: train a translator or a classifier; pack its corpus; export what was trained."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import tyro
 from algoformer.cli.choose_text import read_text_experiment
 from algoformer.cli.progress import training_bars
 from algoformer.cli.say import say
+from algoformer.cli.text_export import measurement_table, run_text_export
 from algoformer.cli.text_files import open_text_model
 from algoformer.cli.train import pick_device
 from algoformer.evaluation import Table
@@ -30,6 +31,7 @@ from algoformer.training.files import write_json
 
 USAGE = """usage: algoformer text train [OPTIONS]       train, and score on the whole test set
        algoformer text pack FILE [OPTIONS]   only read and tokenize; train from FILE elsewhere
+       algoformer text export RUN FILE       the best weights as one small file with its card
 
 algoformer text train --help for all options"""
 
@@ -94,7 +96,9 @@ def run_text(arguments: list[str]) -> int:
         return run_training(rest)
     if what == "pack":
         return run_packing(rest)
-    raise ValueError(f"text {what!r} is not known; there are train and pack")
+    if what == "export":
+        return run_text_export(rest)
+    raise ValueError(f"text {what!r} is not known; there are train and pack and export")
 
 
 def run_packing(arguments: list[str]) -> int:
@@ -175,12 +179,7 @@ def score(folder: Path, text: PackedText, device: str, *, command: str) -> Table
     card = {name: checkpoint.card.get(name) for name in ("step", "valid_loss", "corpus", "commit")}
     data = {"command": command, **card, "measurements": [one.to_data() for one in found]}
     write_json(folder / "scores.json", data)
-    rows = tuple(
-        (one.split, one.rows, name, number.value, f"{number.low:.2f} – {number.high:.2f}")
-        for one in found
-        for name, number in one.scores.items()
-    )
-    return Table(columns=("split", "texts", "score", "value", "95 %"), rows=rows)
+    return measurement_table(found)
 
 
 def _refuse_settings(arguments: list[str]) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from multiprocessing.process import BaseProcess
 from multiprocessing.queues import Queue
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from algoformer.training.config import Experiment
 
@@ -25,6 +25,19 @@ Failed = Callable[[str, str], None]
 """Called with the name of a run that failed, and why."""
 
 
+Tell = Callable[[int, int, Mapping[str, float]], None]
+"""Called with steps done, steps in all and the newest metrics."""
+
+
+@runtime_checkable
+class Work(Protocol):
+    """What one process does; it is sent there, so that it can be pickled."""
+
+    def make(self, *, device: str, max_minutes: float | None, tell: Tell) -> bool:
+        """Do it, or as much as there is time for; whether it is finished."""
+        ...
+
+
 @dataclass(frozen=True, kw_only=True)
 class Planned:
     """A run to be made in a folder; one that is already there is gone on with."""
@@ -32,9 +45,23 @@ class Planned:
     experiment: Experiment
     folder: Path
 
+    def make(self, *, device: str, max_minutes: float | None, tell: Tell) -> bool:
+        """Train it; whether it has taken all its steps."""
+        from algoformer.training.trainer import train
+
+        run = train(
+            self.experiment,
+            self.folder,
+            resume=(self.folder / "config.json").exists(),
+            device=device,
+            max_minutes=max_minutes,
+            progress=tell,
+        )
+        return run.finished
+
 
 def train_side_by_side(
-    runs: Mapping[str, Planned],
+    runs: Mapping[str, Work],
     *,
     workers: int | None = None,
     device: str = "cpu",
@@ -125,10 +152,8 @@ def _listen(
         ending.finished(name)
 
 
-def _work(name: str, planned: Planned, messages: Queue[Any], device: str, max_minutes: float | None) -> None:
+def _work(name: str, planned: Work, messages: Queue[Any], device: str, max_minutes: float | None) -> None:
     import torch
-
-    from algoformer.training.trainer import train
 
     if device == "cpu":
         torch.set_num_threads(1)
@@ -137,16 +162,8 @@ def _work(name: str, planned: Planned, messages: Queue[Any], device: str, max_mi
         messages.put((name, "step", (done, total, dict(metrics))))
 
     try:
-        resume = (planned.folder / "config.json").exists()
-        run = train(
-            planned.experiment,
-            planned.folder,
-            resume=resume,
-            device=device,
-            max_minutes=max_minutes,
-            progress=tell,
-        )
-        messages.put((name, "done", run.finished))
+        finished = planned.make(device=device, max_minutes=max_minutes, tell=tell)
+        messages.put((name, "done", finished))
     except KeyboardInterrupt:
         messages.cancel_join_thread()  # nobody reads any more, and the checkpoint is written
     except Exception as error:

@@ -50,6 +50,7 @@ class Classifying:
         self.model, self.batch, self.ahead = checkpoint.model.eval(), batch, ahead
         self.tokenizer = Tokenizer.from_json(checkpoint.tokenizer)
         self.lowercase = checkpoint.card.get("lowercase") is True
+        self.only_words = checkpoint.card.get("only_words") is True
         if len(self.tokenizer) != self.model.trunk.vocabulary:
             raise ValueError(
                 f"the tokenizer has {len(self.tokenizer)} tokens, the model {self.model.trunk.vocabulary}"
@@ -62,7 +63,8 @@ class Classifying:
 
     def classify_block(self, lines: Sequence[str]) -> list[Label | None]:
         """The labels of some lines."""
-        texts = [prepared(line, lowercase=self.lowercase) for line in lines]
+        spelling = {"lowercase": self.lowercase, "only_words": self.only_words}
+        texts = [prepared(line, **spelling) for line in lines]
         found: list[Label | None] = [None] * len(lines)
         filled = [place for place, text in enumerate(texts) if text]
         table = TokenTable.of(self.tokenizer.encode_all([texts[place] for place in filled]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import io
+import re
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import BinaryIO, Literal, TypeVar, cast
@@ -16,6 +17,8 @@ Errors = Literal["strict", "replace"]
 """What to do with bytes that are no text: refuse them, or read U+FFFD in their place."""
 
 Item = TypeVar("Item")
+
+_SIGN = re.compile(r"[^\w\s]|_")
 
 
 def read_lines(
@@ -66,9 +69,13 @@ def one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def prepared(line: str, *, lowercase: bool) -> str:
-    """A line as the training text was: NFC, single spaces; lower case if that was."""
-    text = plain(line)
+def prepared(line: str, *, lowercase: bool, only_words: bool = False) -> str:
+    """A line as the training text was: NFC, single spaces; lower case, without signs, if that was.
+
+    >>> prepared("Coquerel's coua (Coua coquereli).", lowercase=True, only_words=True)
+    'coquerel s coua coua coquereli'
+    """
+    text = plain(_SIGN.sub(" ", line)) if only_words else plain(line)
     return text.lower() if lowercase else text
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import json
-import zlib
+import lzma
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,7 +19,10 @@ from algoformer.training.files import write_atomically
 
 HEADER = "algoformer"
 KIND = "packed text"
-FORMAT = 1
+FORMAT = 2
+_FILTERS = [{"id": lzma.FILTER_LZMA2, "preset": 9, "lc": 0, "lp": 1, "pb": 1}]
+"""Tokens have two bytes: places are told apart by whether they are even. A quarter smaller than zlib."""
+
 LARGEST_COLUMN = 2**32
 """Bytes that one column may have when unpacked: a small file can claim to hold any number."""
 
@@ -42,7 +45,7 @@ class PackedText:
 
 
 def pack(path: Path | str, packed: PackedText) -> None:
-    """Write the splits, compressed: about a byte and a half a token, and a checksum over all.
+    """Write the splits, compressed: about a byte a token, and a checksum over all.
 
     Raises:
         OSError: the file could not be written; what was there before is intact.
@@ -61,9 +64,7 @@ def pack(path: Path | str, packed: PackedText) -> None:
             columns[f"{name}/{column}/lengths"] = table.lengths.astype(np.uint32)
         if isinstance(split, TokenTexts):
             columns[f"{name}/labels"] = split.labels.astype(np.int64)
-    tensors = {
-        name: np.frombuffer(zlib.compress(column.tobytes()), np.uint8) for name, column in columns.items()
-    }
+    tensors = {name: np.frombuffer(_squeezed(column), np.uint8) for name, column in columns.items()}
     header = {
         "kind": KIND,
         "format": FORMAT,
@@ -145,6 +146,10 @@ def _tables(split: TokenPairs | TokenTexts) -> dict[str, TokenTable]:
     return {"texts": split.texts}
 
 
+def _squeezed(column: np.ndarray) -> bytes:
+    return lzma.compress(column.tobytes(), format=lzma.FORMAT_RAW, filters=_FILTERS)
+
+
 def _unsqueezed(name: str, column: np.ndarray, size: object) -> np.ndarray:
     kind = {"ids": np.uint16, "lengths": np.uint32, "labels": np.int64}[name.rpartition("/")[2]]
     count = size * np.dtype(kind).itemsize if type(size) is int else -1
@@ -152,8 +157,9 @@ def _unsqueezed(name: str, column: np.ndarray, size: object) -> np.ndarray:
         raise ValueError(f"{name} claims to have {str(size)[:40]} numbers")
     try:
         # one byte more than there should be is asked for, to notice when there is more
-        raw = zlib.decompressobj().decompress(column.tobytes(), count + 1)
-    except zlib.error as error:
+        opened = lzma.LZMADecompressor(format=lzma.FORMAT_RAW, filters=_FILTERS)
+        raw = opened.decompress(column.tobytes(), count + 1)
+    except lzma.LZMAError as error:
         raise ValueError(f"{name} cannot be decompressed: {error}") from None
     if len(raw) != count:
         raise ValueError(f"{name} does not have the {size} numbers that its header says")

@@ -44,10 +44,16 @@ def bleu(
     return _corpus_score(metrics.BLEU(lowercase=lowercase, force=True), hypotheses, references, resamples)
 
 
-def chrf(hypotheses: Sequence[str], references: Sequence[str], *, resamples: int = RESAMPLES) -> Score:
+def chrf(
+    hypotheses: Sequence[str],
+    references: Sequence[str],
+    *,
+    lowercase: bool = False,
+    resamples: int = RESAMPLES,
+) -> Score:
     """chrF2 of sacreBLEU: F-score of character n-grams, with its signature and a bootstrap interval."""
     metrics = require("sacrebleu.metrics", extra="text")
-    return _corpus_score(metrics.CHRF(), hypotheses, references, resamples)
+    return _corpus_score(metrics.CHRF(lowercase=lowercase), hypotheses, references, resamples)
 
 
 def _corpus_score(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -60,6 +61,9 @@ class Translator:
         checkpoint: a translator; its model stays where it is.
         decoding: how to search.
 
+    Attributes:
+        generated: tokens in all translations so far, ends included.
+
     Raises:
         ValueError: the checkpoint is of another kind of model, or has no tokenizer.
     """
@@ -76,6 +80,12 @@ class Translator:
             raise ValueError(
                 f"the tokenizer has {len(self.tokenizer)} tokens, the model {self.model.vocabulary}"
             )
+        self.generated, self._iterations = 0, 0.0
+
+    @property
+    def iterations(self) -> float:
+        """Of the loop, a mean over all tokens generated so far; not a number before the first."""
+        return self._iterations / self.generated if self.generated else math.nan
 
     @property
     def longest(self) -> int:
@@ -140,6 +150,11 @@ class Translator:
             length_penalty=how.length_penalty,
             policy=how.policy,
             early_exit=how.early_exit,
+        )
+        tokens = int(found.lengths[:, 0].sum())
+        self.generated, self._iterations = (
+            self.generated + tokens,
+            self._iterations + tokens * found.iterations,
         )
         return [one_line(self.tokenizer.decode(text)) for text in found.texts()]
 

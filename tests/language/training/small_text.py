@@ -32,11 +32,13 @@ def small_text(kind: Kind = "translation", **settings: Any) -> PackedText:
         texts = encode_texts(tokenizer, LabelledText(texts=TEXTS, labels=LABELS))
         splits = {"train": texts, "valid": texts, "test": texts}
     deciding = ("kind", "lowercase", "vocabulary", "longest")
+    lists = ("corpora", "also_tested")
     card = {
         "corpus": "by hand",
         "classes": [] if kind == "translation" else ["bad", "good"],
         "notes": ["made by hand"],
-        "settings": {name: getattr(chosen, name) for name in deciding} | {"corpora": list(chosen.corpora)},
+        "settings": {name: getattr(chosen, name) for name in deciding}
+        | {name: list(getattr(chosen, name)) for name in lists},
     }
     return PackedText(splits=splits, tokenizer=tokenizer, card=card)
 

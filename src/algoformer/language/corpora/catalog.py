@@ -40,8 +40,10 @@ class Source:
         about: one line on what it is.
         where: how a user gets it.
         terms: what it may be used for.
+        credit: whom a model that was trained on it is owed to, where the terms let one be given away.
         hub: where it is on the hub; None if it is not there in this form.
         repair: undoes what the set is known to have in its text.
+        spelling: brings its text to how people write, for sets that come taken apart into tokens.
         classes: names of the labels, for sets that come without `classes.txt`; empty for translation.
         test: the name of the split that is reported.
         further: further splits that are read where they are there.
@@ -52,7 +54,9 @@ class Source:
     where: str
     terms: str
     hub: Hub | None
+    credit: str = ""
     repair: Callable[[str], str] = clean.plain
+    spelling: Callable[[str], str] | None = None
     classes: tuple[str, ...] = ()
     test: str = "test"
     further: tuple[str, ...] = field(default=())
@@ -88,6 +92,7 @@ PARALLEL: Mapping[str, Source] = _by_name(
             nested="translation",
         ),
         repair=clean.entities,
+        spelling=clean.without_moses,
         further=("train_extra_ted_tst2013_2014",),
     ),
     Source(
@@ -104,6 +109,7 @@ PARALLEL: Mapping[str, Source] = _by_name(
         about="short everyday sentences",
         where="deu-eng.zip of manythings.org/anki, its two columns as train.en and train.de",
         terms="CC BY 2.0, attribution manythings.org/anki and tatoeba.org",
+        credit="sentences by the contributors of tatoeba.org, CC BY 2.0 FR, paired by manythings.org/anki",
         hub=None,
     ),
 )
@@ -133,6 +139,8 @@ LABELLED: Mapping[str, Source] = _by_name(
         about="first sentences of articles, 14 kinds of things",
         where=_ZHANG.format(folder="dbpedia_csv"),
         terms="CC BY-SA and GFDL",
+        credit="abstracts of Wikipedia's authors as extracted by DBpedia, CC BY-SA 3.0 and GFDL; classes and "
+        "choice of articles by Zhang, Zhao and LeCun (2015)",
         hub=Hub(repository="fancyzhx/dbpedia_14", columns=("title", "content"), label="label"),
         classes=_DBPEDIA,
     ),

@@ -82,14 +82,25 @@ def hold_out(split: Split, *, share: float, salt: str = "valid") -> tuple[Split,
     )
 
 
-def together(first: Corpus[ParallelText], *others: Corpus[ParallelText]) -> Corpus[ParallelText]:
+def together(
+    first: Corpus[ParallelText],
+    *others: Corpus[ParallelText],
+    also_tested: Iterable[Corpus[ParallelText]] = (),
+) -> Corpus[ParallelText]:
     """The first corpus with the training pairs of all, less those that any of them holds out.
 
     Bring them into one spelling before, with `Corpus.mapped`.
+
+    Args:
+        first: whose validation and test splits stay.
+        others: whose training pairs are added.
+        also_tested: whose test splits are added, as `test-NAME` beside `test`; nothing that they hold out is
+            trained on.
     """
+    tested = list(also_tested)
     held_out = [
         split
-        for corpus in (first, *others)
+        for corpus in (first, *others, *tested)
         for name, split in corpus.splits().items()
         if name.startswith(("valid", "test"))
     ]
@@ -102,13 +113,21 @@ def together(first: Corpus[ParallelText], *others: Corpus[ParallelText]) -> Corp
         )
         pairs |= dict.fromkeys(zip(*kept.split.columns(), strict=True))
     source, target = zip(*pairs, strict=True) if pairs else ((), ())
+    elsewhere = {
+        f"{name}-{corpus.name}": split
+        for corpus in tested
+        for name, split in corpus.splits().items()
+        if name.startswith("test")
+    }
+    everyone = (first, *others, *tested)
     return replace(
         first,
-        name="+".join(corpus.name for corpus in (first, *others)),
+        name="+".join(dict.fromkeys(corpus.name for corpus in (first, *others))),
         train=ParallelText(source=source, target=target),
+        further={**first.further, **elsewhere},
         notes=tuple(notes),
-        terms="; ".join(dict.fromkeys(corpus.terms for corpus in (first, *others))),
-        files={path: digest for corpus in (first, *others) for path, digest in corpus.files.items()},
+        terms="; ".join(dict.fromkeys(corpus.terms for corpus in everyone)),
+        files={path: digest for corpus in everyone for path, digest in corpus.files.items()},
     )
 
 

@@ -26,7 +26,10 @@ class TextSettings:
     kind: Kind = "translation"
     """What is learned: to translate, or to name the class of a text."""
     corpora: tuple[str, ...] = ("small_de_en",)
-    """Sets by name. The first is validated and tested on; for translation all of them are trained on."""
+    """Sets by name. The first is validated and tested on; for translation all of them are trained on. As
+    SET/SPLIT, another training split of a set."""
+    also_tested: tuple[str, ...] = ()
+    """For translation: further sets whose test splits are scored; nothing in those is trained on."""
     lowercase: bool = False
     """Whether all text is lower case, for sets that have no other."""
     vocabulary: int = 8000
@@ -58,6 +61,8 @@ class TextSettings:
             raise ValueError(f"kind must be one of {', '.join(get_args(Kind))}, got {self.kind!r}")
         if not self.corpora or (self.kind == "classification" and len(self.corpora) > 1):
             raise ValueError(f"corpora must name a set, and only one to classify, got {self.corpora}")
+        if self.also_tested and self.kind == "classification":
+            raise ValueError(f"also_tested is for translation: labels differ, got {self.also_tested}")
         for name in ("vocabulary", "longest", "budget", "multiple", "validate_every"):
             if type(getattr(self, name)) is not int or not 1 <= getattr(self, name) <= MOST:
                 raise ValueError(f"{name} must be a whole number of at least 1, got {getattr(self, name)}")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from algoformer.language.corpora import load_labelled, load_parallel, together
+from algoformer.language.corpora import PARALLEL, load_labelled, load_parallel, together
 from algoformer.language.packing import PackedText
 from algoformer.language.text import Corpus, LabelledText, ParallelText
 from algoformer.language.tokenizer import Tokenizer
@@ -14,18 +16,24 @@ from algoformer.language.tokens import TokenPairs, TokenTexts, encode_pairs, enc
 from algoformer.language.training.experiment import TextSettings
 from algoformer.training.plain_data import as_data
 
+LOWER = "all text, references too, is lower case"
+
 RATIO = 3.0
 """Pairs one of whose sides is so many times as long as the other are not trained on."""
 
-DECIDING = ("kind", "corpora", "lowercase", "vocabulary", "longest")
+DECIDING = ("kind", "corpora", "also_tested", "lowercase", "vocabulary", "longest")
 """Settings that the tokens depend on."""
+
+_SIGN = re.compile(r"[^\w\s]")
 
 
 def prepare_text(settings: TextSettings, *, data: Path | str | None = None) -> PackedText:
     """Read the corpora, learn the tokenizer from the training split alone, and tokenize every split.
 
-    Training and validation pairs that are too long for the model are left out, and notes say how many.
-    Test splits stay whole. Needs the package `tokenizers`; training on the result does not.
+    Text that came taken apart into tokens is put together, so that a model reads and writes what people do.
+    Training and validation pairs that are too long for the model are left out, and notes say how many. Test
+    pairs stay whole; texts to classify are shortened to what a model reads of them. Needs the package
+    `tokenizers`; training on the result does not.
 
     Args:
         settings: which corpora, and how they become tokens.
@@ -33,14 +41,16 @@ def prepare_text(settings: TextSettings, *, data: Path | str | None = None) -> P
     """
     corpus = _corpus(settings, data)
     if settings.lowercase:
-        corpus = corpus.mapped(str.lower, note="all text, references too, is lower case")
+        corpus = corpus.mapped(str.lower, note=LOWER)
     tokenizer = Tokenizer.train(_texts(corpus.train), vocabulary=settings.vocabulary)
     splits: dict[str, TokenPairs | TokenTexts] = {}
     for name, split in corpus.splits().items():
-        longest = None if name.startswith("test") else settings.longest
+        if name.startswith("train") and name != "train":
+            continue  # read only by who names it among the corpora
         if isinstance(split, LabelledText):
-            splits[name] = encode_texts(tokenizer, split, longest=longest)
+            splits[name] = encode_texts(tokenizer, split, longest=settings.longest)
         else:
+            longest = None if name.startswith("test") else settings.longest
             ratio = RATIO if name.startswith("train") else None
             splits[name] = encode_pairs(tokenizer, split, longest=longest, ratio=ratio)
     card: dict[str, Any] = {
@@ -49,7 +59,11 @@ def prepare_text(settings: TextSettings, *, data: Path | str | None = None) -> P
         "notes": list(corpus.notes),
         "files": dict(corpus.files),
         "terms": corpus.terms,
-        "settings": _deciding(settings),
+        "settings": deciding(settings),
+        "spelling": {
+            "lowercase": all(text == text.lower() for text in _texts(corpus.train)),
+            "only_words": not any(_SIGN.search(text) for text in _texts(corpus.train)),
+        },
     }
     return PackedText(splits=splits, tokenizer=tokenizer, card=card)
 
@@ -62,7 +76,7 @@ def check_text(text: PackedText, settings: TextSettings) -> None:
     """
     found = text.card.get("settings")
     found = found if isinstance(found, dict) else {}
-    for name, wanted in _deciding(settings).items():
+    for name, wanted in deciding(settings).items():
         if found.get(name) != wanted:
             raise ValueError(
                 f"the packed text was made with {name}={str(found.get(name))[:60]}, the run has {wanted}; "
@@ -80,15 +94,32 @@ def classes_of(text: PackedText) -> tuple[str, ...]:
     return tuple(str(name) for name in names) if isinstance(names, list) else ()
 
 
-def _deciding(settings: TextSettings) -> dict[str, Any]:
+def deciding(settings: TextSettings) -> dict[str, Any]:
+    """The settings that the tokens depend on, as plain data."""
     return {name: as_data(getattr(settings, name)) for name in DECIDING}
 
 
 def _corpus(settings: TextSettings, data: Path | str | None) -> Corpus[ParallelText] | Corpus[LabelledText]:
     if settings.kind == "classification":
         return load_labelled(settings.corpora[0], data=data)
-    first, *others = [load_parallel(name, data=data) for name in settings.corpora]
-    return together(first, *others) if others else first
+    first, *others = [_parallel(name, data) for name in settings.corpora]
+    tested = [_parallel(name, data) for name in settings.also_tested]
+    return together(first, *others, also_tested=tested) if others or tested else first
+
+
+def _parallel(name: str, data: Path | str | None) -> Corpus[ParallelText]:
+    """A set, or with SET/SPLIT one whose training pairs are that split, spelled as people write."""
+    base, _, split = name.partition("/")
+    corpus = load_parallel(base, data=data)
+    if split:
+        if split not in corpus.further or not split.startswith("train"):
+            known = [one for one in corpus.further if one.startswith("train")]
+            raise ValueError(f"{base} has no further training split {split!r}, only {known}")
+        corpus = replace(corpus, name=name, train=corpus.further[split])
+    source = PARALLEL.get(base)
+    if source is None or source.spelling is None:
+        return corpus
+    return corpus.mapped(source.spelling, note=f"{base}: tokens put together, references too")
 
 
 def _texts(split: ParallelText | LabelledText) -> Iterator[str]:

@@ -1,0 +1,74 @@
+"""The models of text that come with the repository are what their cards say, and of use."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from algoformer.language import TextCheckpoint, load_text_model
+from algoformer.language.classify import Classifying
+from algoformer.language.training.export import answers
+from algoformer.language.translate import Translator
+
+FOLDER = Path(__file__).parents[1] / "checkpoints"
+NAMES = ("tatoeba_de_en", "dbpedia")
+
+pytest.importorskip("tokenizers", reason="the extra `text` is not installed")
+
+
+def shipped(name: str) -> TextCheckpoint:
+    path = FOLDER / f"{name}.safetensors"
+    if not path.exists():
+        pytest.skip(f"there is no {path.name} yet")
+    return load_text_model(path)
+
+
+def test_they_stay_small() -> None:
+    files = [path for name in NAMES if (path := FOLDER / f"{name}.safetensors").exists()]
+    assert sum(file.stat().st_size for file in files) < 12e6
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_shipped_model_fits_its_card(name: str) -> None:
+    checkpoint = shipped(name)
+    card: Any = checkpoint.card
+    assert card["parameters"] == sum(weight.numel() for weight in checkpoint.model.parameters())
+    assert card["program"] == str(checkpoint.model.program)
+    assert card["precision"] == "float16"
+    assert "CC BY" in card["licence"]
+    assert "CC BY" in " ".join(card["attribution"])
+    assert not checkpoint.state
+    assert answers(checkpoint, tuple(card["examples"])) == list(card["examples"].values())
+    score = next(iter(card["measurements"][0]["scores"].values()))
+    assert score["low"] <= score["value"] <= score["high"]
+    assert score["value"] > {"tatoeba_de_en": 30, "dbpedia": 97}[name]
+
+
+def test_the_translator_is_of_use() -> None:
+    translator = Translator(shipped("tatoeba_de_en"))
+    wanted = {
+        "Der Hund schläft.": ("dog", "sleep"),
+        "Ich habe kein Geld.": ("i", "money"),
+        "Wo ist der Bahnhof?": ("where", "station"),
+        "Das Wasser ist kalt.": ("water", "cold"),
+    }
+    found = list(translator.translate(wanted))
+    good = [
+        all(word in text.lower() for word in words)
+        for text, words in zip(found, wanted.values(), strict=True)
+    ]
+    assert sum(good) >= 3, found
+
+
+def test_the_classifier_is_of_use() -> None:
+    classifying = Classifying(shipped("dbpedia"))
+    wanted = {
+        "The lake lies in the mountains, north of the river.": "NaturalPlace",
+        "A species of moth of the family Geometridae, found in Europe.": "Animal",
+        "The third studio album by the rock band, released in 1998.": "Album",
+        "She is a tennis player who won two singles titles.": "Athlete",
+    }
+    found = [label and label.name for label in classifying.classify(wanted)]
+    assert sum(one == two for one, two in zip(found, wanted.values(), strict=True)) >= 3, found
