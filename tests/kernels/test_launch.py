@@ -14,6 +14,8 @@ pytest.importorskip("triton", reason="Triton is not installed")
 if os.environ.get("TRITON_INTERPRET") != "1":
     pytest.skip("kernels were made for a GPU in this process", allow_module_level=True)
 
+from triton.runtime import interpreter
+
 from algoformer.kernels import launch
 
 CASES = (
@@ -23,6 +25,18 @@ CASES = (
     Case(layers=1, tokens=20, causal=False, asked=tuple(range(0, 20, 2))),
 )
 """Rows and tokens that do not fill their blocks; keys in one block, in tiles, in several blocks."""
+
+
+@pytest.fixture(autouse=True)
+def computed_ends_of_loops(monkeypatch: Any) -> None:
+    """The interpreter's scalars have one entry, which numpy does not take for an integer any more."""
+    patch = interpreter._patch_lang_tensor
+
+    def and_index(tensor: Any, scope: Any) -> None:
+        patch(tensor, scope)
+        scope.set_attr(tensor, "__index__", lambda scalar: scalar.handle.data.item())
+
+    monkeypatch.setattr(interpreter, "_patch_lang_tensor", and_index)
 
 
 @pytest.fixture(params=["one block of keys", "tiles of keys", "several blocks", "many prompts"])
@@ -37,8 +51,13 @@ def small_tiles(request: pytest.FixtureRequest, monkeypatch: Any) -> None:
     rows = 64 if kind == "one block of keys" else 16
     for name in ("SHORT", "SHORT_BACKWARD", "SHORT_BACKWARD_MANY"):
         monkeypatch.setattr(launch, name, replace(getattr(launch, name), rows=rows, columns=columns))
-    monkeypatch.setattr(launch, "LONG", replace(launch.LONG, rows=16, columns=16))
-    monkeypatch.setattr(launch, "LONG_MANY", replace(launch.LONG_MANY, rows=32, columns=16))
+    for name, parts in (("LONG", 1), ("LONG_MANY", 2)):
+        rows = 16 if parts == 1 else 32
+        monkeypatch.setattr(launch, name, replace(getattr(launch, name), rows=rows, columns=16))
+    monkeypatch.setattr(launch, "LONG_BACKWARD", replace(launch.LONG_BACKWARD, rows=16, columns=16))
+    monkeypatch.setattr(
+        launch, "LONG_BACKWARD_MANY", replace(launch.LONG_BACKWARD_MANY, rows=8, columns=16, groups=2)
+    )
     if kind == "many prompts":
         monkeypatch.setattr(launch, "MANY_PROMPTS", 1)
         monkeypatch.setattr(launch, "MANY_ROWS", 1)
