@@ -149,7 +149,7 @@ class FusedBody:
             dtype=self.dtype,
             operations=self.operations,
         )
-        positions = None if module.positions is None else module.positions.table
+        positions: Tensor | None = None if module.positions is None else module.positions.table
         if positions is not None and len(positions) > stream.shape[1]:
             positions = positions[: stream.shape[1]]
         layers = [[layer.get_parameter(name) for name in PARAMETERS] for layer in module.layers]
