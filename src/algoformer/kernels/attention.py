@@ -46,7 +46,7 @@ def _look(
     most,
     total,
     read,
-    tokens,
+    tokens: tl.constexpr,
     scale,
     WIDTH: tl.constexpr,
     INNER: tl.constexpr,
@@ -63,11 +63,15 @@ def _look(
     values = load_rows(base + 2 * INNER, key, there, column, 3 * INNER)
     scores = tl.dot(queries, tl.trans(keys), input_precision=PRECISION)
     if MASKED:
-        # no row is further than the last, so a row that may not look ahead sees no key beyond the end
-        seen = key[None, :] <= row[:, None] if CAUSAL else there[None, :]
+        seen = there[None, :]
+        if CAUSAL:
+            seen = seen & (key[None, :] <= row[:, None])
         scores = tl.where(seen, scores, float("-inf"))
     higher = tl.maximum(most, tl.max(scores, 1) * in_base_2(scale))
     weights = tl.exp2(scores * in_base_2(scale) - higher[:, None])
+    if tokens <= BLOCK_KEYS:
+        # what lies beyond the end is known when this is compiled, and costs nothing
+        weights = tl.where(there[None, :], weights, 0.0)
     fade = tl.exp2(most - higher)
     total = total * fade + tl.sum(weights, 1)
     read = tl.dot(weights.to(values.dtype), values, read * fade[:, None], input_precision=PRECISION)

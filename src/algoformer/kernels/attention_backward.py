@@ -23,16 +23,19 @@ def _share(
     log_sum,
     scale,
     masked,
+    ENDS: tl.constexpr,
     CAUSAL: tl.constexpr,
     PRECISION: tl.constexpr,
 ):
-    """The softmax's weights again, and the gradient of the scores."""
+    """The softmax's weights again, and the gradient of the scores but for the scale."""
     scores = tl.dot(queries, tl.trans(keys), input_precision=PRECISION)
     if masked:
         # no row is further than the last, so a row that may not look ahead sees no key beyond the end
         seen = key[None, :] <= row[:, None] if CAUSAL else (key < tokens)[None, :]
         scores = tl.where(seen, scores, float("-inf"))
     weights = tl.exp2(scores * in_base_2(scale) - log_sum[:, None])
+    if ENDS:
+        weights = tl.where((key < tokens)[None, :], weights, 0.0)
     back = tl.dot(grad, tl.trans(values), input_precision=PRECISION)
     return weights.to(keys.dtype), (weights * (back - own[:, None])).to(keys.dtype)
 
@@ -60,8 +63,9 @@ def _tile_backward(
     """What a block of queries and a tile of keys are to each other, added to the gradients of both."""
     if not CAUSAL or furthest >= START:
         key = START + tl.arange(0, TILE)
+        # where a tile begins is known when this is compiled, so keys beyond the end cost nothing
         weights, share = _share(
-            queries, keys, values, grad, own, row, key, tokens, log_sum, scale, True, CAUSAL, PRECISION
+            queries, keys, values, grad, own, row, key, tokens, log_sum, scale, True, True, CAUSAL, PRECISION
         )
         value_grads = tl.dot(tl.trans(weights), grad, value_grads, input_precision=PRECISION)
         key_grads = tl.dot(tl.trans(share), queries, key_grads, input_precision=PRECISION)
@@ -288,7 +292,7 @@ def attend_backward_long(
                     limit = nearest[tile] + 1 if CAUSAL else tokens
                     weights, share = _share(
                         queries, keys, values, grad, own[tile], row, key, tokens, level[tile], scale,
-                        start + BLOCK_KEYS > limit, CAUSAL, PRECISION,
+                        start + BLOCK_KEYS > limit, False, CAUSAL, PRECISION,
                     )  # fmt: skip
                     value_grads = tl.dot(tl.trans(weights), grad, value_grads, input_precision=PRECISION)
                     key_grads = tl.dot(tl.trans(share), queries, key_grads, input_precision=PRECISION)
