@@ -51,8 +51,7 @@ def small_tiles(request: pytest.FixtureRequest, monkeypatch: Any) -> None:
     rows = 64 if kind == "one block of keys" else 16
     for name in ("SHORT", "SHORT_BACKWARD", "SHORT_BACKWARD_MANY"):
         monkeypatch.setattr(launch, name, replace(getattr(launch, name), rows=rows, columns=columns))
-    for name, parts in (("LONG", 1), ("LONG_MANY", 2)):
-        rows = 16 if parts == 1 else 32
+    for name, rows in (("LONG", 16), ("LONG_MANY", 32)):
         monkeypatch.setattr(launch, name, replace(getattr(launch, name), rows=rows, columns=16))
     monkeypatch.setattr(launch, "LONG_BACKWARD", replace(launch.LONG_BACKWARD, rows=16, columns=16))
     monkeypatch.setattr(
@@ -83,3 +82,26 @@ def test_half_precision_is_rounded_where_the_plain_operations_round() -> None:
     torch.testing.assert_close(found, expected, rtol=0, atol=4e-3)
     for one, other in zip(grads, expected_grads, strict=True):
         torch.testing.assert_close(one, other, rtol=0, atol=4e-3 * float(other.abs().max()))
+
+
+@pytest.mark.usefixtures("small_tiles")
+def test_the_gradient_of_a_query_that_was_not_asked_is_written_and_zero() -> None:
+    heads = operations.Heads(count=2, width=16, causal=True)
+    selection = operations.Selection.of(torch.tensor([0, 3, 4, 18, 22]), 24)
+    generator = torch.Generator().manual_seed(0)
+    qkv = torch.randn(2, 24, 96, generator=generator)
+    grads = torch.randn(2, 5, 32, generator=generator)
+    answer, log_sum = torch.empty(2, 5, 32), torch.empty(2, 2, 5)
+    operations.attend(qkv, heads, selection=selection, out=answer, log_sum=log_sum)
+
+    def backward(work: Any) -> tuple[torch.Tensor, torch.Tensor]:
+        # whatever was in memory before must not matter
+        out, sums = torch.full((2, 24, 96), torch.nan), torch.full((2, 96), torch.nan)
+        work.attend_backward(
+            grads, qkv, heads, selection=selection, answer=answer, log_sum=log_sum, out=out, sums=sums
+        )
+        return out, sums
+
+    out, sums = backward(launch)
+    assert torch.equal(out[:, selection.number < 0, :32], torch.zeros(2, 19, 32))
+    torch.testing.assert_close((out, sums), backward(operations), rtol=0, atol=1e-5)
