@@ -47,16 +47,17 @@ def small_tiles(request: pytest.FixtureRequest, monkeypatch: Any) -> None:
         monkeypatch.setattr(launch, name, replace(getattr(launch, name), rows=4, groups=2))
     for name in ("GELU", "GELU_BACKWARD"):
         monkeypatch.setattr(launch, name, replace(getattr(launch, name), rows=16, columns=32))
-    columns = {"one block of keys": 64, "tiles of keys": 64, "several blocks": 16, "many prompts": 16}[kind]
+    columns = {"one block of keys": 64, "tiles of keys": 64, "several blocks": 16, "many prompts": 64}[kind]
     rows = 64 if kind == "one block of keys" else 16
-    for name in ("SHORT", "SHORT_BACKWARD", "SHORT_BACKWARD_MANY"):
-        monkeypatch.setattr(launch, name, replace(getattr(launch, name), rows=rows, columns=columns))
-    for name, rows in (("LONG", 16), ("LONG_MANY", 32)):
-        monkeypatch.setattr(launch, name, replace(getattr(launch, name), rows=rows, columns=16))
-    monkeypatch.setattr(launch, "LONG_BACKWARD", replace(launch.LONG_BACKWARD, rows=16, columns=16))
-    monkeypatch.setattr(
-        launch, "LONG_BACKWARD_MANY", replace(launch.LONG_BACKWARD_MANY, rows=8, columns=16, groups=2)
-    )
+    monkeypatch.setattr(launch, "SHORT", replace(launch.SHORT, rows=rows, columns=columns))
+    monkeypatch.setattr(launch, "LONG", replace(launch.LONG, rows=16, columns=16))
+    for name, tall, keys, groups in (
+        ("SHORT_BACKWARD", rows, rows, 4),
+        ("SHORT_BACKWARD_MANY", 8, 16, 2),
+        ("LONG_BACKWARD", 8, 16, 2),
+    ):
+        tile = replace(getattr(launch, name), rows=tall, columns=keys, groups=groups)
+        monkeypatch.setattr(launch, name, tile)
     if kind == "many prompts":
         monkeypatch.setattr(launch, "MANY_PROMPTS", 1)
         monkeypatch.setattr(launch, "MANY_ROWS", 1)

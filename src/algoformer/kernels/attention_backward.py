@@ -1,4 +1,4 @@
-"""Triton kernels for attention's backward pass: one for short prompts, one for longer ones."""
+"""A Triton kernel for attention's backward pass."""
 
 # ruff: noqa: RUF005 -- Triton's language has no unpacking
 
@@ -23,7 +23,6 @@ def _share(
     log_sum,
     scale,
     masked,
-    ENDS: tl.constexpr,
     CAUSAL: tl.constexpr,
     PRECISION: tl.constexpr,
 ):
@@ -34,43 +33,8 @@ def _share(
         seen = key[None, :] <= row[:, None] if CAUSAL else (key < tokens)[None, :]
         scores = tl.where(seen, scores, float("-inf"))
     weights = tl.exp2(scores * in_base_2(scale) - log_sum[:, None])
-    if ENDS:
-        weights = tl.where((key < tokens)[None, :], weights, 0.0)
     back = tl.dot(grad, tl.trans(values), input_precision=PRECISION)
     return weights.to(keys.dtype), (weights * (back - own[:, None])).to(keys.dtype)
-
-
-@triton.jit
-def _tile_backward(
-    queries,
-    grad,
-    own,
-    row,
-    furthest,
-    log_sum,
-    keys,
-    values,
-    key_grads,
-    value_grads,
-    query_grads,
-    tokens,
-    scale,
-    START: tl.constexpr,
-    TILE: tl.constexpr,
-    CAUSAL: tl.constexpr,
-    PRECISION: tl.constexpr,
-):
-    """What a block of queries and a tile of keys are to each other, added to the gradients of both."""
-    if not CAUSAL or furthest >= START:
-        key = START + tl.arange(0, TILE)
-        # where a tile begins is known when this is compiled, so keys beyond the end cost nothing
-        weights, share = _share(
-            queries, keys, values, grad, own, row, key, tokens, log_sum, scale, True, True, CAUSAL, PRECISION
-        )
-        value_grads = tl.dot(tl.trans(weights), grad, value_grads, input_precision=PRECISION)
-        key_grads = tl.dot(tl.trans(share), queries, key_grads, input_precision=PRECISION)
-        query_grads = tl.dot(share, keys, query_grads, input_precision=PRECISION)
-    return key_grads, value_grads, query_grads
 
 
 @triton.jit
@@ -98,117 +62,7 @@ def _store_keys(
 
 
 @triton.jit
-def attend_backward_short(
-    grads,
-    qkv,
-    asked,
-    number,
-    answer,
-    log_sum,
-    out,
-    sums,
-    sums_stride,
-    tokens: tl.constexpr,
-    count: tl.constexpr,
-    scale,
-    HEADS: tl.constexpr,
-    WIDTH: tl.constexpr,
-    CAUSAL: tl.constexpr,
-    EVERY: tl.constexpr,
-    TILE: tl.constexpr,
-    PRECISION: tl.constexpr,
-):
-    """All gradients of one head of one short prompt: up to four tiles of keys stay where they are.
-
-    Tiles are small, so that pairs of queries and keys that do not see each other are not computed.
-    """
-    INNER: tl.constexpr = HEADS * WIDTH
-    program = tl.program_id(0).to(tl.int64)
-    prompt, head = program // HEADS, program % HEADS
-    column = tl.arange(0, WIDTH)
-    first = prompt * tokens * 3 * INNER + head * WIDTH
-    base, base_out = qkv + first, out + first
-    answered = prompt * count * INNER + head * WIDTH
-    tile = tl.arange(0, TILE)
-    keys0 = load_rows(base + INNER, tile, tile < tokens, column, 3 * INNER)
-    values0 = load_rows(base + 2 * INNER, tile, tile < tokens, column, 3 * INNER)
-    key_grads0 = tl.zeros((TILE, WIDTH), dtype=tl.float32)
-    value_grads0 = tl.zeros((TILE, WIDTH), dtype=tl.float32)
-    # a tile that no key falls into is never touched, and costs nothing
-    keys1 = load_rows(base + INNER, TILE + tile, TILE + tile < tokens, column, 3 * INNER)
-    values1 = load_rows(base + 2 * INNER, TILE + tile, TILE + tile < tokens, column, 3 * INNER)
-    key_grads1, value_grads1 = key_grads0, value_grads0
-    keys2 = load_rows(base + INNER, 2 * TILE + tile, 2 * TILE + tile < tokens, column, 3 * INNER)
-    values2 = load_rows(base + 2 * INNER, 2 * TILE + tile, 2 * TILE + tile < tokens, column, 3 * INNER)
-    key_grads2, value_grads2 = key_grads0, value_grads0
-    keys3 = load_rows(base + INNER, 3 * TILE + tile, 3 * TILE + tile < tokens, column, 3 * INNER)
-    values3 = load_rows(base + 2 * INNER, 3 * TILE + tile, 3 * TILE + tile < tokens, column, 3 * INNER)
-    key_grads3, value_grads3 = key_grads0, value_grads0
-    query_sum = tl.zeros((WIDTH,), dtype=tl.float32)
-    for position in range(0, count, TILE):
-        query = position + tile
-        row = asked_rows(asked, query, count, EVERY)
-        furthest = tl.max(row, 0)
-        inside = query < count
-        queries = load_rows(base, row, inside, column, 3 * INNER)
-        grad = load_rows(grads + answered, query, inside, column, INNER)
-        read = load_rows(answer + answered, query, inside, column, INNER)
-        own = tl.sum(grad.to(tl.float32) * read.to(tl.float32), 1)
-        level = tl.load(log_sum + program * count + query, mask=inside, other=float("inf"))
-        query_grads = tl.zeros((TILE, WIDTH), dtype=tl.float32)
-        key_grads0, value_grads0, query_grads = _tile_backward(
-            queries, grad, own, row, furthest, level, keys0, values0, key_grads0, value_grads0, query_grads,
-            tokens, scale, 0, TILE, CAUSAL, PRECISION,
-        )  # fmt: skip
-        if tokens > TILE:
-            key_grads1, value_grads1, query_grads = _tile_backward(
-                queries, grad, own, row, furthest, level, keys1, values1, key_grads1, value_grads1,
-                query_grads, tokens, scale, TILE, TILE, CAUSAL, PRECISION,
-            )  # fmt: skip
-        if tokens > 2 * TILE:
-            key_grads2, value_grads2, query_grads = _tile_backward(
-                queries, grad, own, row, furthest, level, keys2, values2, key_grads2, value_grads2,
-                query_grads, tokens, scale, 2 * TILE, TILE, CAUSAL, PRECISION,
-            )  # fmt: skip
-        if tokens > 3 * TILE:
-            key_grads3, value_grads3, query_grads = _tile_backward(
-                queries, grad, own, row, furthest, level, keys3, values3, key_grads3, value_grads3,
-                query_grads, tokens, scale, 3 * TILE, TILE, CAUSAL, PRECISION,
-            )  # fmt: skip
-        query_grads *= scale
-        tl.store(
-            base_out + row[:, None] * (3 * INNER) + column[None, :],
-            query_grads.to(out.dtype.element_ty),
-            mask=inside[:, None],
-        )
-        query_sum += tl.sum(query_grads, 0)
-    _store_keys(
-        base_out, number, key_grads0 * scale, value_grads0, 0, tokens,
-        WIDTH, INNER, EVERY, TILE,
-    )  # fmt: skip
-    if tokens > TILE:
-        _store_keys(
-            base_out, number, key_grads1 * scale, value_grads1, TILE, tokens,
-            WIDTH, INNER, EVERY, TILE,
-        )  # fmt: skip
-    if tokens > 2 * TILE:
-        _store_keys(
-            base_out, number, key_grads2 * scale, value_grads2, 2 * TILE, tokens,
-            WIDTH, INNER, EVERY, TILE,
-        )  # fmt: skip
-    if tokens > 3 * TILE:
-        _store_keys(
-            base_out, number, key_grads3 * scale, value_grads3, 3 * TILE, tokens,
-            WIDTH, INNER, EVERY, TILE,
-        )  # fmt: skip
-    partial = sums + prompt * sums_stride + head * WIDTH + column
-    tl.store(partial, query_sum)
-    tl.store(partial + INNER, tl.sum(key_grads0 + key_grads1 + key_grads2 + key_grads3, 0) * scale)
-    tl.store(partial + 2 * INNER, tl.sum(value_grads0 + value_grads1 + value_grads2 + value_grads3, 0))
-
-
-@triton.jit
-def attend_backward_long(
+def attend_backward(
     grads,
     qkv,
     asked,
@@ -292,7 +146,7 @@ def attend_backward_long(
                     limit = nearest[tile] + 1 if CAUSAL else tokens
                     weights, share = _share(
                         queries, keys, values, grad, own[tile], row, key, tokens, level[tile], scale,
-                        start + BLOCK_KEYS > limit, False, CAUSAL, PRECISION,
+                        start + BLOCK_KEYS > limit, CAUSAL, PRECISION,
                     )  # fmt: skip
                     value_grads = tl.dot(tl.trans(weights), grad, value_grads, input_precision=PRECISION)
                     key_grads = tl.dot(tl.trans(share), queries, key_grads, input_precision=PRECISION)

@@ -47,23 +47,17 @@ MANY_PROMPTS = 256
 SHORT = Tile(rows=64, columns=128, warps=4)
 """Queries and keys of a block of attention for prompts whose keys fit into one block."""
 
-SHORT_BACKWARD = Tile(rows=32, columns=128, warps=2)
-"""The same, backward: all keys, in tiles of as many as there are queries in a block."""
+SHORT_BACKWARD = Tile(rows=16, columns=32, warps=2, groups=8)
+"""The same, backward: so many groups of queries at once."""
 
-SHORT_BACKWARD_MANY = Tile(rows=64, columns=128, warps=4)
+SHORT_BACKWARD_MANY = Tile(rows=32, columns=32, warps=1, groups=4)
 """For many short prompts, backward."""
 
-LONG = Tile(rows=64, columns=64, warps=4)
+LONG = Tile(rows=64, columns=64, warps=4, stages=3)
 """Queries and keys of a block of attention for longer prompts."""
 
-LONG_MANY = Tile(rows=64, columns=64, warps=4)
-"""For many longer prompts."""
-
-LONG_BACKWARD = Tile(rows=64, columns=64, warps=4, groups=5)
-"""Longer prompts, backward: so many groups of queries at once."""
-
-LONG_BACKWARD_MANY = Tile(rows=64, columns=64, warps=4, groups=5)
-"""For many longer prompts, backward."""
+LONG_BACKWARD = Tile(rows=64, columns=64, warps=4, groups=5, stages=1)
+"""The same, backward."""
 
 EXACT = "ieee"
 """Products of single precision are not rounded to TF32."""
@@ -220,7 +214,7 @@ def attend(
     """See `operations.attend`."""
     batch, tokens, _ = qkv.shape
     count = log_sum.shape[-1]
-    tile = SHORT if tokens <= SHORT.columns else _for_prompts(batch, LONG, LONG_MANY)
+    tile = SHORT if tokens <= SHORT.columns else LONG
     columns = min(tile.columns, max(16, 1 << (tokens - 1).bit_length()))
     attention.attend[(batch * heads.count, -(-count // tile.rows))](
         qkv,
@@ -256,17 +250,11 @@ def attend_backward(
     tensors = (grads, qkv, *rows, answer, log_sum, out)
     rest = (sums, sums.stride(0), tokens, count, heads.scale)
     grid = (batch * heads.count,)
-    if tokens <= SHORT_BACKWARD.columns:
-        tile = _for_prompts(batch, SHORT_BACKWARD, SHORT_BACKWARD_MANY)
-        attention_backward.attend_backward_short[grid](
-            *tensors, *rest, **_meaning(heads, selection), TILE=tile.rows, num_warps=tile.warps
-        )
-        return
-    tile = _for_prompts(batch, LONG_BACKWARD, LONG_BACKWARD_MANY)
+    tile = _backward_attention_tile(batch, tokens)
     tiles = min(tile.groups, -(-count // tile.rows))
     in_parts = tiles * tile.rows < count
     waiting = qkv.new_empty(*grid, tokens, 2 * heads.width, dtype=torch.float32) if in_parts else sums
-    attention_backward.attend_backward_long[grid](
+    attention_backward.attend_backward[grid](
         *tensors,
         waiting,
         *rest,
@@ -279,8 +267,10 @@ def attend_backward(
     )
 
 
-def _for_prompts(batch: int, few: Tile, many: Tile) -> Tile:
-    return few if batch < MANY_PROMPTS else many
+def _backward_attention_tile(batch: int, tokens: int) -> Tile:
+    if tokens > SHORT.columns:
+        return LONG_BACKWARD
+    return SHORT_BACKWARD if batch < MANY_PROMPTS else SHORT_BACKWARD_MANY
 
 
 def _meaning(heads: Heads, selection: Selection | None) -> dict[str, Any]:
