@@ -94,7 +94,7 @@ def by_hand(
     )
     layers = [[layer.get_parameter(name) for name in PARAMETERS] for layer in module.layers]
     final = (module.final_norm.weight, module.final_norm.bias)
-    states = iterate(plan, module.positions(entry), final, layers)
+    states = iterate(plan, entry, module.positions.table, final, layers)
     return states.detach(), gradients(states, entry, loop)
 
 

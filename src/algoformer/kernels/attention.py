@@ -1,4 +1,4 @@
-"""Triton kernels for softmax attention of short prompts, on the projections as they lie in memory."""
+"""Triton kernel for softmax attention, on the projections as they lie in memory."""
 
 from __future__ import annotations
 
@@ -8,10 +8,8 @@ import triton.language as tl
 
 @triton.jit
 def load_rows(base, row, inside, column, STRIDE: tl.constexpr):
-    """Some columns of some rows, zero where a row is not there."""
-    return tl.load(
-        base + row[:, None].to(tl.int64) * STRIDE + column[None, :], mask=inside[:, None], other=0.0
-    )
+    """Some columns of some rows of a prompt, zero where a row is not there."""
+    return tl.load(base + row[:, None] * STRIDE + column[None, :], mask=inside[:, None], other=0.0)
 
 
 @triton.jit
@@ -24,13 +22,60 @@ def asked_rows(asked, query, count, EVERY: tl.constexpr):
 
 
 @triton.jit
-def masked_scores(queries, keys, row, key, tokens, scale, CAUSAL: tl.constexpr, PRECISION: tl.constexpr):
-    """Scores in base 2, -inf where a query may not look."""
-    scores = tl.dot(queries, tl.trans(keys), input_precision=PRECISION) * (scale * 1.4426950408889634)
-    seen = (key < tokens)[None, :]
-    if CAUSAL:
-        seen = seen & (key[None, :] <= row[:, None])
-    return tl.where(seen, scores, float("-inf"))
+def asked_span(asked, position, count, BLOCK: tl.constexpr, EVERY: tl.constexpr):
+    """The first and the last row of a block of queries; rows that are asked rise."""
+    last = tl.minimum(position + BLOCK, count) - 1
+    if EVERY:
+        return position, last
+    first = tl.load(asked + tl.minimum(position, last)).to(tl.int32)
+    return first, tl.load(asked + last).to(tl.int32)
+
+
+@triton.jit
+def in_base_2(scale):
+    """What scores are multiplied by where weights are powers of 2."""
+    return scale * 1.4426950408889634
+
+
+@triton.jit
+def _look(
+    queries,
+    base,
+    row,
+    start,
+    most,
+    total,
+    read,
+    tokens: tl.constexpr,
+    scale,
+    WIDTH: tl.constexpr,
+    INNER: tl.constexpr,
+    CAUSAL: tl.constexpr,
+    MASKED: tl.constexpr,
+    BLOCK_KEYS: tl.constexpr,
+    PRECISION: tl.constexpr,
+):
+    """One more block of keys; without a mask every query sees all of it."""
+    key = start + tl.arange(0, BLOCK_KEYS)
+    column = tl.arange(0, WIDTH)
+    there = key < tokens if MASKED else key >= 0
+    keys = load_rows(base + INNER, key, there, column, 3 * INNER)
+    values = load_rows(base + 2 * INNER, key, there, column, 3 * INNER)
+    scores = tl.dot(queries, tl.trans(keys), input_precision=PRECISION)
+    if MASKED:
+        seen = there[None, :]
+        if CAUSAL:
+            seen = seen & (key[None, :] <= row[:, None])
+        scores = tl.where(seen, scores, float("-inf"))
+    higher = tl.maximum(most, tl.max(scores, 1) * in_base_2(scale))
+    weights = tl.exp2(scores * in_base_2(scale) - higher[:, None])
+    if tokens <= BLOCK_KEYS:
+        # what lies beyond the end is known when this is compiled, and costs nothing
+        weights = tl.where(there[None, :], weights, 0.0)
+    fade = tl.exp2(most - higher)
+    total = total * fade + tl.sum(weights, 1)
+    read = tl.dot(weights.to(values.dtype), values, read * fade[:, None], input_precision=PRECISION)
+    return higher, total, read
 
 
 @triton.jit
@@ -52,35 +97,42 @@ def attend(
 ):
     """A block of one head's queries on all keys that they may see."""
     INNER: tl.constexpr = HEADS * WIDTH
-    prompt, head = tl.program_id(0) // HEADS, tl.program_id(0) % HEADS
-    query = tl.program_id(1) * BLOCK_QUERIES + tl.arange(0, BLOCK_QUERIES)
+    program = tl.program_id(0).to(tl.int64)
+    prompt, head = program // HEADS, program % HEADS
+    position = tl.program_id(1) * BLOCK_QUERIES
+    query = position + tl.arange(0, BLOCK_QUERIES)
     column = tl.arange(0, WIDTH)
     row = asked_rows(asked, query, count, EVERY)
-    base = qkv + prompt.to(tl.int64) * tokens * 3 * INNER + head * WIDTH
+    base = qkv + prompt * tokens * 3 * INNER + head * WIDTH
     queries = load_rows(base, row, query < count, column, 3 * INNER)
     most = tl.full((BLOCK_QUERIES,), float("-inf"), dtype=tl.float32)
     total = tl.zeros((BLOCK_QUERIES,), dtype=tl.float32)
     read = tl.zeros((BLOCK_QUERIES, WIDTH), dtype=tl.float32)
-    furthest = tl.max(row, 0)
-    for start in range(0, tokens, BLOCK_KEYS):
-        # keys beyond every query of the block are left out
-        if not CAUSAL or start <= furthest:
-            key = start + tl.arange(0, BLOCK_KEYS)
-            keys = load_rows(base + INNER, key, key < tokens, column, 3 * INNER)
-            values = load_rows(base + 2 * INNER, key, key < tokens, column, 3 * INNER)
-            scores = masked_scores(queries, keys, row, key, tokens, scale, CAUSAL, PRECISION)
-            higher = tl.maximum(most, tl.max(scores, 1))
-            weights = tl.exp2(scores - higher[:, None])
-            fade = tl.exp2(most - higher)
-            total = total * fade + tl.sum(weights, 1)
-            read = tl.dot(weights.to(values.dtype), values, read * fade[:, None], input_precision=PRECISION)
-            most = higher
-    place = (prompt.to(tl.int64) * count + query) * INNER + head * WIDTH
+    if tokens <= BLOCK_KEYS:
+        most, total, read = _look(
+            queries, base, row, 0, most, total, read, tokens, scale,
+            WIDTH, INNER, CAUSAL, True, BLOCK_KEYS, PRECISION,
+        )  # fmt: skip
+    else:
+        # blocks that all queries see whole, then those at the edge; what nobody sees is left out
+        whole, end = tokens // BLOCK_KEYS * BLOCK_KEYS, tokens
+        if CAUSAL:
+            nearest, furthest = asked_span(asked, position, count, BLOCK_QUERIES, EVERY)
+            whole, end = (nearest + 1) // BLOCK_KEYS * BLOCK_KEYS, furthest + 1
+        for start in range(0, whole, BLOCK_KEYS):
+            most, total, read = _look(
+                queries, base, row, start, most, total, read, tokens, scale,
+                WIDTH, INNER, CAUSAL, False, BLOCK_KEYS, PRECISION,
+            )  # fmt: skip
+        for start in range(whole, end, BLOCK_KEYS):
+            most, total, read = _look(
+                queries, base, row, start, most, total, read, tokens, scale,
+                WIDTH, INNER, CAUSAL, True, BLOCK_KEYS, PRECISION,
+            )  # fmt: skip
+    place = (prompt * count + query) * INNER + head * WIDTH
     tl.store(
         out + place[:, None] + column[None, :],
         (read / total[:, None]).to(out.dtype.element_ty),
         mask=(query < count)[:, None],
     )
-    tl.store(
-        log_sum + tl.program_id(0).to(tl.int64) * count + query, most + tl.log2(total), mask=query < count
-    )
+    tl.store(log_sum + program * count + query, most + tl.log2(total), mask=query < count)

@@ -1,11 +1,13 @@
-"""Triton kernels for attention's backward pass: short prompts in one launch, longer ones in two."""
+"""A Triton kernel for attention's backward pass."""
+
+# ruff: noqa: RUF005 -- Triton's language has no unpacking
 
 from __future__ import annotations
 
 import triton
 import triton.language as tl
 
-from algoformer.kernels.attention import asked_rows, load_rows, masked_scores
+from algoformer.kernels.attention import asked_rows, asked_span, in_base_2, load_rows
 
 
 @triton.jit
@@ -20,74 +22,55 @@ def _share(
     tokens,
     log_sum,
     scale,
+    masked,
     CAUSAL: tl.constexpr,
     PRECISION: tl.constexpr,
 ):
-    """The softmax's weights again, and the gradient of the scores."""
-    scores = masked_scores(queries, keys, row, key, tokens, scale, CAUSAL, PRECISION)
-    weights = tl.exp2(scores - log_sum[:, None])
+    """The softmax's weights again, and the gradient of the scores but for the scale."""
+    scores = tl.dot(queries, tl.trans(keys), input_precision=PRECISION)
+    if masked:
+        # no row is further than the last, so a row that may not look ahead sees no key beyond the end
+        seen = key[None, :] <= row[:, None] if CAUSAL else (key < tokens)[None, :]
+        scores = tl.where(seen, scores, float("-inf"))
+    weights = tl.exp2(scores * in_base_2(scale) - log_sum[:, None])
     back = tl.dot(grad, tl.trans(values), input_precision=PRECISION)
-    return weights.to(keys.dtype), (weights * (back - own[:, None]) * scale).to(keys.dtype)
+    return weights.to(keys.dtype), (weights * (back - own[:, None])).to(keys.dtype)
 
 
 @triton.jit
-def _tile_backward(
-    queries,
-    grad,
-    own,
-    row,
-    furthest,
-    log_sum,
-    keys,
-    values,
-    key_grads,
-    value_grads,
-    query_grads,
-    tokens,
-    scale,
-    START: tl.constexpr,
-    TILE: tl.constexpr,
-    CAUSAL: tl.constexpr,
-    PRECISION: tl.constexpr,
-):
-    """What a block of queries and a tile of keys are to each other, added to the gradients of both."""
-    if not CAUSAL or furthest >= START:
-        key = START + tl.arange(0, TILE)
-        weights, share = _share(
-            queries, keys, values, grad, own, row, key, tokens, log_sum, scale, CAUSAL, PRECISION
-        )
-        value_grads = tl.dot(tl.trans(weights), grad, value_grads, input_precision=PRECISION)
-        key_grads = tl.dot(tl.trans(share), queries, key_grads, input_precision=PRECISION)
-        query_grads = tl.dot(share, keys, query_grads, input_precision=PRECISION)
-    return key_grads, value_grads, query_grads
-
-
-@triton.jit
-def _store_tile(
+def _store_keys(
     out,
+    number,
     key_grads,
     value_grads,
+    start,
     tokens,
-    column,
-    START: tl.constexpr,
-    TILE: tl.constexpr,
+    WIDTH: tl.constexpr,
     INNER: tl.constexpr,
+    EVERY: tl.constexpr,
+    BLOCK: tl.constexpr,
 ):
-    key = START + tl.arange(0, TILE)
-    place = key[:, None].to(tl.int64) * (3 * INNER) + column[None, :]
-    inside = (key < tokens)[:, None]
-    tl.store(out + INNER + place, key_grads.to(out.dtype.element_ty), mask=inside)
-    tl.store(out + 2 * INNER + place, value_grads.to(out.dtype.element_ty), mask=inside)
+    """Gradients of a block of keys and values; and zero for those of its rows that did not ask."""
+    key = start + tl.arange(0, BLOCK)
+    place = key[:, None] * (3 * INNER) + tl.arange(0, WIDTH)[None, :]
+    inside = key < tokens
+    tl.store(out + INNER + place, key_grads.to(out.dtype.element_ty), mask=inside[:, None])
+    tl.store(out + 2 * INNER + place, value_grads.to(out.dtype.element_ty), mask=inside[:, None])
+    if not EVERY:
+        silent = tl.load(number + key, mask=inside, other=0) < 0
+        tl.store(out + place, tl.zeros((BLOCK, WIDTH), dtype=out.dtype.element_ty), mask=silent[:, None])
 
 
 @triton.jit
-def attend_backward_short(
+def attend_backward(
     grads,
     qkv,
     asked,
+    number,
     answer,
     log_sum,
     out,
+    waiting,
     sums,
     sums_stride,
     tokens: tl.constexpr,
@@ -97,200 +80,105 @@ def attend_backward_short(
     WIDTH: tl.constexpr,
     CAUSAL: tl.constexpr,
     EVERY: tl.constexpr,
-    TILE: tl.constexpr,
+    BLOCK_QUERIES: tl.constexpr,
+    BLOCK_KEYS: tl.constexpr,
+    TILES: tl.constexpr,
     PRECISION: tl.constexpr,
 ):
-    """All gradients of one head of one short prompt: up to four tiles of keys stay where they are.
+    """All gradients of one head of one prompt: five products for a block of queries and one of keys.
 
-    Tiles are small, so that pairs of queries and keys that do not see each other are not computed.
+    The gradients of several blocks of queries stay where they are while the keys go by. Where there are
+    more queries than that, they come in parts, and what keys and values got so far is kept in `waiting`.
     """
     INNER: tl.constexpr = HEADS * WIDTH
-    prompt, head = tl.program_id(0) // HEADS, tl.program_id(0) % HEADS
+    PART: tl.constexpr = TILES * BLOCK_QUERIES
+    program = tl.program_id(0).to(tl.int64)
+    prompt, head = program // HEADS, program % HEADS
     column = tl.arange(0, WIDTH)
-    first = prompt.to(tl.int64) * tokens * 3 * INNER + head * WIDTH
+    block = tl.arange(0, BLOCK_QUERIES)
+    first = prompt * tokens * 3 * INNER + head * WIDTH
     base, base_out = qkv + first, out + first
-    answered = prompt.to(tl.int64) * count * INNER + head * WIDTH
-    tile = tl.arange(0, TILE)
-    keys0 = load_rows(base + INNER, tile, tile < tokens, column, 3 * INNER)
-    values0 = load_rows(base + 2 * INNER, tile, tile < tokens, column, 3 * INNER)
-    key_grads0 = tl.zeros((TILE, WIDTH), dtype=tl.float32)
-    value_grads0 = tl.zeros((TILE, WIDTH), dtype=tl.float32)
-    # a tile that no key falls into is never touched, and costs nothing
-    keys1 = load_rows(base + INNER, TILE + tile, TILE + tile < tokens, column, 3 * INNER)
-    values1 = load_rows(base + 2 * INNER, TILE + tile, TILE + tile < tokens, column, 3 * INNER)
-    key_grads1, value_grads1 = key_grads0, value_grads0
-    keys2 = load_rows(base + INNER, 2 * TILE + tile, 2 * TILE + tile < tokens, column, 3 * INNER)
-    values2 = load_rows(base + 2 * INNER, 2 * TILE + tile, 2 * TILE + tile < tokens, column, 3 * INNER)
-    key_grads2, value_grads2 = key_grads0, value_grads0
-    keys3 = load_rows(base + INNER, 3 * TILE + tile, 3 * TILE + tile < tokens, column, 3 * INNER)
-    values3 = load_rows(base + 2 * INNER, 3 * TILE + tile, 3 * TILE + tile < tokens, column, 3 * INNER)
-    key_grads3, value_grads3 = key_grads0, value_grads0
+    answered = prompt * count * INNER + head * WIDTH
+    # blocks lie at a constant distance from the first one: one address for all of them
+    first_queries = base + block[:, None] * (3 * INNER) + column[None, :]
+    first_grads = grads + answered + block[:, None] * INNER + column[None, :]
     query_sum = tl.zeros((WIDTH,), dtype=tl.float32)
-    for position in range(0, count, TILE):
-        query = position + tile
-        row = asked_rows(asked, query, count, EVERY)
-        furthest = tl.max(row, 0)
-        inside = query < count
-        queries = load_rows(base, row, inside, column, 3 * INNER)
-        grad = load_rows(grads + answered, query, inside, column, INNER)
-        read = load_rows(answer + answered, query, inside, column, INNER)
-        own = tl.sum(grad.to(tl.float32) * read.to(tl.float32), 1)
-        level = tl.load(
-            log_sum + tl.program_id(0).to(tl.int64) * count + query, mask=inside, other=float("inf")
-        )
-        query_grads = tl.zeros((TILE, WIDTH), dtype=tl.float32)
-        key_grads0, value_grads0, query_grads = _tile_backward(
-            queries, grad, own, row, furthest, level, keys0, values0, key_grads0, value_grads0, query_grads,
-            tokens, scale, 0, TILE, CAUSAL, PRECISION,
-        )  # fmt: skip
-        if tokens > TILE:
-            key_grads1, value_grads1, query_grads = _tile_backward(
-                queries, grad, own, row, furthest, level, keys1, values1, key_grads1, value_grads1,
-                query_grads, tokens, scale, TILE, TILE, CAUSAL, PRECISION,
-            )  # fmt: skip
-        if tokens > 2 * TILE:
-            key_grads2, value_grads2, query_grads = _tile_backward(
-                queries, grad, own, row, furthest, level, keys2, values2, key_grads2, value_grads2,
-                query_grads, tokens, scale, 2 * TILE, TILE, CAUSAL, PRECISION,
-            )  # fmt: skip
-        if tokens > 3 * TILE:
-            key_grads3, value_grads3, query_grads = _tile_backward(
-                queries, grad, own, row, furthest, level, keys3, values3, key_grads3, value_grads3,
-                query_grads, tokens, scale, 3 * TILE, TILE, CAUSAL, PRECISION,
-            )  # fmt: skip
-        tl.store(
-            base_out + row[:, None].to(tl.int64) * (3 * INNER) + column[None, :],
-            query_grads.to(out.dtype.element_ty),
-            mask=inside[:, None],
-        )
-        query_sum += tl.sum(query_grads, 0)
-    _store_tile(base_out, key_grads0, value_grads0, tokens, column, 0, TILE, INNER)
-    if tokens > TILE:
-        _store_tile(base_out, key_grads1, value_grads1, tokens, column, TILE, TILE, INNER)
-    if tokens > 2 * TILE:
-        _store_tile(base_out, key_grads2, value_grads2, tokens, column, 2 * TILE, TILE, INNER)
-    if tokens > 3 * TILE:
-        _store_tile(base_out, key_grads3, value_grads3, tokens, column, 3 * TILE, TILE, INNER)
-    partial = sums + prompt.to(tl.int64) * sums_stride + head * WIDTH + column
-    tl.store(partial, query_sum)
-    tl.store(partial + INNER, tl.sum(key_grads0 + key_grads1 + key_grads2 + key_grads3, 0))
-    tl.store(partial + 2 * INNER, tl.sum(value_grads0 + value_grads1 + value_grads2 + value_grads3, 0))
-
-
-@triton.jit
-def attend_backward_keys(
-    grads,
-    qkv,
-    asked,
-    answer,
-    log_sum,
-    out,
-    sums,
-    sums_stride,
-    tokens: tl.constexpr,
-    count: tl.constexpr,
-    scale,
-    blocks,
-    HEADS: tl.constexpr,
-    WIDTH: tl.constexpr,
-    CAUSAL: tl.constexpr,
-    EVERY: tl.constexpr,
-    BLOCK_QUERIES: tl.constexpr,
-    BLOCK_KEYS: tl.constexpr,
-    PRECISION: tl.constexpr,
-):
-    """Gradients of a block of keys and values."""
-    INNER: tl.constexpr = HEADS * WIDTH
-    prompt, head = tl.program_id(0) // HEADS, tl.program_id(0) % HEADS
-    block = tl.program_id(1)
-    key = block * BLOCK_KEYS + tl.arange(0, BLOCK_KEYS)
-    column = tl.arange(0, WIDTH)
-    first = prompt.to(tl.int64) * tokens * 3 * INNER + head * WIDTH
-    base, base_out = qkv + first, out + first
-    keys = load_rows(base + INNER, key, key < tokens, column, 3 * INNER)
-    values = load_rows(base + 2 * INNER, key, key < tokens, column, 3 * INNER)
-    key_grads = tl.zeros((BLOCK_KEYS, WIDTH), dtype=tl.float32)
-    value_grads = tl.zeros((BLOCK_KEYS, WIDTH), dtype=tl.float32)
-    answered = prompt.to(tl.int64) * count * INNER + head * WIDTH
-    for position in range(0, count, BLOCK_QUERIES):
-        query = position + tl.arange(0, BLOCK_QUERIES)
-        row = asked_rows(asked, query, count, EVERY)
-        # queries that see none of these keys are left out
-        if not CAUSAL or tl.max(row, 0) >= block * BLOCK_KEYS:
+    key_sum = tl.zeros((WIDTH,), dtype=tl.float32)
+    value_sum = tl.zeros((WIDTH,), dtype=tl.float32)
+    for part in range(0, count, PART):
+        query_grads, own, level, nearest, furthest = (), (), (), (), ()
+        for tile in tl.static_range(TILES):
+            query = part + tile * BLOCK_QUERIES + block
             inside = query < count
-            queries = load_rows(base, row, inside, column, 3 * INNER)
-            grad = load_rows(grads + answered, query, inside, column, INNER)
+            span = asked_span(asked, part + tile * BLOCK_QUERIES, count, BLOCK_QUERIES, EVERY)
+            nearest, furthest = nearest + (span[0],), furthest + (span[1],)
+            grad = tl.load(
+                first_grads + (part + tile * BLOCK_QUERIES) * INNER, mask=inside[:, None], other=0.0
+            )
             read = load_rows(answer + answered, query, inside, column, INNER)
-            level = tl.load(
-                log_sum + tl.program_id(0).to(tl.int64) * count + query, mask=inside, other=float("inf")
-            )
-            own = tl.sum(grad.to(tl.float32) * read.to(tl.float32), 1)
-            weights, share = _share(
-                queries, keys, values, grad, own, row, key, tokens, level, scale, CAUSAL, PRECISION
-            )
-            value_grads = tl.dot(tl.trans(weights), grad, value_grads, input_precision=PRECISION)
-            key_grads = tl.dot(tl.trans(share), queries, key_grads, input_precision=PRECISION)
-    place = key[:, None].to(tl.int64) * (3 * INNER) + column[None, :]
-    inside_keys = (key < tokens)[:, None]
-    tl.store(base_out + INNER + place, key_grads.to(out.dtype.element_ty), mask=inside_keys)
-    tl.store(base_out + 2 * INNER + place, value_grads.to(out.dtype.element_ty), mask=inside_keys)
-    partial = sums + (prompt * blocks + block).to(tl.int64) * sums_stride + head * WIDTH + column
-    tl.store(partial + INNER, tl.sum(key_grads, 0))
-    tl.store(partial + 2 * INNER, tl.sum(value_grads, 0))
-
-
-@triton.jit
-def attend_backward_queries(
-    grads,
-    qkv,
-    asked,
-    answer,
-    log_sum,
-    out,
-    sums,
-    sums_stride,
-    tokens: tl.constexpr,
-    count: tl.constexpr,
-    scale,
-    blocks,
-    HEADS: tl.constexpr,
-    WIDTH: tl.constexpr,
-    CAUSAL: tl.constexpr,
-    EVERY: tl.constexpr,
-    BLOCK_QUERIES: tl.constexpr,
-    BLOCK_KEYS: tl.constexpr,
-    PRECISION: tl.constexpr,
-):
-    """Gradients of a block of queries, where keys take several blocks."""
-    INNER: tl.constexpr = HEADS * WIDTH
-    prompt, head = tl.program_id(0) // HEADS, tl.program_id(0) % HEADS
-    query = tl.program_id(1) * BLOCK_QUERIES + tl.arange(0, BLOCK_QUERIES)
-    column = tl.arange(0, WIDTH)
-    row = asked_rows(asked, query, count, EVERY)
-    inside = query < count
-    first = prompt.to(tl.int64) * tokens * 3 * INNER + head * WIDTH
-    base = qkv + first
-    answered = prompt.to(tl.int64) * count * INNER + head * WIDTH
-    queries = load_rows(base, row, inside, column, 3 * INNER)
-    grad = load_rows(grads + answered, query, inside, column, INNER)
-    read = load_rows(answer + answered, query, inside, column, INNER)
-    level = tl.load(log_sum + tl.program_id(0).to(tl.int64) * count + query, mask=inside, other=float("inf"))
-    own = tl.sum(grad.to(tl.float32) * read.to(tl.float32), 1)
-    query_grads = tl.zeros((BLOCK_QUERIES, WIDTH), dtype=tl.float32)
-    furthest = tl.max(row, 0)
-    for start in range(0, tokens, BLOCK_KEYS):
-        if not CAUSAL or start <= furthest:
+            own = own + (tl.sum(grad.to(tl.float32) * read.to(tl.float32), 1),)
+            # a query that is not there has no weight anywhere
+            level = level + (tl.load(log_sum + program * count + query, mask=inside, other=float("inf")),)
+            query_grads = query_grads + (tl.zeros((BLOCK_QUERIES, WIDTH), dtype=tl.float32),)
+        for start in range(0, tokens, BLOCK_KEYS):
             key = start + tl.arange(0, BLOCK_KEYS)
             keys = load_rows(base + INNER, key, key < tokens, column, 3 * INNER)
             values = load_rows(base + 2 * INNER, key, key < tokens, column, 3 * INNER)
-            _, share = _share(
-                queries, keys, values, grad, own, row, key, tokens, level, scale, CAUSAL, PRECISION
+            key_grads = tl.zeros((BLOCK_KEYS, WIDTH), dtype=tl.float32)
+            value_grads = tl.zeros((BLOCK_KEYS, WIDTH), dtype=tl.float32)
+            updated = ()
+            for tile in tl.static_range(TILES):
+                made = query_grads[tile]
+                # queries that see none of these keys are left out
+                if not CAUSAL or furthest[tile] >= start:
+                    query = part + tile * BLOCK_QUERIES + block
+                    row = asked_rows(asked, query, count, EVERY)
+                    if EVERY:
+                        places = first_queries + (part + tile * BLOCK_QUERIES) * (3 * INNER)
+                    else:
+                        places = base + row[:, None] * (3 * INNER) + column[None, :]
+                    queries = tl.load(places, mask=(query < count)[:, None], other=0.0)
+                    grad = tl.load(
+                        first_grads + (part + tile * BLOCK_QUERIES) * INNER,
+                        mask=(query < count)[:, None],
+                        other=0.0,
+                    )
+                    limit = nearest[tile] + 1 if CAUSAL else tokens
+                    weights, share = _share(
+                        queries, keys, values, grad, own[tile], row, key, tokens, level[tile], scale,
+                        start + BLOCK_KEYS > limit, CAUSAL, PRECISION,
+                    )  # fmt: skip
+                    value_grads = tl.dot(tl.trans(weights), grad, value_grads, input_precision=PRECISION)
+                    key_grads = tl.dot(tl.trans(share), queries, key_grads, input_precision=PRECISION)
+                    made = tl.dot(share, keys, made, input_precision=PRECISION)
+                updated = updated + (made,)
+            query_grads = updated
+            key_sum += tl.sum(key_grads, 0)
+            value_sum += tl.sum(value_grads, 0)
+            if count > PART:
+                kept = waiting + program * tokens * 2 * WIDTH + key[:, None] * (2 * WIDTH) + column[None, :]
+                if part > 0:
+                    key_grads += tl.load(kept, mask=(key < tokens)[:, None], other=0.0)
+                    value_grads += tl.load(kept + WIDTH, mask=(key < tokens)[:, None], other=0.0)
+                tl.store(kept, key_grads, mask=(key < tokens)[:, None])
+                tl.store(kept + WIDTH, value_grads, mask=(key < tokens)[:, None])
+            _store_keys(
+                base_out, number, key_grads * scale, value_grads, start, tokens,
+                WIDTH, INNER, EVERY, BLOCK_KEYS,
+            )  # fmt: skip
+        for tile in tl.static_range(TILES):
+            query = part + tile * BLOCK_QUERIES + block
+            row = asked_rows(asked, query, count, EVERY)
+            made = query_grads[tile] * scale
+            tl.store(
+                base_out + row[:, None] * (3 * INNER) + column[None, :],
+                made.to(out.dtype.element_ty),
+                mask=(query < count)[:, None],
             )
-            query_grads = tl.dot(share, keys, query_grads, input_precision=PRECISION)
-    tl.store(
-        out + first + row[:, None].to(tl.int64) * (3 * INNER) + column[None, :],
-        query_grads.to(out.dtype.element_ty),
-        mask=inside[:, None],
-    )
-    partial = sums + (prompt * blocks + tl.program_id(1)).to(tl.int64) * sums_stride + head * WIDTH + column
-    tl.store(partial, tl.sum(query_grads, 0))
+            query_sum += tl.sum(made, 0)
+        if count > PART:
+            tl.debug_barrier()  # what waits was written by other threads than will read it
+    partial = sums + prompt * sums_stride + head * WIDTH + column
+    tl.store(partial, query_sum)
+    tl.store(partial + INNER, key_sum * scale)
+    tl.store(partial + 2 * INNER, value_sum)

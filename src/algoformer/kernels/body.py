@@ -24,7 +24,11 @@ from algoformer.kernels.weights import Weights
 
 
 def iterate(
-    plan: Plan, entry: Tensor, final: tuple[Tensor, Tensor], layers: Sequence[Sequence[Tensor]]
+    plan: Plan,
+    entry: Tensor,
+    positions: Tensor | None,
+    final: tuple[Tensor, Tensor],
+    layers: Sequence[Sequence[Tensor]],
 ) -> Tensor:
     """The states of a loop whose input is added at every iteration, for the iterations in the window.
 
@@ -32,7 +36,8 @@ def iterate(
 
     Args:
         plan: how to run.
-        entry: (batch, token, width), the input with positions added.
+        entry: (batch, token, width), the input.
+        positions: (token, width), added to every prompt's input; None adds nothing.
         final: weight and bias of the body's last norm.
         layers: for every layer its `PARAMETERS`.
 
@@ -48,14 +53,14 @@ def iterate(
             "ask for all, and choose among the states"
         )
     flat = [parameter for layer in layers for parameter in layer]
-    states: Tensor = _Iterate.apply(plan, entry, *final, *flat)
+    states: Tensor = _Iterate.apply(plan, entry, positions, *final, *flat)
     return states
 
 
 class _Iterate(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, plan: Plan, entry: Tensor, *parameters: Tensor) -> Tensor:
-        body = _Body(plan, entry, parameters)
+    def forward(ctx: Any, plan: Plan, entry: Tensor, positions: Tensor | None, *parameters: Tensor) -> Tensor:
+        body = _Body(plan, entry, positions, parameters)
         states = body.forward()
         ctx.body = body
         return states
@@ -73,8 +78,10 @@ def _product(rows: Tensor, weight: Tensor, bias: Tensor, *, out: Tensor | None =
 class _Body:
     """One call: the tape of its forward pass, from which the backward pass is made."""
 
-    def __init__(self, plan: Plan, entry: Tensor, parameters: tuple[Tensor, ...]) -> None:
-        self.plan = plan
+    def __init__(
+        self, plan: Plan, entry: Tensor, positions: Tensor | None, parameters: tuple[Tensor, ...]
+    ) -> None:
+        self.plan, self.positions = plan, positions
         self.final_weight, self.final_bias = parameters[:2]
         self.weights = Weights(parameters[2:], plan.dtype)
         self.sizes = Sizes(plan, entry, hidden=self.weights.up.shape[1], depth=self.weights.count)
@@ -89,6 +96,10 @@ class _Body:
         self.tape = tape = Tape(sizes, plan.tracked)
         states = sizes.single(plan.window, sizes.answered, sizes.width)
         stream = torch.empty_like(self.entry)
+        # positions are added wherever the input is read; a loop reads it so often that it keeps the sum
+        positions = self.positions
+        keep = positions is not None and plan.steps > 1
+        entry = torch.empty_like(self.entry) if keep else self.entry
 
         def place(iteration: int) -> tuple[Tape, int]:
             if iteration <= untracked:
@@ -97,8 +108,14 @@ class _Body:
             return tape, iteration - untracked - 1
 
         first, slot = place(1)
-        operations.add_norm(None, self.entry, following=first.layers[0].norm(slot))
-        current = self.entry
+        operations.add_norm(
+            None,
+            self.entry,
+            positions=positions,
+            stream=entry if keep else None,
+            following=first.layers[0].norm(slot),
+        )
+        current, positions = entry, None if keep else positions
         for iteration in range(1, plan.steps + 1):
             here, slot = place(iteration)
             number = iteration - 1 - (plan.steps - plan.window)
@@ -106,7 +123,8 @@ class _Body:
             more = iteration < plan.steps
             for index, kept in enumerate(here.layers):
                 last = index == sizes.depth - 1
-                current = self._attention(index, kept, slot, current)
+                current = self._attention(index, kept, slot, current, positions)
+                positions = None
                 _product(kept.hat2[slot], weights.up[index], weights.up_bias[index], out=kept.before[slot])
                 operations.gelu(kept.before[slot], after=kept.after[slot])
                 final, following = None, None
@@ -116,7 +134,7 @@ class _Body:
                         weight=self.final_weight,
                         bias=self.final_bias,
                         state=state,
-                        entry=self.entry if more else None,
+                        entry=entry if more else None,
                     )
                     if more:
                         after, next_slot = place(iteration + 1)
@@ -129,27 +147,35 @@ class _Body:
                 current = stream
         return states.view(plan.window, sizes.batch, -1, sizes.width)
 
-    def _attention(self, index: int, kept: LayerTape, slot: int, stream: Tensor) -> Tensor:
+    def _attention(
+        self, index: int, kept: LayerTape, slot: int, stream: Tensor, positions: Tensor | None
+    ) -> Tensor:
         """The attention half of a layer; the stream after it, on the asked rows if it is the last layer."""
         plan, sizes, operations, weights = self.plan, self.sizes, self.plan.operations, self.weights
         _product(kept.hat[slot], weights.qkv[index], weights.qkv_bias[index], out=kept.qkv[slot])
         by_prompt = (sizes.batch, -1)
         operations.attend(
             kept.qkv[slot].unflatten(0, by_prompt),
-            sizes.asked_in(index),
             plan.heads,
+            selection=sizes.selection_in(index),
             out=kept.read[slot].unflatten(0, by_prompt),
             log_sum=kept.log_sum[slot],
         )
         result = torch.empty(sizes.answered_in(index), sizes.width, device=sizes.device)
         branch = _product(kept.read[slot], weights.output[index], weights.output_bias[index])
-        selection = sizes.selection_in(index)
-        operations.add_norm(branch, stream, selection=selection, stream=result, following=kept.norm2(slot))
+        operations.add_norm(
+            branch,
+            stream,
+            positions=positions,
+            selection=sizes.selection_in(index),
+            stream=result,
+            following=kept.norm2(slot),
+        )
         return result
 
     # backward --------------------------------------------------------------------------------------------
 
-    def backward(self, grads: Tensor) -> list[Tensor]:
+    def backward(self, grads: Tensor) -> list[Tensor | None]:
         plan, sizes, operations, weights = self.plan, self.sizes, self.plan.operations, self.weights
         grads = grads.flatten(1, 2)
         made = Gradients(sizes)
@@ -197,7 +223,8 @@ class _Body:
                 if result is not None:
                     current = result
         found = made.of_parameters(weights, self.tape)
-        return [entry_grad.view(sizes.batch, sizes.tokens, sizes.width), *found]
+        by_prompt = entry_grad.view(sizes.batch, sizes.tokens, sizes.width)
+        return [by_prompt, None if self.positions is None else by_prompt.sum(0), *found]
 
     def _attention_backward(self, index: int, made: Gradients, slot: int, current: Tensor) -> Tensor:
         """Back through the feed-forward half and to queries, keys and values; the stream's gradient there."""
@@ -219,13 +246,11 @@ class _Body:
             sums=made.row_sums(index, "output", slot),
         )
         by_prompt = (sizes.batch, -1)
-        if sizes.selection_in(index) is not None:
-            here.qkv[slot][:, : kept.read.shape[-1]].zero_()  # queries that were not asked
         operations.attend_backward(
             (here.output[slot] @ weights.output[index]).unflatten(0, by_prompt),
             kept.qkv[slot].unflatten(0, by_prompt),
-            sizes.asked_in(index),
             plan.heads,
+            selection=sizes.selection_in(index),
             answer=kept.read[slot].unflatten(0, by_prompt),
             log_sum=kept.log_sum[slot],
             out=here.qkv[slot].unflatten(0, by_prompt),

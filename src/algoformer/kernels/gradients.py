@@ -59,14 +59,9 @@ class Gradients:
                 both.append(Sums(plan.tracked, blocks_of(answered), widths, sizes.device))
             return both[0], both[1]
 
-        def by_prompt(answered: int) -> int:
-            return sizes.batch * operations.attention_blocks(
-                sizes.batch, answered // sizes.batch, sizes.tokens
-            )
-
         self.rows = tables(operations.blocks_of, 2 * sizes.width, [2 * sizes.width])
         self.hidden = tables(operations.gelu_blocks_of, sizes.hidden, [])
-        self.qkv = tables(by_prompt, sizes.projected, [])
+        self.qkv = tables(lambda _: sizes.batch, sizes.projected, [])
 
     def _of(self, tables: tuple[Sums, Sums], index: int, slot: int) -> Tensor:
         return tables[1].of(slot, 0) if index == self.last else tables[0].of(slot, index)

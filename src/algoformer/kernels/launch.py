@@ -41,23 +41,23 @@ GELU = Tile(rows=16, columns=128, warps=4)
 GELU_BACKWARD = Tile(rows=64, columns=64, warps=4)
 """The same, backward: taller, for fewer partial sums."""
 
-SHORT = Tile(rows=64, columns=128, warps=4)
-"""Queries and keys of a block of attention for prompts whose keys fit into one block."""
-
-SHORT_BACKWARD = Tile(rows=32, columns=128, warps=2)
-"""The same, backward: all keys, in tiles of as many as there are queries in a block."""
-
-LONG = Tile(rows=32, columns=32, warps=1)
-"""The same for longer prompts, both ways."""
-
 MANY_PROMPTS = 256
 """From this many prompts on there are blocks enough for each to be larger."""
 
-SHORT_BACKWARD_MANY = Tile(rows=64, columns=128, warps=4)
+SHORT = Tile(rows=64, columns=128, warps=4)
+"""Queries and keys of a block of attention for prompts whose keys fit into one block."""
+
+SHORT_BACKWARD = Tile(rows=16, columns=32, warps=2, groups=8)
+"""The same, backward: so many groups of queries at once."""
+
+SHORT_BACKWARD_MANY = Tile(rows=32, columns=32, warps=1, groups=4)
 """For many short prompts, backward."""
 
-LONG_MANY = Tile(rows=64, columns=64, warps=4)
-"""For many longer prompts."""
+LONG = Tile(rows=64, columns=64, warps=4, stages=3)
+"""Queries and keys of a block of attention for longer prompts."""
+
+LONG_BACKWARD = Tile(rows=64, columns=64, warps=4, groups=5, stages=1)
+"""The same, backward."""
 
 EXACT = "ieee"
 """Products of single precision are not rounded to TF32."""
@@ -78,22 +78,11 @@ def gelu_blocks_of(rows: int) -> int:
     return -(-rows // GELU_BACKWARD.rows)
 
 
-def attention_blocks(batch: int, asked: int, tokens: int) -> int:
-    """The same for the gradient of one prompt's projections."""
-    if tokens <= SHORT_BACKWARD.columns:
-        return 1
-    tile = _long_tile(batch)
-    return max(-(-asked // tile.rows), -(-tokens // tile.columns))
-
-
-def _long_tile(batch: int) -> Tile:
-    return LONG if batch < MANY_PROMPTS else LONG_MANY
-
-
 def add_norm(
     branch: Tensor | None,
     residual: Tensor,
     *,
+    positions: Tensor | None = None,
     selection: Selection | None = None,
     final: FinalNorm | None = None,
     stream: Tensor | None = None,
@@ -102,10 +91,12 @@ def add_norm(
     """See `operations.add_norm`."""
     count, width = (residual if branch is None else branch).shape
     unused = residual
+    by_token = positions if selection is None else selection.number
     last = None if final is None else final.norm
     rows.add_norm[(-(-count // WHOLE_ROWS.rows),)](
         unused if branch is None else branch,
         residual,
+        unused if positions is None else positions,
         unused if last is None else last.hat,
         unused if last is None else last.rstd,
         unused if final is None else final.weight,
@@ -117,10 +108,11 @@ def add_norm(
         unused if following is None else following.rstd,
         unused if selection is None else selection.asked,
         count,
-        TOKENS=0 if selection is None else len(selection.number),
+        TOKENS=0 if by_token is None else len(by_token),
         ASKED=0 if selection is None else len(selection.asked),
         WIDTH=width,
         BRANCH=branch is not None,
+        POSITIONS=positions is not None,
         FINAL=final is not None,
         STATE=final is not None and final.state is not None,
         INJECT=final is not None and final.entry is not None,
@@ -216,22 +208,36 @@ def gelu_backward(grads: Tensor, before: Tensor, *, out: Tensor, sums: Tensor) -
     )
 
 
-def attend(qkv: Tensor, asked: Tensor, heads: Heads, *, out: Tensor, log_sum: Tensor) -> None:
+def attend(
+    qkv: Tensor, heads: Heads, *, selection: Selection | None = None, out: Tensor, log_sum: Tensor
+) -> None:
     """See `operations.attend`."""
     batch, tokens, _ = qkv.shape
-    count = len(asked)
-    sizes = _attention_sizes(batch, tokens, count, heads)
-    attention.attend[(batch * heads.count, -(-count // sizes["BLOCK_QUERIES"]))](
-        qkv, asked, out, log_sum, tokens, count, heads.scale, **sizes
+    count = log_sum.shape[-1]
+    tile = SHORT if tokens <= SHORT.columns else LONG
+    columns = min(tile.columns, max(16, 1 << (tokens - 1).bit_length()))
+    attention.attend[(batch * heads.count, -(-count // tile.rows))](
+        qkv,
+        qkv if selection is None else selection.asked,
+        out,
+        log_sum,
+        tokens,
+        count,
+        heads.scale,
+        **_meaning(heads, selection),
+        BLOCK_QUERIES=tile.rows,
+        BLOCK_KEYS=columns,
+        num_warps=tile.warps,
+        num_stages=tile.stages,
     )
 
 
 def attend_backward(
     grads: Tensor,
     qkv: Tensor,
-    asked: Tensor,
     heads: Heads,
     *,
+    selection: Selection | None = None,
     answer: Tensor,
     log_sum: Tensor,
     out: Tensor,
@@ -239,35 +245,41 @@ def attend_backward(
 ) -> None:
     """See `operations.attend_backward`."""
     batch, tokens, _ = qkv.shape
-    count = len(asked)
-    sizes = _attention_sizes(batch, tokens, count, heads)
-    tensors = (grads, qkv, asked, answer, log_sum, out, sums, sums.stride(0), tokens, count, heads.scale)
-    programs = batch * heads.count
-    if tokens <= SHORT_BACKWARD.columns:
-        del sizes["BLOCK_QUERIES"], sizes["BLOCK_KEYS"]
-        tile = SHORT_BACKWARD if batch < MANY_PROMPTS else SHORT_BACKWARD_MANY
-        sizes |= {"TILE": tile.rows, "num_warps": tile.warps}
-        attention_backward.attend_backward_short[(programs,)](*tensors, **sizes)
-        return
-    sums.zero_()  # queries and keys may come in different numbers of blocks
-    blocks = attention_blocks(batch, count, tokens)
-    keys, queries = -(-tokens // sizes["BLOCK_KEYS"]), -(-count // sizes["BLOCK_QUERIES"])
-    attention_backward.attend_backward_keys[(programs, keys)](*tensors, blocks, **sizes)
-    attention_backward.attend_backward_queries[(programs, queries)](*tensors, blocks, **sizes)
+    count = log_sum.shape[-1]
+    rows = (qkv, qkv) if selection is None else (selection.asked, selection.number)
+    tensors = (grads, qkv, *rows, answer, log_sum, out)
+    rest = (sums, sums.stride(0), tokens, count, heads.scale)
+    grid = (batch * heads.count,)
+    tile = _backward_attention_tile(batch, tokens)
+    tiles = min(tile.groups, -(-count // tile.rows))
+    in_parts = tiles * tile.rows < count
+    waiting = qkv.new_empty(*grid, tokens, 2 * heads.width, dtype=torch.float32) if in_parts else sums
+    attention_backward.attend_backward[grid](
+        *tensors,
+        waiting,
+        *rest,
+        **_meaning(heads, selection),
+        BLOCK_QUERIES=tile.rows,
+        BLOCK_KEYS=tile.columns,
+        TILES=tiles,
+        num_warps=tile.warps,
+        num_stages=tile.stages,
+    )
 
 
-def _attention_sizes(batch: int, tokens: int, asked: int, heads: Heads) -> dict[str, Any]:
-    tile = SHORT if tokens <= SHORT.columns else _long_tile(batch)
+def _backward_attention_tile(batch: int, tokens: int) -> Tile:
+    if tokens > SHORT.columns:
+        return LONG_BACKWARD
+    return SHORT_BACKWARD if batch < MANY_PROMPTS else SHORT_BACKWARD_MANY
+
+
+def _meaning(heads: Heads, selection: Selection | None) -> dict[str, Any]:
     return {
         "HEADS": heads.count,
         "WIDTH": heads.width,
         "CAUSAL": heads.causal,
-        "EVERY": asked == tokens,
-        "BLOCK_QUERIES": tile.rows,
-        "BLOCK_KEYS": min(tile.columns, max(16, 1 << (tokens - 1).bit_length())),
+        "EVERY": selection is None,
         "PRECISION": EXACT,
-        "num_warps": tile.warps,
-        "num_stages": tile.stages,
     }
 
 

@@ -5,7 +5,7 @@ are tested against. Every operation writes into tensors it is given: a loop keep
 iterations, and the gradient of a weight is then one product over the whole stack.
 
 Rows are tokens of all prompts, one below the other. A gradient's column sums (the gradient of a bias) come
-in as many partial sums as there are blocks of rows; here that is one.
+in as many partial sums as there are blocks of rows; here that is one. Those of attention come by prompt.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Selection:
     """The rows of each prompt with which a body goes on, where that is not all of them."""
 
     asked: Tensor
-    """Their numbers."""
+    """Their numbers, rising."""
     number: Tensor
     """For every row of a prompt its place among the asked, or -1."""
 
@@ -91,11 +91,6 @@ def gelu_blocks_of(rows: int) -> int:
     return 1
 
 
-def attention_blocks(batch: int, asked: int, tokens: int) -> int:
-    """The same for the gradient of one prompt's projections."""
-    return 1
-
-
 def _normalize(stream: Tensor, out: Norm) -> Tensor:
     hat, _, rstd = torch.native_layer_norm(stream, stream.shape[-1:], None, None, EPSILON)
     out.hat.copy_(hat)
@@ -107,6 +102,7 @@ def add_norm(
     branch: Tensor | None,
     residual: Tensor,
     *,
+    positions: Tensor | None = None,
     selection: Selection | None = None,
     final: FinalNorm | None = None,
     stream: Tensor | None = None,
@@ -114,8 +110,11 @@ def add_norm(
 ) -> None:
     """residual + branch, then the body's last norm if this is its end, then the norm of what follows.
 
-    With a selection the residual has all rows, and everything else only the asked ones.
+    With positions, (token, width), each row of the residual gets that of its place in the prompt. With a
+    selection the residual has all rows, and everything else only the asked ones.
     """
+    if positions is not None:
+        residual = (residual.unflatten(0, (-1, len(positions))) + positions).flatten(0, 1)
     if selection is not None:
         residual = selection.narrow(residual)
     result = residual if branch is None else residual + branch.float()
@@ -206,17 +205,20 @@ class Heads:
         return 1 / math.sqrt(self.width)
 
 
-def attend(qkv: Tensor, asked: Tensor, heads: Heads, *, out: Tensor, log_sum: Tensor) -> None:
+def attend(
+    qkv: Tensor, heads: Heads, *, selection: Selection | None = None, out: Tensor, log_sum: Tensor
+) -> None:
     """Softmax attention of the asked rows to all rows of their prompt.
 
     Args:
         qkv: (batch, token, 3 · heads · width), queries then keys then values.
-        asked: the rows whose queries are answered.
         heads: how columns are cut.
+        selection: the rows whose queries are answered, if not all.
         out: (batch, asked, heads · width).
         log_sum: (batch, head, asked), the logarithm of each softmax's denominator, in base 2.
     """
     query, key, value = _heads(qkv, heads)
+    asked = _asked(qkv, selection)
     scores = _scores(query[:, :, asked], key, asked, heads)
     log_sum.copy_(torch.logsumexp(scores, -1) / math.log(2))
     read = torch.softmax(scores, -1) @ value.float()
@@ -226,16 +228,17 @@ def attend(qkv: Tensor, asked: Tensor, heads: Heads, *, out: Tensor, log_sum: Te
 def attend_backward(
     grads: Tensor,
     qkv: Tensor,
-    asked: Tensor,
     heads: Heads,
     *,
+    selection: Selection | None = None,
     answer: Tensor,
     log_sum: Tensor,
     out: Tensor,
     sums: Tensor,
 ) -> None:
-    """Back through `attend`, into queries, keys and values; `out` must be zero where no query was asked."""
+    """Back through `attend`, into queries, keys and values; `sums` has a row for every prompt."""
     query, key, value = _heads(qkv, heads)
+    asked = _asked(qkv, selection)
     scores = _scores(query[:, :, asked], key, asked, heads)
     weights = torch.exp2(scores / math.log(2) - log_sum[..., None])
     grad, read = (
@@ -250,6 +253,10 @@ def attend_backward(
     whole = parts.permute(1, 3, 0, 2, 4).flatten(2)
     out.copy_(whole)
     sums.copy_(whole.sum(1))
+
+
+def _asked(qkv: Tensor, selection: Selection | None) -> Tensor:
+    return torch.arange(qkv.shape[1], device=qkv.device) if selection is None else selection.asked
 
 
 def _heads(qkv: Tensor, heads: Heads) -> tuple[Tensor, Tensor, Tensor]:

@@ -70,6 +70,7 @@ def _normalize_backward(total, normal, scale, WIDTH: tl.constexpr):
 def add_norm(
     branch,
     residual,
+    positions,
     final_hat,
     final_rstd,
     final_weight,
@@ -85,6 +86,7 @@ def add_norm(
     ASKED: tl.constexpr,
     WIDTH: tl.constexpr,
     BRANCH: tl.constexpr,
+    POSITIONS: tl.constexpr,
     FINAL: tl.constexpr,
     STATE: tl.constexpr,
     INJECT: tl.constexpr,
@@ -93,7 +95,7 @@ def add_norm(
     EPSILON: tl.constexpr,
     BLOCK_ROWS: tl.constexpr,
 ):
-    """residual + branch, the body's last norm, the loop's input, the next norm."""
+    """residual + positions + branch, the body's last norm, the loop's input, the next norm."""
     row = tl.program_id(0) * BLOCK_ROWS + tl.arange(0, BLOCK_ROWS)
     column = tl.arange(0, WIDTH)
     inside = (row < count)[:, None]
@@ -105,6 +107,9 @@ def add_norm(
         total = tl.load(residual + source[:, None] * WIDTH + column[None, :], mask=inside, other=0.0)
     else:
         total = tl.load(residual + place, mask=inside, other=0.0)
+    if POSITIONS:
+        token = chosen if ASKED else row % TOKENS
+        total += tl.load(positions + token[:, None] * WIDTH + column[None, :], mask=inside, other=0.0)
     if BRANCH:
         total += tl.load(branch + place, mask=inside, other=0.0).to(tl.float32)
     if FINAL:

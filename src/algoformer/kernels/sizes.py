@@ -46,7 +46,6 @@ class Sizes:
         self.hidden, self.depth = hidden, depth
         self.rows = self.batch * self.tokens
         self.answered = self.batch * len(plan.asked)
-        self.every = torch.arange(self.tokens, device=self.device)
         few = self.answered != self.rows
         self.selection = Selection.of(plan.asked, self.tokens) if few else None
 
@@ -62,10 +61,6 @@ class Sizes:
     def selection_in(self, index: int) -> Selection | None:
         """Which rows a layer's queries are, if not all."""
         return self.selection if index == self.depth - 1 else None
-
-    def asked_in(self, index: int) -> Tensor:
-        """The rows of each prompt that a layer's queries are."""
-        return self.every if self.selection_in(index) is None else self.plan.asked
 
     def half(self, count: int, *shape: int) -> Tensor:
         """Room for `count` iterations, in the precision of products."""

@@ -109,6 +109,7 @@ class FusedBody:
                 "engine 'fused' keeps what recompute=True would drop; choose 'compiled' or 'auto'"
             )
         model, body = self.model, self.model.body
+        model.check(prompt)
         stream = model.read_in(prompt.rows)
         asked = row_index(prompt.reads, model.blanks[0], stream.device)
         every = torch.arange(stream.shape[1], device=stream.device)
@@ -121,11 +122,11 @@ class FusedBody:
                 continue
             here = Unroll(steps=part.steps if isinstance(part, LoopModule) else 1, window=1)
             if states is None:
-                stream = self._run(part, stream, here, rows=rows)[0]
+                stream = self._run(part, stream, here, rows=rows).squeeze(0)
             else:
-                states = self._run(part, states.flatten(0, 1), here, rows=rows)[0].unflatten(
-                    0, states.shape[:2]
-                )
+                # one state, taken by its shape: the gradient of an index is a copy of everything
+                last = self._run(part, states.flatten(0, 1), here, rows=rows).squeeze(0)
+                states = last.unflatten(0, states.shape[:2])
         if states is None:
             states = stream.expand(unroll.length, *stream.shape)
         predictions = model.read_out(states)
@@ -148,9 +149,11 @@ class FusedBody:
             dtype=self.dtype,
             operations=self.operations,
         )
-        entry = stream if module.positions is None else module.positions(stream)
+        positions: Tensor | None = None if module.positions is None else module.positions.table
+        if positions is not None and len(positions) > stream.shape[1]:
+            positions = positions[: stream.shape[1]]
         layers = [[layer.get_parameter(name) for name in PARAMETERS] for layer in module.layers]
-        return iterate(plan, entry, (module.final_norm.weight, module.final_norm.bias), layers)
+        return iterate(plan, stream, positions, (module.final_norm.weight, module.final_norm.bias), layers)
 
 
 def _kernels(device: torch.device) -> ModuleType:
