@@ -56,12 +56,18 @@ def iterating(name: str, *, early: float, late: float, change: int) -> Result:
     )
 
 
-def linear(early: float, late: float, newton_late: float = 1e-15) -> dict[str, Result]:
+def linear(early: float, late: float, newton_late: float = 1e-15, descent: float = 0.3) -> dict[str, Result]:
     return {
         "linear/algoformer": iterating("linear/algoformer", early=early, late=late, change=10),
-        "linear/best-fixed-step": iterating("linear/best-fixed-step", early=0.3, late=1e-2, change=30),
+        "linear/fixed-step": iterating("linear/fixed-step", early=0.5, late=1e-2, change=30),
+        "linear/gd": iterating("linear/gd", early=descent, late=1e-3, change=30),
         "linear/newton": iterating("linear/newton", early=0.5, late=newton_late, change=14),
     }
+
+
+def descents(model: float, *, fixed: float, own_step: float) -> dict[str, Result]:
+    errors = {"algoformer": model, "fixed-step": fixed, "gd": own_step}
+    return made({f"representation/{name}": error for name, error in errors.items()})
 
 
 def newtons(*changes: int) -> dict[str, Result]:
@@ -102,11 +108,14 @@ CASES = [
     (7, same_layers(1e-3, 1.01e-3), "not decided"),
     (8, linear(0.1, 1e-3), "holds"),
     (8, linear(0.4, 1e-3), "does not hold"),
+    (8, linear(0.1, 1e-3, descent=0.05), "does not hold"),
     (8, linear(0.1, 1e-3, newton_late=1e-2), "does not hold"),
     (9, newtons(14, 14, 14), "does not hold"),
     (9, newtons(14, 20, 28), "holds"),
-    (13, made({"representation/algoformer": 1e-3, "representation/best-fixed-step": 0.1}), "does not hold"),
-    (13, made({"representation/algoformer": 0.2, "representation/best-fixed-step": 0.1}), "not decided"),
+    (13, descents(1e-3, fixed=0.1, own_step=0.08), "does not hold"),
+    (13, descents(0.2, fixed=0.1, own_step=0.08), "not decided"),
+    (13, descents(0.09, fixed=0.1, own_step=0.08), "not decided"),
+    (13, descents(0.09, fixed=0.08, own_step=0.1), "not decided"),
 ]
 
 

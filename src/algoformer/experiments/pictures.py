@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from algoformer.evaluation import Curve
 from algoformer.experiments.result import Result
-from algoformer.experiments.runs import SIZES, Sizes
+from algoformer.experiments.runs import FIXED_STEP, SIZES, Sizes
 from algoformer.experiments.scales import Scale
 from algoformer.report.figures import Panel, Series, Sweep, panel_figure, sweep_figure
 
@@ -34,7 +34,8 @@ LEVELS = {
     "oracle": "oracle",
     "linear-in-x": "best linear in x",
     "zero": "predict zero",
-    "best-fixed-step": "gradient descent",
+    FIXED_STEP: "gradient descent, one step for all",
+    "gd": "gradient descent, 1.8/λ_max",
     "newton": "Newton",
 }
 """References by the last word of their name, as they are called in legends."""
@@ -87,7 +88,7 @@ def draw_figure_3(results: Results, scale: Scale) -> Iterator[Drawn]:
                 (depth, name) for name, (own, depth, other) in runs.items() if (own, other) == (kind, window)
             )
             labels = {name: f"T = {depth}" for depth, name in chosen}
-            references = ("representation/best-fixed-step",)
+            references = [f"representation/{name}" for name in (FIXED_STEP, "gd")]
             shown.append(step_panel(results, labels, references=references, title=f"ΔT = {window}, {words}"))
     title = "AlgoFormer on regression with representation, trained to T and run far beyond it"
     yield from _figure("fig3", shown, title=title, rows=2, log_x=True, same_scale=True)
@@ -127,7 +128,7 @@ def draw_figure_5(results: Results, scale: Scale) -> Iterator[Drawn]:
             f"{group}/algoformer": f"AlgoFormer ({sizes.depth}, {sizes.window})",
             f"{group}/algoformer-{half}-{half}": f"AlgoFormer ({half}, {half})",
         }
-        references = [f"{group}/{name}" for name in ("best-fixed-step", "newton", "oracle")]
+        references = [f"{group}/{name}" for name in (FIXED_STEP, "gd", "newton", "oracle")]
         marks = (half, sizes.depth)
         shown.append(step_panel(results, labels, references=references, title=f"σ = {noise:g}", marks=marks))
     title = "Linear regression: AlgoFormer (T, ΔT) beside gradient descent and Newton"

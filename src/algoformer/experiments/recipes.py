@@ -15,7 +15,7 @@ from algoformer.experiments.pictures import (
     draw_figure_4,
     draw_figure_5,
 )
-from algoformer.experiments.runs import SIZES, Item, Reference, Sizes, TrainedRun, trained
+from algoformer.experiments.runs import FIXED_STEP, SIZES, Item, Reference, Sizes, TrainedRun, trained
 from algoformer.experiments.scales import Scale, nearest
 from algoformer.model.program import Program
 from algoformer.tasks import TASKS, RegressionWithRepresentation, Task
@@ -23,6 +23,13 @@ from algoformer.training.config import Ramp
 
 NOISES = (0.0, 0.1, 1.0)
 """Standard deviations of the labels' noise in the paper."""
+
+ITERATIONS = {
+    FIXED_STEP: "gradient descent, one step for all",
+    "gd": "gradient descent, 1.8/λ_max",
+    "newton": "Newton",
+}
+"""Textbook iterations beside a loop: the best step for all prompts, one for each prompt, second order."""
 
 SMOKE_TASKS: dict[str, dict[str, Any]] = {
     "linear": {"dim": 2, "points": 8},
@@ -66,6 +73,7 @@ def figure_2(scale: Scale) -> tuple[Item, ...]:
         noisy = task_at("representation", scale, noise=noise)
         items += main_models(f"representation-noise-{noise:g}", noisy, scale)
         items += references(f"representation-noise-{noise:g}", noisy, sizes)
+        items += iterative(f"representation-noise-{noise:g}", noisy, sizes)
     for name in ("chain", "autoregressive"):
         items += controls(name, three[name], scale)
     items += main_models("representation-phi-1", task_at("representation", scale, phi_seed=1), scale)
@@ -113,7 +121,7 @@ def references(group: str, task: Task, sizes: Sizes) -> Iterator[Reference]:
 
 def iterative(group: str, task: Task, sizes: Sizes) -> Iterator[Reference]:
     """Gradient descent and Newton beside a loop, on everything that the task's maker knows."""
-    for name, label in {"best-fixed-step": "gradient descent", "newton": "Newton"}.items():
+    for name, label in ITERATIONS.items():
         yield replace(_reference(name, label, group, task, sizes), iterates=True)
 
 

@@ -27,6 +27,9 @@ FARTHEST = 1000
 READ_AT = (*range(1, 31), 35, 40, 45, 50, 60, 70, 80, 90, 100, 120, 140, 160, 180, 199, 200)
 """Iterations after which the last sample is read, as far as a run goes."""
 
+FIXED_STEP = "fixed-step"
+"""Gradient descent with the one step that is best for all prompts (see `experiments.fixed_step`)."""
+
 Depth = Literal["scale", "fixed", "holding"]
 """How a loop is trained: as the scale says, at a fixed depth as in the paper, or with random burn-in."""
 
@@ -98,7 +101,7 @@ class Reference:
     Attributes:
         name: of its result.
         label: in legends.
-        solver: its name in `algorithms.SOLVERS`, or "best-fixed-step" (see `experiments.measuring`).
+        solver: its name in `algorithms.SOLVERS`, or `FIXED_STEP`.
         task: what it is measured on.
         iterates: whether it is run iteration by iteration, on the last question only.
         trained_depth: the depth of the models that it stands beside.
