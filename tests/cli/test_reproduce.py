@@ -121,6 +121,7 @@ def test_a_mangled_result_is_left_out_with_a_word(results: Path, capsys: pytest.
         (["fig5", "--steps", "0"], "steps must be at least 1, got 0"),
         (["fig5", "--workers", "0"], "workers must be at least 1, got 0"),
         (["fig5", "--max-minutes", "-1"], "max-minutes must be positive, got -1"),
+        (["fig5", "--shard-mb", "0"], "shard_mb must be a positive number of MB"),
     ],
 )
 def test_wrong_options_are_refused_in_one_line(

@@ -27,6 +27,7 @@ from algoformer.experiments.scales import Scale
 from algoformer.experiments.summary import all_items, target_table, verdict_table, write_page
 from algoformer.extras import require
 from algoformer.report import save
+from algoformer.training.shard_index import shard_limit
 
 DESCRIPTION = f"""Train what a figure of the paper needs, measure it, draw it. Runs are found again by the
 hash of their configuration, so that the same command goes on where it was stopped.
@@ -66,6 +67,10 @@ class ReproduceOptions:
         None
     )
     max_minutes: Annotated[float | None, tyro.conf.arg(help="Stop after this long; go on later.")] = None
+    shard_mb: Annotated[
+        float | None,
+        tyro.conf.arg(help="No file of a run's checkpoint is larger, so that it can be carried."),
+    ] = None
     folder: Annotated[Path, tyro.conf.arg(help="Where runs keep their checkpoints.")] = Path("runs")
     results: Annotated[
         Path | None, tyro.conf.arg(help="Where results and pictures go; by default reproduced/SCALE.")
@@ -86,6 +91,7 @@ def run_reproduce(arguments: list[str]) -> int:
             raise ValueError(f"{name} must be at least {least}, got {value}")
     if chosen.max_minutes is not None and not chosen.max_minutes > 0:
         raise ValueError(f"max-minutes must be positive, got {chosen.max_minutes}")
+    shard_limit(chosen.shard_mb)  # refuses what is none before anything is trained
     everything = [with_steps(item, chosen.steps) for item in recipe.items(chosen.scale)]
     items = choose(everything, chosen.only)
     archive = open_archive(chosen)
@@ -95,6 +101,7 @@ def run_reproduce(arguments: list[str]) -> int:
         device="cpu" if chosen.list or not chosen.train else pick_device(chosen.device),
         workers=chosen.workers,
         max_minutes=chosen.max_minutes,
+        shard_mb=chosen.shard_mb,
         command=shlex.join(["algoformer", "reproduce", *arguments]),
     )
     if chosen.list:

@@ -39,6 +39,7 @@ def train_side_by_side(
     workers: int | None = None,
     device: str = "cpu",
     max_minutes: float | None = None,
+    shard_mb: float | None = None,
     progress: Progress,
     finished: Finished | None = None,
     failed: Failed | None = None,
@@ -50,6 +51,7 @@ def train_side_by_side(
         workers: how many at once.
         device: where all of them train.
         max_minutes: after this long none begins, and those that run save a checkpoint and stop.
+        shard_mb: no file of a checkpoint is larger.
         progress: called after every logged step of a run.
         finished: called when a run has taken all its steps; the others go on meanwhile.
         failed: called when a run failed, the others going on; without it the first failure stops all.
@@ -74,7 +76,8 @@ def train_side_by_side(
                 left = None if deadline is None else max(1e-3, (deadline - time.monotonic()) / 60)
                 process: BaseProcess = context.Process(
                     target=_work,
-                    args=(name, planned, messages, device, left),
+                    args=(name, planned, messages),
+                    kwargs={"device": device, "max_minutes": left, "shard_mb": shard_mb},
                     daemon=device == "cpu",  # compiling for a GPU may start processes, which daemons cannot
                 )
                 process.start()
@@ -125,12 +128,12 @@ def _listen(
         ending.finished(name)
 
 
-def _work(name: str, planned: Planned, messages: Queue[Any], device: str, max_minutes: float | None) -> None:
+def _work(name: str, planned: Planned, messages: Queue[Any], **options: Any) -> None:
     import torch
 
     from algoformer.training.trainer import train
 
-    if device == "cpu":
+    if options["device"] == "cpu":
         torch.set_num_threads(1)
 
     def tell(done: int, total: int, metrics: Mapping[str, float]) -> None:
@@ -138,14 +141,7 @@ def _work(name: str, planned: Planned, messages: Queue[Any], device: str, max_mi
 
     try:
         resume = (planned.folder / "config.json").exists()
-        run = train(
-            planned.experiment,
-            planned.folder,
-            resume=resume,
-            device=device,
-            max_minutes=max_minutes,
-            progress=tell,
-        )
+        run = train(planned.experiment, planned.folder, resume=resume, progress=tell, **options)
         messages.put((name, "done", run.finished))
     except KeyboardInterrupt:
         messages.cancel_join_thread()  # nobody reads any more, and the checkpoint is written
