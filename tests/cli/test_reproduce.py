@@ -33,8 +33,22 @@ def test_the_list_says_what_is_done_and_what_is_missing_and_how_long_it_takes(
     assert " missing " in rows["layers/standard-2"]
     assert "estimate from" in rows["layers/standard-2"]
     assert "has 7,000 steps" in rows["layers/standard-4"]
-    # 400 s over 7,000 steps make 857 s over 15,000
-    assert "14.3 min (as layers/standard-4)" in rows["layers/standard-4"]
+    # 400 s over 7,000 steps make 286 s over 5,000, and 20 s to begin with
+    assert "5.1 min (as layers/standard-4)" in rows["layers/standard-4"]
+
+
+def test_the_list_of_everything_has_a_row_for_each_figure(
+    results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["reproduce", "verdicts", "--scale", "short", "--results", str(results), "--list"]) == 0
+    out = capsys.readouterr().out
+    rows = [line.split() for line in out.splitlines() if " of " in line]
+    assert [row[0] for row in rows] == ["fig2", "fig5", "fig3", "fig4", "depth", "fig2"]
+    # one run is missing, one has other steps, one is the same as a run of figure 3 and counted there
+    assert rows[3][-6:-3] == ["12", "of", "14"]
+    total = next(line.split()[4] for line in out.splitlines() if line.startswith("One after the other"))
+    assert float(total) == pytest.approx(sum(float(row[-3]) for row in rows), abs=0.4)
+    assert not (results / "README.md").exists(), "a list writes nothing"
 
 
 def test_a_run_that_was_begun_is_listed_with_its_steps(
@@ -60,7 +74,7 @@ def test_what_is_there_is_drawn_without_training(results: Path, capsys: pytest.C
     assert main(["reproduce", "fig4", "--scale", "short", "--results", str(results), "--no-train"]) == 0
     out = capsys.readouterr().out
     assert (results / "fig4.png").exists()
-    assert "15,000" in (results / "fig4.svg").read_text()
+    assert "5,000" in (results / "fig4.svg").read_text()
     assert "missing: layers/standard-2" in out
 
 

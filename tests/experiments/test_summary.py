@@ -24,7 +24,7 @@ def test_a_missed_number_is_called_missed() -> None:
     words = [str(row[5]) for row in table.rows]
     assert words[:4] == ["needed reached", "aim reached", "not run", "missed"]
     assert words[4:6] == ["missed", "missed"], "the error at 200 is 1.2 times that at 20"
-    assert table.rows[0][6] == "40,000 steps in 6.7 min on NVIDIA H200"
+    assert table.rows[0][6] == "45,000 steps in 6.7 min on NVIDIA H200"
 
 
 def test_depth_that_holds_reaches_the_aim() -> None:

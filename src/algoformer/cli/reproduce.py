@@ -13,6 +13,7 @@ import tyro
 
 from algoformer.cli.parse import parse
 from algoformer.cli.progress import bars
+from algoformer.cli.reproduce_overview import minutes, overview_table
 from algoformer.cli.reproduce_table import TABLES, run_table
 from algoformer.cli.say import say
 from algoformer.cli.train import pick_device
@@ -40,6 +41,7 @@ Examples:
   algoformer reproduce fig2 --scale short --list         what is done, what is missing, how long it takes
   algoformer reproduce fig2 --scale short --only chain/algoformer "representation/*" --device cuda
   algoformer reproduce fig2 --scale short --no-train     draw what is there
+  algoformer reproduce verdicts --scale short --list     all figures, and how many GPU minutes each takes
   algoformer reproduce verdicts --scale short            what the results say about the paper's claims
 """
 
@@ -105,7 +107,7 @@ def run_reproduce(arguments: list[str]) -> int:
         command=shlex.join(["algoformer", "reproduce", *arguments]),
     )
     if chosen.list:
-        say(status_table(recipe, items, shop, device=chosen.device, scale=chosen.scale))
+        say(status_table(recipe, items, shop, kind=device_kind(chosen, archive), scale=chosen.scale))
         return 0
     wanted = items if chosen.train else [item for item in items if isinstance(item, Reference)]
     make_with_bar(wanted, shop)
@@ -124,11 +126,22 @@ def open_archive(chosen: ReproduceOptions) -> Archive:
 def say_verdicts(chosen: ReproduceOptions) -> int:
     """Print what the results say about the paper's claims, and write it into the results' README.md."""
     archive = open_archive(chosen)
+    if chosen.list:
+        shop = Workshop(folder=chosen.folder, archive=archive)
+        say(overview_table(shop, chosen.scale, kind=device_kind(chosen, archive)))
+        return 0
     results = archive.by_name(with_steps(item, chosen.steps) for item in all_items(chosen.scale))
     say(verdict_table(results))
     say(target_table(results))
     print(write_page(results, chosen.scale, archive.folder))
     return 0
+
+
+def device_kind(chosen: ReproduceOptions, archive: Archive) -> str:
+    """For which kind of device times are estimated: the one asked for, or the usual one of the results."""
+    if chosen.device != "auto":
+        return "cpu" if chosen.device == "cpu" else "cuda"
+    return usual_device(archive.results, "cpu" if chosen.scale == "smoke" else "cuda")
 
 
 def with_steps(item: Item, steps: int | None) -> Item:
@@ -207,13 +220,9 @@ def say_what_is_there(recipe: Recipe, items: Sequence[Item], shop: Workshop) -> 
     return 1 if shop.failures else 0
 
 
-def status_table(
-    recipe: Recipe, items: Sequence[Item], shop: Workshop, *, device: str, scale: Scale
-) -> Table:
+def status_table(recipe: Recipe, items: Sequence[Item], shop: Workshop, *, kind: str, scale: Scale) -> Table:
     """One row for each run: where it stands and how long the rest will take."""
     known = shop.archive.results
-    usual = usual_device(known, "cpu" if scale == "smoke" else "cuda")
-    kind = usual if device == "auto" else ("cpu" if device == "cpu" else "cuda")
     rows: list[tuple[Cell, ...]] = []
     left = 0.0
     for item in items:
@@ -235,7 +244,7 @@ def status_table(
         columns=("run", "state", "steps", "error", "left"),
         rows=tuple(rows),
         title=f"{recipe.name}, scale {scale}: {recipe.title.lower()}",
-        note=f"One after the other {duration(left)} of training are left on {_device_words(kind)}.",
+        note=f"One after the other {minutes(left, kind)} are left.",
     )
 
 
@@ -243,10 +252,6 @@ def _state_words(state: str, steps: int | None) -> str:
     if state == "other steps" and steps is not None:
         return f"has {steps:,} steps"
     return "trained, not measured" if state == "trained" else state
-
-
-def _device_words(kind: str) -> str:
-    return "one CPU core" if kind == "cpu" else "the GPU"
 
 
 def duration(seconds: int | float) -> str:
