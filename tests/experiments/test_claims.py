@@ -92,18 +92,29 @@ CASES = [
     (2, three(1e-3, 1.02e-3, 3e-3), "not decided"),
     (2, three(1e-3, 2e-3, 3e-3) | made({"chain/looped-seed1": 9e-4}), "not decided"),
     (2, other_steps(three(1e-3, 2e-3, 3e-3), "chain/looped"), "not decided"),
+    (1, made({"chain/looped": 1e-3}), "not decided"),
+    (1, made({"chain/looped": 2.0}), "does not hold"),
+    (2, made({"chain/algoformer": 1e-3, "chain/looped": 2e-3}), "not decided"),
+    (2, made({"chain/algoformer": 3e-3, "chain/looped": 2e-3}), "does not hold"),
     (3, three(1e-3, 2e-3, 5e-3), "holds"),
+    (3, other_steps(three(1e-3, 2e-3, 5e-3), "chain/looped"), "not decided"),
     (3, three(1e-3, 3e-3, 5e-3), "does not hold"),
     (4, loops({5: 100, 10: 10, 15: 1.2}), "holds"),
     (4, loops({5: 1.2, 10: 10, 15: 100}), "does not hold"),
     (4, loops({5: 1.01, 10: 1.0, 15: 1.0}), "does not hold"),
+    (4, other_steps(loops({5: 100, 10: 10, 15: 1.2}), "loops/fixed-20-5"), "not decided"),
     (5, loops({15: 1.0}), "holds"),
+    (5, loops({15: 1.01}), "not decided"),
     (5, loops({15: 0.9}), "holds"),
     (5, loops({15: 300.0}), "does not hold"),
     (6, sweep((3e-3, 2e-3, 1e-3), (9e-3, 7e-3, 5e-3)), "holds"),
     (6, sweep((3e-3, 2e-3, 4e-3), (9e-3, 7e-3, 5e-3)), "does not hold"),
     (6, sweep((3e-3, 2e-3, 1.99e-3), (9e-3, 7e-3, 5e-3)), "not decided"),
+    (6, made({"layers/algoformer-1": 3e-3, "layers/algoformer-2": 2e-3}), "not decided"),
+    (6, made({"layers/algoformer-1": 2e-3, "layers/algoformer-2": 3e-3}), "does not hold"),
+    (6, other_steps(sweep((3e-3, 2e-3, 1e-3), (9e-3, 7e-3, 5e-3)), "layers/algoformer-1"), "not decided"),
     (7, same_layers(1e-3, 2e-3), "holds"),
+    (7, made({"layers/algoformer-1": 1e-3, "layers/standard-1": 2e-3}), "not decided"),
     (7, same_layers(1e-3, 2e-3) | made({"layers/standard-4": 1e-4}), "does not hold"),
     (7, same_layers(1e-3, 1.01e-3), "not decided"),
     (8, linear(0.1, 1e-3), "holds"),
@@ -143,6 +154,16 @@ def test_the_counts_are_those_of_the_protocol() -> None:
     assert "44%" in words[10]  # (1 + 15) of 36 layers
     assert "standard 36, looped 50, AlgoFormer 98" in words[11]
     assert "standard 9.48 M, looped 0.79 M, AlgoFormer 2.37 M" in words[12]
+
+
+@pytest.mark.parametrize("number", [1, 2, 6, 7])
+def test_what_was_not_run_is_named_beside_the_numbers_that_there_are(number: int) -> None:
+    complete = three(1e-3, 2e-3, 3e-3) | same_layers(1e-3, 9e-3)
+    complete |= sweep((3e-3, 2e-3, 1e-3), (9e-3, 7e-3, 5e-3))
+    lost = "chain/looped" if number < 3 else "layers/algoformer-3"
+    verdict = BY_NUMBER[number].verdict({name: run for name, run in complete.items() if name != lost})
+    assert verdict.outcome == "not decided"
+    assert f"not run: {lost}" in verdict.because
 
 
 def test_there_are_thirteen_claims_in_order() -> None:
