@@ -71,8 +71,8 @@ def step_flops(experiment: Experiment) -> float:
 def estimate(run: TrainedRun, known: Sequence[Result], *, device: str, done: int = 0) -> Estimate:
     """How long the rest of a run takes on a device of this kind ("cuda" or "cpu").
 
-    The best basis is a run of the same program and task; then, on the same task if possible, the run whose step
-    is most alike in FLOP. On a GPU there are always the milliseconds of one H200 to go by.
+    The best basis is a run of the same program and task; then, on the same task if possible, the run whose
+    step is most alike in FLOP. On a GPU there are always the milliseconds of one H200 to go by.
     """
     flops = step_flops(run.experiment)
     left = max(0, run.experiment.training.steps - done)
