@@ -185,10 +185,10 @@ def early_lead_then_newton(results: Results) -> Decision:
     pairs = zip(own.x, own.error, newton.error, strict=False)
     crossing = next((f"{x:g}" for x, mine, theirs in pairs if x > 5 and theirs < mine), "nowhere")
     exact = newton.at(30) < 1e-10
-    return early and exact and own.at(FAR) > newton.at(FAR), (
+    return early and exact and own.final > newton.final, (
         f"after 5: AlgoFormer {show(own.at(5))}, gradient descent {show(descent.at(5))}, Newton "
         f"{show(newton.at(5))}; Newton ahead from {crossing} and at {show(newton.at(30))} after 30; "
-        f"AlgoFormer ends at {show(own.at(FAR))}"
+        f"AlgoFormer ends at {show(own.final)}"
     )
 
 
@@ -228,7 +228,7 @@ def solves_by_gradient_descent(results: Results) -> Decision:
     words = []
     for name, what in {FIXED_STEP: "one step for all", "gd": "1.8/λ_max of each prompt"}.items():
         curve = need(results, f"representation/{name}").main.by_step
-        words.append(f"{show(curve.at(depth))} ({what}), {show(curve.at(FAR))} after {FAR}")
+        words.append(f"{show(curve.at(depth))} ({what}), {show(curve.final)} after {curve.x[-1]:g}")
     descent = _better_descent(results, "representation", depth)
     below = own.band[1] < descent.low[descent.x.index(depth)]
     return (False if below else None), (
