@@ -55,7 +55,7 @@ def workshop(folder: Path, **options) -> Workshop:
     return Workshop(folder=folder / "runs", archive=Archive(folder / "results"), workers=1, **options)
 
 
-@pytest.mark.parametrize("figure", ["fig2", "fig3", "fig4", "fig5"])
+@pytest.mark.parametrize("figure", ["fig2", "fig3", "fig4", "fig5", "depth"])
 def test_a_whole_figure_is_made_and_the_second_time_nothing_is_trained(figure: str, tmp_path: Path) -> None:
     items, first, second = items_of(figure), Listener(), Listener()
     workshop(tmp_path).make(items, first)

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import torch
 
 from algoformer.algorithms import GradientDescent
-from algoformer.evaluation import depth_sweep, evaluation_prompts
+from algoformer.evaluation import evaluation_prompts
 from algoformer.prompt import Prompt
 from algoformer.tasks import Task
+from algoformer.trace import Unroll
 
 TUNING_SEED = 1
 """Prompts that steps are chosen on: neither of training nor of evaluation, which has seed 0."""
@@ -63,7 +64,10 @@ def largest_eigenvalues(task: Task, prompt: Prompt) -> torch.Tensor:
     return torch.linalg.eigvalsh(features.mT @ features / features.shape[1])[:, -1]
 
 
+@torch.no_grad()
 def error_with(step_size: float, task: Task, prompt: Prompt, iterations: int) -> float:
     """The mean error on the last question after so many steps of this size."""
     solver = GradientDescent(step_size=step_size, view=task.problems)
-    return depth_sweep(solver, prompt, depths=(iterations,), scale=task.scale, batch=1024).final
+    answers = solver(prompt, Unroll(steps=iterations, window=1)).predictions[-1]
+    wanted = prompt.targets if prompt.clean is None else prompt.clean
+    return float((answers - wanted).square().mean())

@@ -35,7 +35,7 @@ LEVELS = {
     "linear-in-x": "best linear in x",
     "zero": "predict zero",
     FIXED_STEP: "gradient descent, one step for all",
-    "gd": "gradient descent, 1.8/λ_max",
+    "gd": "gradient descent, a step for each prompt",
     "newton": "Newton",
 }
 """References by the last word of their name, as they are called in legends."""

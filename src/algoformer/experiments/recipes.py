@@ -26,7 +26,7 @@ NOISES = (0.0, 0.1, 1.0)
 
 ITERATIONS = {
     FIXED_STEP: "gradient descent, one step for all",
-    "gd": "gradient descent, 1.8/λ_max",
+    "gd": "gradient descent, a step for each prompt",
     "newton": "Newton",
 }
 """Textbook iterations beside a loop: the best step for all prompts, one for each prompt, second order."""

@@ -122,7 +122,9 @@ def _draw_panel(
 
 def _set_height(axes: Axes, curves: Sequence[Curve], styles: dict[str, Stroke]) -> None:
     # errors that all have the same size (those that are mostly noise) would be a line on a log axis
-    values = [value for curve in curves for value in curve.error if math.isfinite(value)]
+    shown = [curve.error for curve in curves]
+    shown += [band for curve in curves if styles[curve.label].solid for band in (curve.low, curve.high)]
+    values = [value for line in shown for value in line if math.isfinite(value)]
     if values and min(values) > 0 and max(values) / min(values) < NARROW:
         room = 0.08 * (max(values) - min(values)) or 0.1 * max(values)
         axes.set_ylim(min(values) - room, max(values) + room)
