@@ -10,6 +10,7 @@ from algoformer.experiments.summary import (
     ablation_table,
     all_items,
     coverage_table,
+    page_lines,
     run_table,
     target_table,
     textbook_table,
@@ -114,6 +115,13 @@ def test_the_page_is_written_between_marks_and_what_stands_around_is_kept(tmp_pa
     assert "| chain/looped |" in second
     write_page({"chain/looped": constructed(ITEMS["chain/looped"])}, "short", tmp_path)
     assert path.read_text() == second, "writing again changes nothing"
+
+
+def test_the_small_scale_decides_nothing_and_says_so(tmp_path: Path) -> None:
+    said = {
+        scale: "decides nothing" in "\n".join(page_lines({}, scale, tmp_path)) for scale in ("smoke", "short")
+    }
+    assert said == {"smoke": True, "short": False}
 
 
 def test_a_page_that_lost_its_end_is_not_overwritten(tmp_path: Path) -> None:

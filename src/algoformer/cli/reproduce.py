@@ -25,7 +25,7 @@ from algoformer.experiments.reproduce import Workshop, choose
 from algoformer.experiments.result import Result
 from algoformer.experiments.runs import Item, Reference, TrainedRun
 from algoformer.experiments.scales import Scale
-from algoformer.experiments.summary import all_items, target_table, verdict_table, write_page
+from algoformer.experiments.summary import SMALL, all_items, target_table, verdict_table, write_page
 from algoformer.extras import require
 from algoformer.report import save
 from algoformer.training.shard_index import shard_limit
@@ -133,6 +133,8 @@ def say_verdicts(chosen: ReproduceOptions) -> int:
     results = archive.by_name(with_steps(item, chosen.steps) for item in all_items(chosen.scale))
     say(verdict_table(results))
     say(target_table(results))
+    if chosen.scale == "smoke":
+        print(SMALL)
     print(write_page(results, chosen.scale, archive.folder))
     return 0
 

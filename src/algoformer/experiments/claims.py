@@ -12,6 +12,7 @@ from algoformer.evaluation import Curve
 from algoformer.experiments.pictures import Results
 from algoformer.experiments.result import Result
 from algoformer.experiments.runs import FAR, FIXED_STEP
+from algoformer.model.program import Layers
 from algoformer.report.numbers import show
 
 TASKS = ("representation", "autoregressive", "chain")
@@ -134,10 +135,9 @@ def more_layers_and_heads_help(results: Results) -> Decision:
     """The error falls from 1 to 3 layers and from 1 to 8 heads; what comes after may be worse."""
     rows = {
         "layers": {count: f"layers/algoformer-{count}" for count in (1, 2, 3, 4)},
-        # one layer has eight heads
-        "heads": {count: f"heads/algoformer-{count}" for count in (1, 2, 4)}
-        | {8: "layers/algoformer-1", 16: "heads/algoformer-16"},
+        "heads": {count: f"heads/algoformer-{count}" for count in (1, 2, 4, 8, 16)},
     }
+    rows["heads"][_heads_of_one_layer(results)] = "layers/algoformer-1"
     outcomes, words, missing = [], [], []
     for what, names in rows.items():
         known = {count: results[name] for count, name in names.items() if name in results}
@@ -149,6 +149,12 @@ def more_layers_and_heads_help(results: Results) -> Decision:
     if not outcomes:
         raise Missing(missing[0])
     return _so_far(outcomes, words, list(dict.fromkeys(missing)))
+
+
+def _heads_of_one_layer(results: Results) -> int:
+    known = results.get("layers/algoformer-1")
+    first = known.experiment.program.parts[0] if known is not None and known.experiment is not None else None
+    return first.heads if isinstance(first, Layers) else 8
 
 
 def _with_steps(result: Result) -> str:

@@ -205,7 +205,7 @@ def figure_5(scale: Scale) -> tuple[Item, ...]:
             label = f"AlgoFormer ({depth}, {window})"
             program = sizes.algoformer(steps=depth)
             # without noise is what others have numbers for; with noise an error soon stands at its limit
-            settings = {"window": window, "sweep": noise > 0}
+            settings: dict[str, Any] = {"window": window, "sweep": noise > 0}
             items.append(trained(f"{linear_group(noise)}/{name}", label, task, program, scale, **settings))
     for noise in NOISES:
         task = task_at("linear", scale, noise=noise)

@@ -63,6 +63,9 @@ TARGETS = (
     ),
 )
 
+SMALL = "At this scale tasks and models are tiny: it shows how verdicts are made, and decides nothing."
+"""What a page says first that was made at the scale `smoke`."""
+
 GROWTH_NEEDED, GROWTH_AIM = 1.05, 1.0
 """Of the error at 200 and at 1000 iterations over that at the trained depth, with the recommended recipe."""
 
@@ -94,12 +97,15 @@ def target_table(results: Results) -> Table:
         for depth in (FAR, FARTHEST):
             growth = None if result is None else result.growth(depth)
             words = f"{target.words.split(',')[0]}: error at {depth} ÷ error at T"
-            rows.append((words, "", *_judged(growth, GROWTH_NEEDED, GROWTH_AIM), _how(result)))
+            needed, aim, value, judged = _judged(growth, GROWTH_NEEDED, GROWTH_AIM)
+            # three digits would call 1.00001 by the name of the aim that it misses
+            digits = None if value is None else f"{value:.5f}"
+            rows.append((words, "", needed, aim, digits, judged, _how(result)))
     columns = ("what", "others", "needed", "aim", "here", "", "how")
     return Table(columns=columns, rows=tuple(rows))
 
 
-def _judged(value: float | None, needed: float, aim: float) -> tuple[Cell, ...]:
+def _judged(value: float | None, needed: float, aim: float) -> tuple[str, str, float | None, str]:
     if value is None:
         return f"≤ {needed:g}", f"≤ {aim:g}", None, "not run"
     words = "aim reached" if value <= aim else ("needed reached" if value <= needed else "missed")
@@ -200,10 +206,12 @@ def _names(names: Sequence[str], most: int = 8) -> str:
 def page_lines(results: Results, scale: Scale, folder: Path) -> Iterator[str]:
     """The page as Markdown."""
     yield f"## Verdicts on the paper's claims (scale {scale})\n"
+    if scale == "smoke":
+        yield f"{SMALL}\n"
     yield markdown_table(verdict_table(results))
     yield "## Numbers beside what was asked for\n"
     yield markdown_table(target_table(results))
-    if ablation_table(results).rows:
+    if len(ablation_table(results).rows) > 1:
         yield "## What mattered for depth\n"
         yield "Rows compare where their steps are the same.\n"
         yield markdown_table(ablation_table(results))
