@@ -42,6 +42,7 @@ class Estimate:
     basis: str
 
 
+@cache
 def step_flops(experiment: Experiment) -> float:
     """FLOP of a training step when all curricula are through, the mean over the burn-in."""
     config, task, program = experiment.training, experiment.task, experiment.program

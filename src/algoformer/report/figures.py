@@ -187,7 +187,7 @@ def sweep_figure(shown: Sequence[Sweep], *, title: str, kind: Literal["linear", 
 def _draw_series(axes: Axes, one: Series, style: Stroke, *, marker: str, aside: float) -> None:
     # bars at the same size would hide each other: every series stands a little aside
     transforms = require("matplotlib.transforms", extra="viz")
-    moved = transforms.ScaledTranslation(aside / 72, 0, axes.get_figure().dpi_scale_trans)
+    moved = transforms.ScaledTranslation(aside / 72, 0, axes.figure.dpi_scale_trans)
     below = [error - low for error, low in zip(one.error, one.low, strict=True)]
     above = [high - error for error, high in zip(one.error, one.high, strict=True)]
     axes.errorbar(
