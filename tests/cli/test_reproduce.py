@@ -33,8 +33,22 @@ def test_the_list_says_what_is_done_and_what_is_missing_and_how_long_it_takes(
     assert " missing " in rows["layers/standard-2"]
     assert "estimate from" in rows["layers/standard-2"]
     assert "has 7,000 steps" in rows["layers/standard-4"]
-    # 400 s over 7,000 steps make 857 s over 15,000
-    assert "14.3 min (as layers/standard-4)" in rows["layers/standard-4"]
+    # 400 s over 7,000 steps make 286 s over 5,000, and 20 s to begin with
+    assert "5.1 min (as layers/standard-4)" in rows["layers/standard-4"]
+
+
+def test_the_list_of_everything_has_a_row_for_each_figure(
+    results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["reproduce", "verdicts", "--scale", "short", "--results", str(results), "--list"]) == 0
+    out = capsys.readouterr().out
+    rows = [line.split() for line in out.splitlines() if " of " in line]
+    assert [row[0] for row in rows] == ["fig2", "fig5", "fig3", "fig4", "depth", "fig2"]
+    # one run is missing, one has other steps, one is the same as a run of figure 3 and counted there
+    assert rows[3][-6:-3] == ["12", "of", "14"]
+    total = next(line.split()[4] for line in out.splitlines() if line.startswith("One after the other"))
+    assert float(total) == pytest.approx(sum(float(row[-3]) for row in rows), abs=0.4)
+    assert not (results / "README.md").exists(), "a list writes nothing"
 
 
 def test_a_run_that_was_begun_is_listed_with_its_steps(
@@ -60,7 +74,7 @@ def test_what_is_there_is_drawn_without_training(results: Path, capsys: pytest.C
     assert main(["reproduce", "fig4", "--scale", "short", "--results", str(results), "--no-train"]) == 0
     out = capsys.readouterr().out
     assert (results / "fig4.png").exists()
-    assert "15,000" in (results / "fig4.svg").read_text()
+    assert "5,000" in (results / "fig4.svg").read_text()
     assert "missing: layers/standard-2" in out
 
 
@@ -98,9 +112,11 @@ def test_verdicts_are_printed_and_written(results: Path, capsys: pytest.CaptureF
     assert out.rstrip().endswith(str(results / "README.md"))
     assert "not decided" in out
     page = (results / "README.md").read_text()
-    assert "| 7 | AlgoFormer beats standard with the same number of layers | not decided | needs" in page
+    row = next(line for line in page.splitlines() if line.startswith("| 7 |"))
+    assert "| not decided | error as a share of standard's with as many layers: so far" in row
+    assert "4: 100% (trained over differing steps); not run: layers/standard-2" in row
     # regression with representation has a run of the same configuration in figure 4, over fewer steps
-    assert page.count("not run") == 9
+    assert page.count("| not run |") == 9 + 1, "and the head of the table that counts runs"
 
 
 def test_a_mangled_result_is_left_out_with_a_word(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -121,6 +137,7 @@ def test_a_mangled_result_is_left_out_with_a_word(results: Path, capsys: pytest.
         (["fig5", "--steps", "0"], "steps must be at least 1, got 0"),
         (["fig5", "--workers", "0"], "workers must be at least 1, got 0"),
         (["fig5", "--max-minutes", "-1"], "max-minutes must be positive, got -1"),
+        (["fig5", "--shard-mb", "0"], "shard_mb must be a positive number of MB"),
     ],
 )
 def test_wrong_options_are_refused_in_one_line(

@@ -2,7 +2,16 @@ from dataclasses import replace
 
 import pytest
 
-from algoformer.experiments.estimates import NOMINAL, estimate, kind_of_device, step_flops, usual_device
+from algoformer.experiments.estimates import (
+    NOMINAL,
+    SLOWER,
+    STARTING,
+    estimate,
+    kind_of_device,
+    step_flops,
+    usual_device,
+)
+from algoformer.experiments.result import Result
 from algoformer.experiments.runs import TrainedRun
 from algoformer.experiments.summary import all_items
 from algoformer.model.cost import cost
@@ -28,31 +37,64 @@ def test_a_model_without_a_loop_runs_once() -> None:
     assert step_flops(run) == bill.training
 
 
-def test_where_nothing_was_measured_it_is_a_guess() -> None:
+def on_a_core(item: TrainedRun) -> Result:
+    return replace(constructed(item), provenance={"device": "cpu (x86)", "seconds": 400.0})
+
+
+def test_on_a_cpu_where_nothing_was_measured_it_is_a_guess() -> None:
     run = RUNS["chain/looped"]
-    found = estimate(run, [], device="cuda", done=10_000)
-    assert found.seconds == pytest.approx(30_000 * step_flops(run.experiment) / NOMINAL["cuda"])
+    found = estimate(run, [], device="cpu", done=10_000)
+    assert found.seconds == pytest.approx(10_000 * step_flops(run.experiment) / NOMINAL)
     assert found.basis.startswith("guess")
+
+
+def test_on_a_gpu_there_are_the_milliseconds_of_one_h200() -> None:
+    found = {
+        name: estimate(RUNS[name], [], device="cuda")
+        for name in ("chain/looped", "representation/standard", "linear/algoformer")
+    }
+    assert found["chain/looped"].seconds == pytest.approx(STARTING + 20_000 * 0.013)
+    assert found["representation/standard"].seconds == pytest.approx(STARTING + 16_000 * 0.0027)
+    assert found["linear/algoformer"].seconds == pytest.approx(STARTING + 45_000 * 0.005)
+    assert found["chain/looped"].basis == "as chain/looped on an H200"
+
+
+def test_fp32_takes_longer_and_fewer_iterations_less_than_what_was_measured() -> None:
+    plain, fp32 = (
+        estimate(RUNS[f"depth-linear/{name}"], [], device="cuda").seconds for name in ("holding", "fp32")
+    )
+    assert fp32 - STARTING == pytest.approx(SLOWER * (plain - STARTING))
+    long, half = (RUNS[f"linear/{name}"] for name in ("algoformer", "algoformer-10-10"))
+    found = estimate(half, [], device="cuda")
+    ratio = step_flops(half.experiment) / step_flops(long.experiment)
+    assert found.basis == "estimate from linear/algoformer on an H200"
+    assert found.seconds == pytest.approx(STARTING + 45_000 * 0.005 * ratio)
+
+
+def test_what_is_done_already_takes_no_time() -> None:
+    run = RUNS["chain/looped"]
+    half = estimate(run, [], device="cuda", done=10_000)
+    assert half.seconds == pytest.approx(STARTING + 10_000 * 0.013)
 
 
 def test_the_same_run_over_other_steps_is_the_best_basis() -> None:
     run = RUNS["chain/looped"]
-    known = [constructed(run.with_steps(1_000)), constructed(RUNS["chain/algoformer"])]
-    # 400 s for 1,000 steps; half of 40,000 is left
-    found = estimate(run, known, device="cuda", done=20_000)
-    assert (found.seconds, found.basis) == (pytest.approx(8_000), "as chain/looped")
+    known = [on_a_core(run.with_steps(1_000)), on_a_core(RUNS["chain/algoformer"])]
+    # 400 s for 1,000 steps; half of 20,000 is left
+    found = estimate(run, known, device="cpu", done=10_000)
+    assert (found.seconds, found.basis) == (pytest.approx(4_000), "as chain/looped")
 
 
 def test_another_run_is_scaled_by_its_work() -> None:
     run, other = RUNS["chain/algoformer"], RUNS["chain/looped"]
-    found = estimate(run, [constructed(other)], device="cuda")
+    found = estimate(run, [on_a_core(other)], device="cpu")
     assert found.seconds == pytest.approx(400 * step_flops(run.experiment) / step_flops(other.experiment))
     assert found.basis == "estimate from chain/looped"
 
 
 def test_runs_on_another_kind_of_device_say_nothing() -> None:
     other = replace(constructed(RUNS["chain/looped"]), provenance={"device": "cpu (x86)", "seconds": 9.0})
-    assert estimate(RUNS["chain/looped"], [other], device="cuda").basis.startswith("guess")
+    assert estimate(RUNS["chain/looped"], [other], device="cuda").basis == "as chain/looped on an H200"
     assert usual_device([other], "cuda") == "cpu"
     assert usual_device([], "cuda") == "cuda"
     assert kind_of_device("NVIDIA H200") == "cuda"

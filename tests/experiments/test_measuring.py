@@ -3,14 +3,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
-from algoformer.algorithms import GradientDescent
 from algoformer.evaluation import depth_sweep, evaluate, evaluation_prompts
 from algoformer.experiments.measuring import (
-    STEP_GRID,
-    TUNING_SEED,
-    best_fixed_step,
     measure_model,
     measure_reference,
     measure_run,
@@ -95,20 +90,6 @@ def test_the_result_says_where_it_comes_from(tmp_path: Path) -> None:
     assert result.experiment == run.experiment
 
 
-def test_the_step_is_the_best_of_the_grid_on_prompts_of_its_own() -> None:
-    task = LinearRegression(dim=3, points=12)
-    step = best_fixed_step(task, iterations=8, prompts=64)
-    prompt = evaluation_prompts(task, count=64, seed=TUNING_SEED).to(torch.float64).prefix()
-    assert not torch.equal(prompt.rows, evaluation_prompts(task, count=64).to(torch.float64).prefix().rows)
-
-    def error(size: float) -> float:
-        solver = GradientDescent(step_size=size, view=task.problems)
-        return evaluate(solver, prompt, steps=8, window=1, scale=3).error
-
-    ratio = STEP_GRID[1] / STEP_GRID[0]
-    assert error(step) <= min(error(step * ratio), error(step / ratio))
-
-
 ITEMS = {item.name: item for item in all_items("smoke")}
 REFERENCES = {name: item for name, item in ITEMS.items() if isinstance(item, Reference)}
 
@@ -119,7 +100,7 @@ def references():
 
 
 def test_newton_reaches_rounding_and_gradient_descent_does_not(references) -> None:
-    newton, descent = (references[f"linear/{name}"].main.by_step for name in ("newton", "best-fixed-step"))
+    newton, descent = (references[f"linear/{name}"].main.by_step for name in ("newton", "fixed-step"))
     assert newton.at(30) < 1e-10
     assert descent.at(20) < descent.at(5) < descent.at(1)
     assert newton.at(30) < descent.at(30)

@@ -52,24 +52,68 @@ def test_figure_2_shows_models_seeds_and_references_near_and_far() -> None:
     first = figure.axes[0]
     # three models, oracle, linear in x; two loops beyond training; two more seeds for three models
     assert len(first.get_lines()) == 5 + 2 + 6
-    assert first.get_title() == "regression with representation, 40,000 steps"
+    assert first.get_title() == "regression with representation, 16,000 steps"
 
 
 def test_a_run_over_other_steps_says_so() -> None:
     results = dict(EVERYTHING["fig2"])
     item = next(item for item in RECIPES["fig2"].items("short") if item.name == "chain/looped")
     assert isinstance(item, TrainedRun)
-    results["chain/looped"] = constructed(item.with_steps(20_000))
+    results["chain/looped"] = constructed(item.with_steps(9_000))
     figure = dict(RECIPES["fig2"].draw(results, "short"))["fig2"]
-    assert "looped (20,000 steps)" in legend_of(figure)
-    assert figure.axes[2].get_title() == "chain of thought, 40,000 steps"
+    assert "looped (9,000 steps)" in legend_of(figure)
+    assert figure.axes[2].get_title() == "chain of thought, 20,000 steps"
 
 
 def test_a_part_of_a_figure_is_drawn_with_what_there_is() -> None:
     only = {"chain/algoformer": EVERYTHING["fig2"]["chain/algoformer"]}
     figure = dict(RECIPES["fig2"].draw(only, "short"))["fig2"]
-    assert [len(axes.get_lines()) for axes in figure.axes] == [0, 0, 2]
+    assert [len(axes.get_lines()) for axes in figure.axes] == [2], "no empty panels"
+    assert figure.axes[0].get_title() == "chain of thought, 20,000 steps"
     assert legend_of(figure) == ["AlgoFormer"]
+
+
+def test_textbook_methods_alone_make_no_figure() -> None:
+    for name in ("fig2", "fig3", "fig5"):
+        references = {key: run for key, run in EVERYTHING[name].items() if run.steps is None}
+        assert references
+        assert list(RECIPES[name].draw(references, "short")) == []
+
+
+def test_another_seed_over_other_steps_is_not_drawn_as_a_repeat() -> None:
+    item = next(item for item in RECIPES["fig2"].items("short") if item.name == "chain/looped-seed1")
+    assert isinstance(item, TrainedRun)
+    lines = []
+    for again in (item, item.with_steps(77)):
+        results = {"chain/looped": EVERYTHING["fig2"]["chain/looped"], item.name: constructed(again)}
+        lines.append(len(dict(RECIPES["fig2"].draw(results, "short"))["fig2"].axes[0].get_lines()))
+    assert lines == [3, 2]
+
+
+def test_sizes_over_other_steps_stand_apart_in_figure_4() -> None:
+    results = dict(EVERYTHING["fig4"])
+    item = next(item for item in RECIPES["fig4"].items("short") if item.name == "layers/algoformer-1")
+    assert isinstance(item, TrainedRun)
+    results[item.name] = constructed(item.with_steps(16_000))
+    figure = dict(RECIPES["fig4"].draw(results, "short"))["fig4"]
+    assert "AlgoFormer, L + L + L layers (16,000 steps)" in legend_of(figure)
+    layers, heads = figure.axes
+    data = [list(bars.lines[0].get_xdata()) for bars in layers.containers]
+    assert data[:2] == [[2, 3, 4], [1]]
+    assert [list(bars.lines[0].get_xdata()) for bars in heads.containers] == [[1, 2, 4, 16], [8]]
+
+
+def test_a_single_size_is_no_sweep() -> None:
+    only = {"layers/algoformer-1": EVERYTHING["fig4"]["layers/algoformer-1"]}
+    assert list(RECIPES["fig4"].draw(only, "short")) == []
+
+
+def test_figure_3_has_a_row_for_each_way_to_train_that_was_run() -> None:
+    held = {name: run for name, run in EVERYTHING["fig3"].items() if not name.startswith("loops/fixed")}
+    figure = dict(RECIPES["fig3"].draw(held, "short"))["fig3"]
+    assert len(figure.axes) == 3
+    assert len({round(axes.get_position().y0, 3) for axes in figure.axes}) == 1
+    assert all("random burn-in" in axes.get_title() for axes in figure.axes)
 
 
 def test_figure_4_has_a_point_for_each_size() -> None:

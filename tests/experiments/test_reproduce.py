@@ -1,5 +1,6 @@
 """Every figure at the scale `smoke`, made smaller still: trained, measured, cached, resumed, drawn."""
 
+import shutil
 import signal
 import subprocess
 import sys
@@ -54,7 +55,7 @@ def workshop(folder: Path, **options) -> Workshop:
     return Workshop(folder=folder / "runs", archive=Archive(folder / "results"), workers=1, **options)
 
 
-@pytest.mark.parametrize("figure", ["fig2", "fig3", "fig4", "fig5"])
+@pytest.mark.parametrize("figure", ["fig2", "fig3", "fig4", "fig5", "depth"])
 def test_a_whole_figure_is_made_and_the_second_time_nothing_is_trained(figure: str, tmp_path: Path) -> None:
     items, first, second = items_of(figure), Listener(), Listener()
     workshop(tmp_path).make(items, first)
@@ -114,6 +115,33 @@ def test_a_slice_of_time_leaves_a_run_that_goes_on(tmp_path: Path) -> None:
         assert torch.equal(left, right)
 
 
+def test_a_run_that_is_cut_off_and_carried_in_small_files_goes_on_to_the_same_weights(tmp_path: Path) -> None:
+    run = items_of("fig5", steps=60)[0]
+    assert isinstance(run, TrainedRun)
+    here, there = tmp_path / "here", tmp_path / "there"
+    shop = workshop(here, max_minutes=0.002, shard_mb=0.04)
+    shop.make([run], Listener())
+    taken = shop.status(run).step
+    assert 0 < taken < 60
+    files = [path for path in (here / "runs").rglob("*") if path.is_file()]
+    assert len([path for path in files if "-of-" in path.name]) > 2
+    assert max(path.stat().st_size for path in files) <= 40_000
+    for path in files:
+        copy = there / path.relative_to(here)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_bytes(path.read_bytes())
+    shutil.rmtree(here)
+    listener = Listener()
+    elsewhere = workshop(there)
+    assert elsewhere.status(run).step == taken
+    elsewhere.make([run], listener)
+    assert listener.steps[0][1] == taken + 1
+    whole = train(run.experiment).model
+    carried = load_checkpoint(elsewhere.run_folder(run) / "checkpoint.safetensors").model
+    for left, right in zip(whole.parameters(), carried.parameters(), strict=True):
+        assert torch.equal(left, right)
+
+
 def test_weights_without_a_result_are_only_measured(tmp_path: Path) -> None:
     run = items_of("fig5")[0]
     assert isinstance(run, TrainedRun)
@@ -142,8 +170,9 @@ def test_runs_side_by_side_leave_results_as_they_finish(tmp_path: Path) -> None:
     runs = items_of("fig5")[:2]
     listener = Listener()
     shop = Workshop(folder=tmp_path / "runs", archive=Archive(tmp_path / "results"), workers=2)
-    shop.make(runs, listener)
+    replace(shop, shard_mb=0.04).make(runs, listener)
     assert sorted(listener.results) == sorted(run.name for run in runs)
+    assert max(path.stat().st_size for path in (tmp_path / "runs").rglob("*.safetensors")) <= 40_000
 
 
 COMMAND = ["-m", "algoformer", "reproduce", "fig5", "--only", "linear/algoformer", "--device", "cpu"]

@@ -1,14 +1,19 @@
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from algoformer.experiments.runs import TrainedRun
 from algoformer.experiments.summary import (
     BEGIN,
     END,
     ablation_table,
     all_items,
+    coverage_table,
+    page_lines,
     run_table,
     target_table,
+    textbook_table,
     verdict_table,
     write_page,
 )
@@ -24,7 +29,7 @@ def test_a_missed_number_is_called_missed() -> None:
     words = [str(row[5]) for row in table.rows]
     assert words[:4] == ["needed reached", "aim reached", "not run", "missed"]
     assert words[4:6] == ["missed", "missed"], "the error at 200 is 1.2 times that at 20"
-    assert table.rows[0][6] == "40,000 steps in 6.7 min on NVIDIA H200"
+    assert table.rows[0][6] == "45,000 steps in 6.7 min on NVIDIA H200"
 
 
 def test_depth_that_holds_reaches_the_aim() -> None:
@@ -38,6 +43,59 @@ def test_tables_have_a_row_for_each_thing() -> None:
     assert len(ablation_table(results).rows) == 7
     trained = [name for name in ITEMS if results[name].steps is not None]
     assert [row[0] for row in run_table(results).rows] == sorted(trained)
+
+
+def test_a_run_that_two_figures_share_is_listed_once() -> None:
+    own = constructed(ITEMS["representation/algoformer"])
+    results = {"representation/algoformer": own, "layers/algoformer-1": own}
+    assert [row[0] for row in run_table(results).rows] == ["representation/algoformer"]
+    assert [row[0] for row in run_table({"layers/algoformer-1": own}).rows] == ["layers/algoformer-1"]
+
+
+def test_the_ablation_says_over_how_many_steps_and_leaves_out_what_was_not_run() -> None:
+    held, fixed = (ITEMS[f"depth-linear/{name}"] for name in ("holding", "fixed"))
+    assert isinstance(held, TrainedRun)
+    results = {
+        held.name: constructed(held.with_steps(45_000), growth=0.9),
+        fixed.name: constructed(fixed, growth=300),
+    }
+    rows = {row[0]: row[1:] for row in ablation_table(results).rows}
+    assert list(rows) == ["random burn-in", "fixed depth"]
+    assert [row[0] for row in rows.values()] == ["45,000", "20,000"]
+    assert rows["fixed depth"][2] == pytest.approx(0.3)
+    assert rows["fixed depth"][3] == pytest.approx(300)
+    assert rows["random burn-in"][4:] == (None,) * 4, "not run on the other task"
+
+
+def test_what_is_there_and_what_is_missing_is_counted() -> None:
+    chain, loop = ITEMS["chain/algoformer"], ITEMS["chain/looped"]
+    assert isinstance(chain, TrainedRun)
+    results = {chain.name: constructed(chain.with_steps(9_000)), loop.name: constructed(loop)}
+    rows = {str(row[0]): row for row in coverage_table(results, "short").rows}
+    assert rows["fig2"][1:3] == ("1 of 48", "chain/algoformer (9,000 steps)")
+    assert "chain/standard" in str(rows["fig2"][3])
+    assert str(rows["fig2"][3]).endswith(" and 38 more")
+    assert rows["fig5"][1] == "0 of 6"
+
+
+def test_textbook_methods_have_a_row_for_each_noise_with_the_step_that_was_chosen() -> None:
+    names = ("fixed-step", "gd", "newton", "oracle")
+    results = {
+        f"{group}/{name}": constructed(ITEMS[f"{group}/{name}"], error=0.01)
+        for group in ("linear", "representation", "representation-noise-1")
+        for name in names
+    }
+    chosen = results["linear/fixed-step"]
+    results["linear/fixed-step"] = replace(chosen, provenance={**chosen.provenance, "step size": 0.44})
+    rows = textbook_table(results).rows
+    assert [row[:2] for row in rows[::4]] == [
+        ("linear", "0"),
+        ("representation", "0"),
+        ("representation", "1"),
+    ]
+    assert rows[0][2] == "gradient descent, one step for all, 0.440"
+    assert rows[0][4] == pytest.approx(0.01)
+    assert rows[3][3:] == (0.01, 0.01, 0.01), "the oracle does not iterate"
 
 
 def test_the_page_is_written_between_marks_and_what_stands_around_is_kept(tmp_path: Path) -> None:
@@ -57,6 +115,13 @@ def test_the_page_is_written_between_marks_and_what_stands_around_is_kept(tmp_pa
     assert "| chain/looped |" in second
     write_page({"chain/looped": constructed(ITEMS["chain/looped"])}, "short", tmp_path)
     assert path.read_text() == second, "writing again changes nothing"
+
+
+def test_the_small_scale_decides_nothing_and_says_so(tmp_path: Path) -> None:
+    said = {
+        scale: "decides nothing" in "\n".join(page_lines({}, scale, tmp_path)) for scale in ("smoke", "short")
+    }
+    assert said == {"smoke": True, "short": False}
 
 
 def test_a_page_that_lost_its_end_is_not_overwritten(tmp_path: Path) -> None:

@@ -51,6 +51,26 @@ def test_errors_of_one_size_have_a_linear_axis_and_others_a_logarithmic_one() ->
     assert 1.0 < low < 1.2 < 1.5 < high < 1.8
 
 
+def test_bands_stay_inside_the_axes() -> None:
+    wide = line(label="AlgoFormer", error=(0.87, 0.88), low=(0.7, 0.7), high=(1.1, 1.05))
+    (axes,) = panel_figure([Panel(title="", curves=(wide,))], title="").axes
+    low, high = axes.get_ylim()
+    assert low < 0.7
+    assert high > 1.1
+
+
+def test_a_title_that_is_wider_than_the_figure_is_broken() -> None:
+    words = (
+        "AlgoFormer on regression with representation, trained to T and run far beyond it, and further still"
+    )
+    figure = panel_figure([Panel(title="", curves=(MODEL,))], title=words)
+    (title,) = figure.texts
+    assert title.get_text().replace("\n", " ") == words
+    box = title.get_window_extent()
+    assert box.x0 >= 0
+    assert box.x1 <= figure.bbox.width
+
+
 def test_one_scale_for_all_panels() -> None:
     panels = [Panel(title="", curves=(MODEL, BOOK)), Panel(title="", curves=(MODEL,))]
     limits = [axes.get_ylim() for axes in panel_figure(panels, title="", same_scale=True).axes]

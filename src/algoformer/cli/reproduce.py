@@ -13,6 +13,7 @@ import tyro
 
 from algoformer.cli.parse import parse
 from algoformer.cli.progress import bars
+from algoformer.cli.reproduce_overview import minutes, overview_table
 from algoformer.cli.reproduce_table import TABLES, run_table
 from algoformer.cli.say import say
 from algoformer.cli.train import pick_device
@@ -24,9 +25,10 @@ from algoformer.experiments.reproduce import Workshop, choose
 from algoformer.experiments.result import Result
 from algoformer.experiments.runs import Item, Reference, TrainedRun
 from algoformer.experiments.scales import Scale
-from algoformer.experiments.summary import all_items, target_table, verdict_table, write_page
+from algoformer.experiments.summary import SMALL, all_items, target_table, verdict_table, write_page
 from algoformer.extras import require
 from algoformer.report import save
+from algoformer.training.shard_index import shard_limit
 
 DESCRIPTION = f"""Train what a figure of the paper needs, measure it, draw it. Runs are found again by the
 hash of their configuration, so that the same command goes on where it was stopped.
@@ -39,6 +41,7 @@ Examples:
   algoformer reproduce fig2 --scale short --list         what is done, what is missing, how long it takes
   algoformer reproduce fig2 --scale short --only chain/algoformer "representation/*" --device cuda
   algoformer reproduce fig2 --scale short --no-train     draw what is there
+  algoformer reproduce verdicts --scale short --list     all figures, and how many GPU minutes each takes
   algoformer reproduce verdicts --scale short            what the results say about the paper's claims
 """
 
@@ -66,6 +69,10 @@ class ReproduceOptions:
         None
     )
     max_minutes: Annotated[float | None, tyro.conf.arg(help="Stop after this long; go on later.")] = None
+    shard_mb: Annotated[
+        float | None,
+        tyro.conf.arg(help="No file of a run's checkpoint is larger, so that it can be carried."),
+    ] = None
     folder: Annotated[Path, tyro.conf.arg(help="Where runs keep their checkpoints.")] = Path("runs")
     results: Annotated[
         Path | None, tyro.conf.arg(help="Where results and pictures go; by default reproduced/SCALE.")
@@ -86,6 +93,7 @@ def run_reproduce(arguments: list[str]) -> int:
             raise ValueError(f"{name} must be at least {least}, got {value}")
     if chosen.max_minutes is not None and not chosen.max_minutes > 0:
         raise ValueError(f"max-minutes must be positive, got {chosen.max_minutes}")
+    shard_limit(chosen.shard_mb)  # refuses what is none before anything is trained
     everything = [with_steps(item, chosen.steps) for item in recipe.items(chosen.scale)]
     items = choose(everything, chosen.only)
     archive = open_archive(chosen)
@@ -95,10 +103,11 @@ def run_reproduce(arguments: list[str]) -> int:
         device="cpu" if chosen.list or not chosen.train else pick_device(chosen.device),
         workers=chosen.workers,
         max_minutes=chosen.max_minutes,
+        shard_mb=chosen.shard_mb,
         command=shlex.join(["algoformer", "reproduce", *arguments]),
     )
     if chosen.list:
-        say(status_table(recipe, items, shop, device=chosen.device, scale=chosen.scale))
+        say(status_table(recipe, items, shop, kind=device_kind(chosen, archive), scale=chosen.scale))
         return 0
     wanted = items if chosen.train else [item for item in items if isinstance(item, Reference)]
     make_with_bar(wanted, shop)
@@ -117,11 +126,24 @@ def open_archive(chosen: ReproduceOptions) -> Archive:
 def say_verdicts(chosen: ReproduceOptions) -> int:
     """Print what the results say about the paper's claims, and write it into the results' README.md."""
     archive = open_archive(chosen)
+    if chosen.list:
+        shop = Workshop(folder=chosen.folder, archive=archive)
+        say(overview_table(shop, chosen.scale, kind=device_kind(chosen, archive)))
+        return 0
     results = archive.by_name(with_steps(item, chosen.steps) for item in all_items(chosen.scale))
     say(verdict_table(results))
     say(target_table(results))
+    if chosen.scale == "smoke":
+        print(SMALL)
     print(write_page(results, chosen.scale, archive.folder))
     return 0
+
+
+def device_kind(chosen: ReproduceOptions, archive: Archive) -> str:
+    """For which kind of device times are estimated: the one asked for, or the usual one of the results."""
+    if chosen.device != "auto":
+        return "cpu" if chosen.device == "cpu" else "cuda"
+    return usual_device(archive.results, "cpu" if chosen.scale == "smoke" else "cuda")
 
 
 def with_steps(item: Item, steps: int | None) -> Item:
@@ -200,13 +222,9 @@ def say_what_is_there(recipe: Recipe, items: Sequence[Item], shop: Workshop) -> 
     return 1 if shop.failures else 0
 
 
-def status_table(
-    recipe: Recipe, items: Sequence[Item], shop: Workshop, *, device: str, scale: Scale
-) -> Table:
+def status_table(recipe: Recipe, items: Sequence[Item], shop: Workshop, *, kind: str, scale: Scale) -> Table:
     """One row for each run: where it stands and how long the rest will take."""
     known = shop.archive.results
-    usual = usual_device(known, "cpu" if scale == "smoke" else "cuda")
-    kind = usual if device == "auto" else ("cpu" if device == "cpu" else "cuda")
     rows: list[tuple[Cell, ...]] = []
     left = 0.0
     for item in items:
@@ -228,7 +246,7 @@ def status_table(
         columns=("run", "state", "steps", "error", "left"),
         rows=tuple(rows),
         title=f"{recipe.name}, scale {scale}: {recipe.title.lower()}",
-        note=f"One after the other {duration(left)} of training are left on {_device_words(kind)}.",
+        note=f"One after the other {minutes(left, kind)} are left.",
     )
 
 
@@ -236,10 +254,6 @@ def _state_words(state: str, steps: int | None) -> str:
     if state == "other steps" and steps is not None:
         return f"has {steps:,} steps"
     return "trained, not measured" if state == "trained" else state
-
-
-def _device_words(kind: str) -> str:
-    return "one CPU core" if kind == "cpu" else "the GPU"
 
 
 def duration(seconds: int | float) -> str:

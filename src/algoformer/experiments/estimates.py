@@ -6,17 +6,32 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from algoformer.experiments.result import Result
-from algoformer.experiments.runs import TrainedRun
+from algoformer.experiments.runs import SIZES, TrainedRun, trained
 from algoformer.model.cost import cost
 from algoformer.model.program import Program, default_steps, traced_part
-from algoformer.tasks import Task
+from algoformer.tasks import TASKS, Task
 from algoformer.trace import Unroll
 from algoformer.training.config import Experiment
 
-NOMINAL = {"cuda": 1e14, "cpu": 1e10}
-"""FLOP in a second that training steps reach where nothing was measured: one H200 in bf16, one CPU core."""
+NOMINAL = 1e10
+"""FLOP in a second that training steps reach on one CPU core where nothing was measured."""
+
+H200_MILLISECONDS = {
+    "representation": {"algoformer": 5.4, "standard": 2.7, "looped": 3.8},
+    "autoregressive": {"algoformer": 3.5, "standard": 1.8, "looped": 2.4},
+    "chain": {"algoformer": 19.0, "standard": 9.0, "looped": 13.0},
+    "linear": {"algoformer": 5.0},
+}
+"""Of a training step at the scale `short` on one H200 that has nothing else to do, by task and model."""
+
+SLOWER = 2.1
+"""How many times longer a step in fp32 takes on a GPU than one in bf16."""
+
+STARTING = 20.0
+"""Seconds on a GPU that go with every run: imports, capturing the step, measuring the model."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +42,7 @@ class Estimate:
     basis: str
 
 
+@cache
 def step_flops(experiment: Experiment) -> float:
     """FLOP of a training step when all curricula are through, the mean over the burn-in."""
     config, task, program = experiment.training, experiment.task, experiment.program
@@ -56,21 +72,32 @@ def step_flops(experiment: Experiment) -> float:
 def estimate(run: TrainedRun, known: Sequence[Result], *, device: str, done: int = 0) -> Estimate:
     """How long the rest of a run takes on a device of this kind ("cuda" or "cpu").
 
-    The best basis is a run of the same program and task; then the run whose step is most alike in FLOP.
+    The best basis is a run of the same program and task; then, on the same task if possible, the run whose
+    step is most alike in FLOP. On a GPU there are always the milliseconds of one H200 to go by.
     """
     flops = step_flops(run.experiment)
     left = max(0, run.experiment.training.steps - done)
     timed = [_Timed.of(result) for result in known if _is_timed(result, device)]
+    timed += _on_one_h200() if device == "cuda" else ()
     if not timed:
-        return Estimate(seconds=left * flops / NOMINAL[device], basis="guess: nothing was measured yet")
+        return Estimate(seconds=left * flops / NOMINAL, basis="guess: nothing was measured yet")
     own = (run.experiment.program, run.experiment.task, run.experiment.width)
 
-    def distance(other: _Timed) -> tuple[bool, float]:
-        return other.kind != own, abs(math.log(other.flops / flops))
+    def distance(other: _Timed) -> tuple[bool, bool, float]:
+        same_task = type(other.experiment.task) is type(run.task)
+        return other.kind != own, not same_task, abs(math.log(other.flops / flops))
 
     near = min(timed, key=distance)
     words = "as" if near.kind == own and near.flops == flops else "estimate from"
-    return Estimate(seconds=left * near.seconds_a_step * flops / near.flops, basis=f"{words} {near.name}")
+    pace = near.seconds_a_step * flops / near.flops
+    if device == "cuda":
+        pace *= _slowness(run.experiment) / _slowness(near.experiment)
+    starting = STARTING if device == "cuda" else 0.0
+    return Estimate(seconds=starting + left * pace, basis=f"{words} {near.name}")
+
+
+def _slowness(experiment: Experiment) -> float:
+    return SLOWER if experiment.training.precision == "fp32" else 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,6 +122,20 @@ class _Timed:
             flops=step_flops(experiment),
             seconds_a_step=result.seconds_a_step or 0.0,
         )
+
+
+@cache
+def _on_one_h200() -> tuple[_Timed, ...]:
+    sizes = SIZES["short"]
+    programs = {"algoformer": sizes.algoformer(), "standard": sizes.standard(), "looped": sizes.looped()}
+    found = []
+    for task, models in H200_MILLISECONDS.items():
+        for model, milliseconds in models.items():
+            run = trained(f"{task}/{model}", "", TASKS[task](), programs[model], "short").experiment
+            name = f"{task}/{model} on an H200"
+            pace = milliseconds / 1000
+            found.append(_Timed(name=name, experiment=run, flops=step_flops(run), seconds_a_step=pace))
+    return tuple(found)
 
 
 def _is_timed(result: Result, device: str) -> bool:

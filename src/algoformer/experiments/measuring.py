@@ -10,12 +10,21 @@ from pathlib import Path
 import torch
 
 from algoformer.algorithms import GradientDescent, build_solver
-from algoformer.evaluation import Curve, depth_sweep, evaluation_prompts
+from algoformer.evaluation import Curve, evaluation_prompts
 from algoformer.evaluation.depth import DepthErrors, errors_at
 from algoformer.evaluation.errors import Progress
 from algoformer.evaluation.evaluation import Against, Plain
+from algoformer.experiments.fixed_step import best_fixed_step
 from algoformer.experiments.result import Measured, Result
-from algoformer.experiments.runs import FAR, FARTHEST, READ_AT, Reference, TrainedRun, counted_against
+from algoformer.experiments.runs import (
+    FAR,
+    FARTHEST,
+    FIXED_STEP,
+    READ_AT,
+    Reference,
+    TrainedRun,
+    counted_against,
+)
 from algoformer.model.algoformer import AlgoFormer
 from algoformer.tasks import Task
 from algoformer.trace import Solver
@@ -32,12 +41,6 @@ TEXTBOOK_PROMPTS = 256
 
 DEEP = (50, 100, FAR, 500, FARTHEST)
 """Depths at which it is looked whether the loop holds, beside the trained one."""
-
-STEP_GRID = tuple(round(0.02 * 1.15**power, 4) for power in range(29))
-"""Fixed steps of gradient descent that are tried: 0.02 to 1.0, where it diverges on most prompts."""
-
-TUNING_SEED = 1
-"""Prompts that steps are chosen on: neither of training nor of evaluation, which has seed 0."""
 
 HISTORY_ROWS = 60
 
@@ -190,30 +193,12 @@ def kinds_of(task: Task) -> tuple[Against, ...]:
     return ("clean", "shown") if task.noise else ("clean",)
 
 
-def best_fixed_step(task: Task, *, iterations: int, prompts: int = 512) -> float:
-    """The step of `STEP_GRID` with which gradient descent is best after so many iterations.
-
-    It is chosen on prompts of its own, never on those that are shown, and is one number for all prompts.
-    Where rows are scaled differently (features of Φ*), the grid is divided by their largest eigenvalue.
-    """
-    prompt = evaluation_prompts(task, count=prompts, seed=TUNING_SEED).to(torch.float64).prefix()
-    features = task.problems(prompt).features[:, 0, :-1]
-    gram = features.mT @ features / features.shape[1]
-    unit = 2.6 / float(torch.linalg.eigvalsh(gram)[:, -1].median())  # 2.6: of normal rows, 40 × 20
-    best, least = STEP_GRID[0] * unit, float("inf")
-    for step in STEP_GRID:
-        solver = GradientDescent(step_size=step * unit, view=task.problems)
-        error = depth_sweep(solver, prompt, depths=(iterations,), scale=task.scale, batch=prompts).final
-        if error < least:
-            best, least = step * unit, error
-    return best
-
-
 def _solver(reference: Reference) -> tuple[Solver, dict[str, Plain]]:
     task = reference.task
-    if reference.solver == "best-fixed-step":
+    if reference.solver == FIXED_STEP:
         step = best_fixed_step(task, iterations=reference.trained_depth)
-        return GradientDescent(step_size=step, view=task.problems), {"step size": step}
+        facts: dict[str, Plain] = {"step size": step.size, "share of the largest stable step": step.share}
+        return GradientDescent(step_size=step.size, view=task.problems), facts
     return build_solver(reference.solver, view=task.problems, noise=task.noise), {}
 
 

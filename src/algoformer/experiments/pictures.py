@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from algoformer.evaluation import Curve
 from algoformer.experiments.result import Result
-from algoformer.experiments.runs import SIZES, Sizes
+from algoformer.experiments.runs import FIXED_STEP, SIZES, Sizes
 from algoformer.experiments.scales import Scale
 from algoformer.report.figures import Panel, Series, Sweep, panel_figure, sweep_figure
 
@@ -34,7 +34,8 @@ LEVELS = {
     "oracle": "oracle",
     "linear-in-x": "best linear in x",
     "zero": "predict zero",
-    "best-fixed-step": "gradient descent",
+    FIXED_STEP: "gradient descent, one step for all",
+    "gd": "gradient descent, a step for each prompt",
     "newton": "Newton",
 }
 """References by the last word of their name, as they are called in legends."""
@@ -87,10 +88,11 @@ def draw_figure_3(results: Results, scale: Scale) -> Iterator[Drawn]:
                 (depth, name) for name, (own, depth, other) in runs.items() if (own, other) == (kind, window)
             )
             labels = {name: f"T = {depth}" for depth, name in chosen}
-            references = ("representation/best-fixed-step",)
+            references = [f"representation/{name}" for name in (FIXED_STEP, "gd")]
             shown.append(step_panel(results, labels, references=references, title=f"ΔT = {window}, {words}"))
     title = "AlgoFormer on regression with representation, trained to T and run far beyond it"
-    yield from _figure("fig3", shown, title=title, rows=2, log_x=True, same_scale=True)
+    rows = len({kind for kind, _, _ in runs.values()})
+    yield from _figure("fig3", shown, title=title, rows=rows, log_x=True, same_scale=True)
 
 
 def draw_figure_4(results: Results, scale: Scale) -> Iterator[Drawn]:
@@ -98,23 +100,28 @@ def draw_figure_4(results: Results, scale: Scale) -> Iterator[Drawn]:
     heads = {count: f"heads/algoformer-{count}" for count in (1, 2, 4, 8, 16)}
     heads[SIZES[scale].heads] = "layers/algoformer-1"
     counts = (1, 2, 3, 4)
-    layers = [
-        _series(results, "AlgoFormer, L + L + L layers", {n: f"layers/algoformer-{n}" for n in counts}),
-        _series(results, "standard, L layers", {n: f"layers/standard-{n}" for n in counts}),
-        _series(results, "standard, 3 L layers", {n: f"layers/standard-{3 * n}" for n in counts}),
-    ]
-    series = [
-        Sweep(title="layers", over="layers L", series=tuple(one for one in layers if one is not None)),
+    used = [results[name] for name in results if name.startswith(("layers/", "heads/"))]
+    usual = _usual_steps(used)
+    layers = (
+        *_series(
+            results, "AlgoFormer, L + L + L layers", {n: f"layers/algoformer-{n}" for n in counts}, usual
+        ),
+        *_series(results, "standard, L layers", {n: f"layers/standard-{n}" for n in counts}, usual),
+        *_series(results, "standard, 3 L layers", {n: f"layers/standard-{3 * n}" for n in counts}, usual),
+    )
+    sweeps = (
+        Sweep(title="layers", over="layers L", series=layers),
         Sweep(
             title="heads",
             over="heads",
-            series=tuple(one for one in (_series(results, "AlgoFormer, 1 + 1 + 1 layers", heads),) if one),
+            series=tuple(_series(results, "AlgoFormer, 1 + 1 + 1 layers", heads, usual)),
         ),
-    ]
-    if any(sweep.series for sweep in series):
-        used = [results[name] for name in results if name.startswith(("layers/", "heads/"))]
-        title = f"Layers and heads: regression with representation{_steps_words(used)}"
-        yield "fig4", sweep_figure(series, title=title)
+    )
+    # one size alone is no sweep
+    shown = [sweep for sweep in sweeps if len({x for one in sweep.series for x in one.x}) > 1]
+    if shown:
+        title = f"Layers and heads: regression with representation, {usual:,} steps"
+        yield "fig4", sweep_figure(shown, title=title)
 
 
 def draw_figure_5(results: Results, scale: Scale) -> Iterator[Drawn]:
@@ -127,7 +134,7 @@ def draw_figure_5(results: Results, scale: Scale) -> Iterator[Drawn]:
             f"{group}/algoformer": f"AlgoFormer ({sizes.depth}, {sizes.window})",
             f"{group}/algoformer-{half}-{half}": f"AlgoFormer ({half}, {half})",
         }
-        references = [f"{group}/{name}" for name in ("best-fixed-step", "newton", "oracle")]
+        references = [f"{group}/{name}" for name in (FIXED_STEP, "gd", "newton", "oracle")]
         marks = (half, sizes.depth)
         shown.append(step_panel(results, labels, references=references, title=f"σ = {noise:g}", marks=marks))
     title = "Linear regression: AlgoFormer (T, ΔT) beside gradient descent and Newton"
@@ -181,7 +188,7 @@ def sample_panel(
             beyond.append(_relabelled(result.main.by_sample[sizes.far], label))
         for seed in (1, 2):
             again = results.get(f"{group}/{name}-seed{seed}")
-            if again is not None:
+            if again is not None and again.steps == result.steps:
                 repeats.append(_relabelled(again.main.by_sample[again.trained_depth], label))
     for name in references:
         known = results.get(f"{group}/{name}")
@@ -214,21 +221,25 @@ def step_panel(
 
 
 def _figure(name: str, shown: Sequence[Panel], *, title: str, **options: Any) -> Iterator[Drawn]:
-    if any(panel.curves for panel in shown):
-        yield name, panel_figure(shown, title=title, textbook=tuple(LEVELS.values()), **options)
+    # a panel in which no model stands says nothing about models
+    levels = set(LEVELS.values())
+    telling = [panel for panel in shown if {curve.label for curve in panel.curves} - levels]
+    if telling:
+        yield name, panel_figure(telling, title=title, textbook=tuple(LEVELS.values()), **options)
 
 
-def _series(results: Results, label: str, names: Mapping[int, str]) -> Series | None:
+def _series(results: Results, label: str, names: Mapping[int, str], usual: int | None) -> Iterator[Series]:
+    """A line through the runs of one length; runs of other lengths stand apart and say so."""
     found = {size: results[name] for size, name in names.items() if name in results}
-    if not found:
-        return None
-    return Series(
-        label=label,
-        x=tuple(found),
-        error=tuple(result.error for result in found.values()),
-        low=tuple(result.band[0] for result in found.values()),
-        high=tuple(result.band[1] for result in found.values()),
-    )
+    for steps in sorted({result.steps or 0 for result in found.values()}, key=lambda steps: steps != usual):
+        alike = {size: result for size, result in found.items() if result.steps == steps}
+        yield Series(
+            label=label + _other_steps(next(iter(alike.values())), usual),
+            x=tuple(alike),
+            error=tuple(result.error for result in alike.values()),
+            low=tuple(result.band[0] for result in alike.values()),
+            high=tuple(result.band[1] for result in alike.values()),
+        )
 
 
 def _numbers(name: str) -> tuple[str, int, int]:
@@ -248,8 +259,3 @@ def _usual_steps(results: Any) -> int | None:
 def _other_steps(result: Result, usual: int | None) -> str:
     # runs of differing length may stand together only if the legend says so
     return "" if result.steps in (None, usual) else f" ({result.steps:,} steps)"
-
-
-def _steps_words(results: Sequence[Result]) -> str:
-    steps = sorted({result.steps for result in results if result.steps is not None})
-    return f", {' / '.join(f'{count:,}' for count in steps)} steps" if steps else ""

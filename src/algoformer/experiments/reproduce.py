@@ -63,6 +63,8 @@ class Workshop:
         device: where to train and to measure.
         workers: processes that train at once; None is one on a GPU and one for each core on a CPU.
         max_minutes: stop after this long; what is unfinished goes on the next time.
+        shard_mb: no file of a checkpoint is larger, so that run folders can be carried; None goes on as a run
+            began.
         command: for provenance.
     """
 
@@ -71,6 +73,7 @@ class Workshop:
     device: str = "cpu"
     workers: int | None = None
     max_minutes: float | None = None
+    shard_mb: float | None = None
     command: str = ""
     failures: dict[str, str] = field(default_factory=dict)
 
@@ -128,6 +131,7 @@ class Workshop:
                     resume=(folder / "config.json").exists(),
                     device=self.device,
                     max_minutes=left,
+                    shard_mb=self.shard_mb,
                     progress=partial(watcher.step, run.name),
                 )
             except (FloatingPointError, RuntimeError, ValueError) as error:
@@ -140,7 +144,7 @@ class Workshop:
         by_name = {run.name: run for run in runs}
         train_side_by_side(
             {
-                name: Planned(experiment=run.experiment, folder=self.run_folder(run))
+                name: Planned(experiment=run.experiment, folder=self.run_folder(run), shard_mb=self.shard_mb)
                 for name, run in by_name.items()
             },
             workers=workers,

@@ -15,7 +15,13 @@ from algoformer.evaluation.evaluation import Against
 from algoformer.experiments.scales import BURN_IN, LONG_BURN_IN, Scale, holding, training
 from algoformer.model.presets import algoformer, looped, standard
 from algoformer.model.program import Program, default_steps, traced_part
-from algoformer.tasks import AutoregressiveWithRepresentation, LinearRegression, Task
+from algoformer.tasks import (
+    AutoregressiveWithRepresentation,
+    ChainOfThought,
+    LinearRegression,
+    RegressionWithRepresentation,
+    Task,
+)
 from algoformer.training.config import Experiment
 
 FAR = 200
@@ -26,6 +32,9 @@ FARTHEST = 1000
 
 READ_AT = (*range(1, 31), 35, 40, 45, 50, 60, 70, 80, 90, 100, 120, 140, 160, 180, 199, 200)
 """Iterations after which the last sample is read, as far as a run goes."""
+
+FIXED_STEP = "fixed-step"
+"""Gradient descent with the one step that is best for all prompts (see `experiments.fixed_step`)."""
 
 Depth = Literal["scale", "fixed", "holding"]
 """How a loop is trained: as the scale says, at a fixed depth as in the paper, or with random burn-in."""
@@ -98,7 +107,7 @@ class Reference:
     Attributes:
         name: of its result.
         label: in legends.
-        solver: its name in `algorithms.SOLVERS`, or "best-fixed-step" (see `experiments.measuring`).
+        solver: its name in `algorithms.SOLVERS`, or `FIXED_STEP`.
         task: what it is measured on.
         iterates: whether it is run iteration by iteration, on the last question only.
         trained_depth: the depth of the models that it stands beside.
@@ -180,8 +189,19 @@ SMOKE_STEPS = 300
 LINEAR_SMOKE_STEPS = 1000
 """Linear regression begins to learn later."""
 
-SWEEP_STEPS = 15_000
-"""Of a run in a sweep at the scale `short`; comparisons are within the sweep."""
+SHORT_STEPS: dict[type[Task], int] = {
+    RegressionWithRepresentation: 16_000,
+    AutoregressiveWithRepresentation: 18_000,
+    ChainOfThought: 20_000,
+    LinearRegression: 45_000,
+}
+"""Of a run at the scale `short`, so that each takes a few minutes; the same for all models of a task."""
+
+SWEEP_STEPS: dict[type[Task], int] = {RegressionWithRepresentation: 5_000, LinearRegression: 20_000}
+"""Of a run in a sweep at the scale `short`, where many are compared with each other and with nothing else.
+
+Linear regression learns nothing before its curriculum is through, so it gets more.
+"""
 
 
 def trained(
@@ -208,7 +228,7 @@ def trained(
         steps = LINEAR_SMOKE_STEPS if isinstance(task, LinearRegression) else SMOKE_STEPS
         recipe = replace(recipe, steps=steps, learning_rate=5e-3, checkpoint_every=50)
     elif scale == "short":
-        recipe = replace(recipe, steps=SWEEP_STEPS if sweep else recipe.steps, log_every=500)
+        recipe = replace(recipe, steps=(SWEEP_STEPS if sweep else SHORT_STEPS)[type(task)], log_every=500)
     if "window" in changes and recipe.loops is not None:
         recipe = replace(recipe, loops=replace(recipe.loops, start=changes["window"]))
     recipe = replace(recipe, **changes)

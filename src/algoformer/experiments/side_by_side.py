@@ -44,6 +44,8 @@ class Planned:
 
     experiment: Experiment
     folder: Path
+    shard_mb: float | None = None
+    """No file of a checkpoint is larger."""
 
     def make(self, *, device: str, max_minutes: float | None, tell: Tell) -> bool:
         """Train it; whether it has taken all its steps."""
@@ -55,6 +57,7 @@ class Planned:
             resume=(self.folder / "config.json").exists(),
             device=device,
             max_minutes=max_minutes,
+            shard_mb=self.shard_mb,
             progress=tell,
         )
         return run.finished

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from algoformer.evaluation import Cell, Table
 from algoformer.experiments.pictures import VARIANTS, Results
-from algoformer.experiments.recipes import RECIPES
+from algoformer.experiments.recipes import ITERATIONS, NOISES, RECIPES
 from algoformer.experiments.result import AT_ONCE, Result
-from algoformer.experiments.runs import FAR, FARTHEST, Item
+from algoformer.experiments.runs import FAR, FARTHEST, Item, TrainedRun
 from algoformer.experiments.scales import Scale
 from algoformer.experiments.verdicts import CLAIMS
 from algoformer.report.markdown import markdown_table
@@ -63,6 +63,9 @@ TARGETS = (
     ),
 )
 
+SMALL = "At this scale tasks and models are tiny: it shows how verdicts are made, and decides nothing."
+"""What a page says first that was made at the scale `smoke`."""
+
 GROWTH_NEEDED, GROWTH_AIM = 1.05, 1.0
 """Of the error at 200 and at 1000 iterations over that at the trained depth, with the recommended recipe."""
 
@@ -93,13 +96,16 @@ def target_table(results: Results) -> Table:
         result = results.get(target.name)
         for depth in (FAR, FARTHEST):
             growth = None if result is None else result.growth(depth)
-            words = f"{target.words.split(',')[0]}: error at {depth} ÷ error at 20"
-            rows.append((words, "", *_judged(growth, GROWTH_NEEDED, GROWTH_AIM), _how(result)))
+            words = f"{target.words.split(',')[0]}: error at {depth} ÷ error at T"
+            needed, aim, value, judged = _judged(growth, GROWTH_NEEDED, GROWTH_AIM)
+            # three digits would call 1.00001 by the name of the aim that it misses
+            digits = None if value is None else f"{value:.5f}"
+            rows.append((words, "", needed, aim, digits, judged, _how(result)))
     columns = ("what", "others", "needed", "aim", "here", "", "how")
     return Table(columns=columns, rows=tuple(rows))
 
 
-def _judged(value: float | None, needed: float, aim: float) -> tuple[Cell, ...]:
+def _judged(value: float | None, needed: float, aim: float) -> tuple[str, str, float | None, str]:
     if value is None:
         return f"≤ {needed:g}", f"≤ {aim:g}", None, "not run"
     words = "aim reached" if value <= aim else ("needed reached" if value <= needed else "missed")
@@ -117,10 +123,10 @@ def _how(result: Result | None) -> str:
 
 
 def run_table(results: Results) -> Table:
-    """Everything that was trained."""
+    """Everything that was trained, once, under the name that it was trained for."""
     rows: list[tuple[Cell, ...]] = []
     for name, result in sorted(results.items()):
-        if result.steps is None:
+        if result.steps is None or (name != result.name and result.name in results):
             continue
         low, high = result.band
         far = result.at(FAR) if result.growth(FAR) is not None else None
@@ -132,32 +138,93 @@ def run_table(results: Results) -> Table:
 
 
 def ablation_table(results: Results) -> Table:
-    """What mattered for depth: a row for each variant, errors near and far on both tasks."""
+    """What mattered for depth: a row for each variant that was run, errors near and far on both tasks."""
     tasks = ("linear", "representation")
     rows: list[tuple[Cell, ...]] = []
     for name, words in VARIANTS.items():
+        found = [results.get(f"depth-{task}/{name}") for task in tasks]
+        if not any(found):
+            continue
         row: list[Cell] = [words]
-        for task in tasks:
-            result = results.get(f"depth-{task}/{name}")
-            row += [None] * 3 if result is None else [result.error, result.at(FAR), result.growth(FARTHEST)]
+        for result in found:
+            if result is None:
+                row += [None] * 4
+            else:
+                row += [f"{result.steps:,}", result.error, _at(result, FAR), result.growth(FARTHEST)]
         rows.append(tuple(row))
-    columns = [f"{task}: {what}" for task in tasks for what in ("at 20", "at 200", "1000 ÷ 20")]
+    columns = [f"{task}: {what}" for task in tasks for what in ("steps", "at T", "at 200", "1000 ÷ T")]
     return Table(columns=("recipe", *columns), rows=tuple(rows))
+
+
+def textbook_table(results: Results) -> Table:
+    """Textbook iterations, on linear regression and on the true features: how far they come."""
+    depths = (5, 20, FAR)
+    rows: list[tuple[Cell, ...]] = []
+    for task in ("linear", "representation"):
+        for noise in NOISES:
+            group = f"{task}-noise-{noise:g}" if noise else task
+            for name, label in ITERATIONS.items():
+                result = results.get(f"{group}/{name}")
+                if result is not None:
+                    step = result.provenance.get("step size")
+                    words = label if step is None else f"{label}, {show(float(step))}"
+                    rows.append((task, f"{noise:g}", words, *(_at(result, depth) for depth in depths)))
+            oracle = results.get(f"{group}/oracle")
+            if oracle is not None:
+                rows.append((task, f"{noise:g}", "oracle", *[oracle.error] * len(depths)))
+    columns = ("task", "σ", "method", *(f"after {depth}" for depth in depths))
+    return Table(columns=columns, rows=tuple(rows))
+
+
+def _at(result: Result, depth: int) -> float | None:
+    return result.at(depth) if depth in (*result.main.by_sample, *result.main.by_step.x) else None
+
+
+def coverage_table(results: Results, scale: Scale) -> Table:
+    """Which runs of each figure there are: as the scale has them, over other steps, or not at all."""
+    rows: list[tuple[Cell, ...]] = []
+    for recipe in RECIPES.values():
+        runs = [item for item in recipe.items(scale) if isinstance(item, TrainedRun)]
+        other = []
+        missing = []
+        for run in runs:
+            result = results.get(run.name)
+            if result is None:
+                missing.append(run.name)
+            elif result.steps != run.experiment.training.steps:
+                other.append(f"{run.name} ({result.steps:,} steps)")
+        done = len(runs) - len(other) - len(missing)
+        rows.append((recipe.name, f"{done} of {len(runs)}", ", ".join(other), _names(missing)))
+    return Table(columns=("figure", "runs", "over other steps", "not run"), rows=tuple(rows))
+
+
+def _names(names: Sequence[str], most: int = 8) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 def page_lines(results: Results, scale: Scale, folder: Path) -> Iterator[str]:
     """The page as Markdown."""
     yield f"## Verdicts on the paper's claims (scale {scale})\n"
+    if scale == "smoke":
+        yield f"{SMALL}\n"
     yield markdown_table(verdict_table(results))
     yield "## Numbers beside what was asked for\n"
     yield markdown_table(target_table(results))
-    if any(name.startswith("depth-") for name in results):
+    if len(ablation_table(results).rows) > 1:
         yield "## What mattered for depth\n"
+        yield "Rows compare where their steps are the same.\n"
         yield markdown_table(ablation_table(results))
     for path in sorted(folder.glob("*.svg")):
         yield f"![{path.stem}]({path.name})\n"
-    yield "## All runs\n"
-    yield markdown_table(run_table(results))
+    if textbook_table(results).rows:
+        yield "## Textbook methods\n"
+        yield markdown_table(textbook_table(results))
+    yield "## What there is\n"
+    yield markdown_table(coverage_table(results, scale))
+    if run_table(results).rows:
+        yield "## All runs\n"
+        yield markdown_table(run_table(results))
 
 
 def write_page(results: Results, scale: Scale, folder: Path) -> Path:

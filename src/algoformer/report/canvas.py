@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,9 @@ else:
 
 FLOOR = 1e-16
 """Errors below this are rounding; a log axis ends there."""
+
+TITLE_LETTER = 0.1
+"""Inches that a letter of a figure's title takes: longer titles are broken into lines."""
 
 DECADES = 3
 """How far below the best trained model a log axis goes, however deep a textbook method falls."""
@@ -47,6 +51,7 @@ def panels(count: int, title: str, *, rows: int = 1) -> tuple[Figure, list[Axes]
             spine.set_color(INK)
             spine.set_visible(side in ("left", "bottom"))
     if title:
+        title = textwrap.fill(title, width=int(wide / TITLE_LETTER))
         figure.suptitle(title, color=INK, fontsize=12, fontweight="bold")
     return figure, axes
 

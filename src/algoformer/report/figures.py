@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from algoformer.evaluation import Curve
+from algoformer.extras import require
 from algoformer.report.canvas import (
     draw,
     finish,
@@ -33,6 +34,10 @@ NARROW = 4
 
 BEYOND: tuple[float, ...] = (1, 1.4)
 """The dots of a curve that belongs to a solid one, measured far beyond the trained depth."""
+
+
+APART = 6.0
+"""Points between the bars of two series at the same size."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,7 +127,9 @@ def _draw_panel(
 
 def _set_height(axes: Axes, curves: Sequence[Curve], styles: dict[str, Stroke]) -> None:
     # errors that all have the same size (those that are mostly noise) would be a line on a log axis
-    values = [value for curve in curves for value in curve.error if math.isfinite(value)]
+    shown = [curve.error for curve in curves]
+    shown += [band for curve in curves if styles[curve.label].solid for band in (curve.low, curve.high)]
+    values = [value for line in shown for value in line if math.isfinite(value)]
     if values and min(values) > 0 and max(values) / min(values) < NARROW:
         room = 0.08 * (max(values) - min(values)) or 0.1 * max(values)
         axes.set_ylim(min(values) - room, max(values) + room)
@@ -162,7 +169,8 @@ def sweep_figure(shown: Sequence[Sweep], *, title: str, kind: Literal["linear", 
     for place, (sweep, axes) in enumerate(zip(shown, all_axes, strict=True)):
         axes.set_title(sweep.title, color=INK, fontsize=10.5)
         for number, one in enumerate(sweep.series):
-            _draw_series(axes, one, styles[one.label], marker="os^D"[number % 4])
+            aside = APART * (number - (len(sweep.series) - 1) / 2)
+            _draw_series(axes, one, styles[one.label], marker="os^D"[number % 4], aside=aside)
         sizes = sorted({x for one in sweep.series for x in one.x})
         axes.set_xscale("log", base=2)
         if sizes:
@@ -176,7 +184,10 @@ def sweep_figure(shown: Sequence[Sweep], *, title: str, kind: Literal["linear", 
     return finish(figure, *all_axes)
 
 
-def _draw_series(axes: Axes, one: Series, style: Stroke, *, marker: str) -> None:
+def _draw_series(axes: Axes, one: Series, style: Stroke, *, marker: str, aside: float) -> None:
+    # bars at the same size would hide each other: every series stands a little aside
+    transforms = require("matplotlib.transforms", extra="viz")
+    moved = transforms.ScaledTranslation(aside / 72, 0, axes.figure.dpi_scale_trans)
     below = [error - low for error, low in zip(one.error, one.low, strict=True)]
     above = [high - error for error, high in zip(one.error, one.high, strict=True)]
     axes.errorbar(
@@ -189,12 +200,11 @@ def _draw_series(axes: Axes, one: Series, style: Stroke, *, marker: str) -> None
         markersize=5,
         linewidth=1.6,
         capsize=3,
+        transform=axes.transData + moved,
     )
 
 
 def _size_ticks(axes: Axes, sizes: Sequence[int]) -> None:
-    from algoformer.extras import require
-
     ticks = require("matplotlib.ticker", extra="viz")
     axes.xaxis.set_major_locator(ticks.FixedLocator(list(sizes)))
     axes.xaxis.set_major_formatter(ticks.FuncFormatter(lambda value, _: f"{value:g}"))

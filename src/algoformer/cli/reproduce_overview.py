@@ -1,0 +1,58 @@
+"""All figures at a glance: what is done and how long the rest takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from algoformer.evaluation import Cell, Table
+from algoformer.experiments.estimates import estimate
+from algoformer.experiments.recipes import RECIPES
+from algoformer.experiments.reproduce import Status, Workshop
+from algoformer.experiments.runs import Item, TrainedRun, fingerprint
+from algoformer.experiments.scales import Scale
+
+
+def overview_table(shop: Workshop, scale: Scale, *, kind: str) -> Table:
+    """A row for each figure, the important ones first; what two figures need is counted in the first."""
+    seen: set[str] = set()
+    rows: list[tuple[Cell, ...]] = []
+    total = 0.0
+    for name, title, items in _parts(scale):
+        runs = {fingerprint(item.settings): item for item in items if isinstance(item, TrainedRun)}
+        new = [shop.status(run) for digest, run in runs.items() if digest not in seen]
+        seen |= set(runs)
+        left = sum(_left(status, shop, kind) for status in new)
+        done = sum(status.state == "done" for status in new)
+        rows.append((name, title, f"{done} of {len(new)}", minutes(left, kind)))
+        total += left
+    return Table(
+        columns=("figure", "what it shows", "runs done", "left"),
+        rows=tuple(rows),
+        title=f"All figures, scale {scale}",
+        note=f"One after the other {minutes(total, kind)} are left.",
+    )
+
+
+def _parts(scale: Scale) -> Iterator[tuple[str, str, Sequence[Item]]]:
+    later = []
+    for recipe in RECIPES.values():
+        items = recipe.items(scale)
+        yield recipe.name, recipe.title.lower(), items[: recipe.main]
+        if recipe.main is not None:
+            later.append((recipe.name, "further seeds, controls, noise", items[recipe.main :]))
+    yield from later
+
+
+def _left(status: Status, shop: Workshop, kind: str) -> float:
+    if status.state in ("done", "trained") or not isinstance(status.item, TrainedRun):
+        return 0.0
+    return estimate(status.item, shop.archive.results, device=kind, done=status.step).seconds
+
+
+def minutes(seconds: float, kind: str) -> str:
+    """A time on a kind of device.
+
+    >>> minutes(630, "cuda"), minutes(60, "cpu")
+    ('10.5 GPU minutes', '1.0 minutes of one CPU core')
+    """
+    return f"{seconds / 60:.1f} {'minutes of one CPU core' if kind == 'cpu' else 'GPU minutes'}"
