@@ -100,3 +100,8 @@ def test_perplexity_without_tokens_or_without_bounds() -> None:
     assert TokenLoss(nats=1e6, tokens=1).perplexity == math.inf
     # a uniform guess among n tokens has perplexity n
     assert TokenLoss(nats=10 * math.log(400), tokens=10).perplexity == pytest.approx(400)
+
+
+def test_an_interval_is_found_where_some_resamples_match_nothing() -> None:
+    score = chrf(["abc", "xyz"], ["abc", "def"], resamples=50)
+    assert score.low < score.value < score.high

@@ -81,7 +81,7 @@ def _cache(model: TokenModel, policy: Policy) -> int:
 
 
 @torch.no_grad()
-def cached_against_uncached(model: TokenModel, split: TokenPairs) -> dict[str, float]:
+def cached_against_uncached(model: TokenModel, split: TokenPairs) -> dict[str, int | float]:
     """Seconds for the same tokens of a batch, whatever ends a sentence, with a cache and without."""
     rows = np.flatnonzero(split.source.lengths < max(model.context // 2, model.context - TOKENS))[:SENTENCES]
     device = model.output_weight.device

@@ -13,6 +13,7 @@ from algoformer.experiments.decoding_study import study
 from algoformer.experiments.runs import fingerprint
 from algoformer.experiments.side_by_side import Tell, available_cores, train_side_by_side
 from algoformer.experiments.text_items import TextItem
+from algoformer.extras import require
 from algoformer.language.checkpoint import TextCheckpoint, load_text_model
 from algoformer.language.corpora import load_labelled
 from algoformer.language.naive_bayes import floor
@@ -130,6 +131,8 @@ class TextShop:
     def make(self, items: Sequence[TextItem], watch: Watch) -> None:
         """Train and score what has no scores yet, in the order given; `failures` says what went wrong."""
         waiting = [item for item in items if self.scores(item) is None]
+        if any(item.experiment.text.kind == "translation" for item in waiting):
+            require("sacrebleu.metrics", extra="text")  # rather now than after hours of training
         for item in waiting:
             self.text(item)  # before several need the same
         began = time.monotonic()

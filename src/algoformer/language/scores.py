@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from algoformer.extras import require
 
@@ -56,19 +57,26 @@ def chrf(
     return _corpus_score(metrics.CHRF(lowercase=lowercase), hypotheses, references, resamples)
 
 
-def _corpus_score(
-    metric: object, hypotheses: Sequence[str], references: Sequence[str], resamples: int
-) -> Score:
+def _corpus_score(metric: Any, hypotheses: Sequence[str], references: Sequence[str], resamples: int) -> Score:
     _check(hypotheses, references)
     if resamples < 2:
         raise ValueError(f"an interval needs at least 2 resamples, got {resamples}")
-    found = metric.corpus_score(list(hypotheses), [list(references)], n_bootstrap=resamples)  # type: ignore[attr-defined]
+    score_of = metric._compute_score_from_stats
+
+    def in_python(stats: Any) -> Any:
+        # a resample without any match scores a float, others a float32, and their mean is refused
+        found = score_of(stats)
+        found.score = float(found.score)
+        return found
+
+    metric._compute_score_from_stats = in_python
+    found = metric.corpus_score(list(hypotheses), [list(references)], n_bootstrap=resamples)
     # sacreBLEU gives the mean of the resamples and half the width of the interval around it
     return Score(
         value=float(found.score),
         low=float(found._mean - found._ci),
         high=float(found._mean + found._ci),
-        signature=str(metric.get_signature()),  # type: ignore[attr-defined]
+        signature=str(metric.get_signature()),
     )
 
 

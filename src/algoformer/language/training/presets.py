@@ -61,7 +61,7 @@ SHAPES: dict[Kind, dict[Size, Shape]] = {
         "small": Shape(width=32, heads=4, standard=4, looped=(1, 3), algoformer=(1, 1, 1, 3)),
         "paper": Shape(width=32, heads=1, standard=12, looped=(1, 10), algoformer=(1, 1, 1, 10)),
         "tuned": Shape(width=256, heads=4, standard=6, looped=(1, 6), algoformer=(1, 1, 1, 4), window=2),
-        "shipped": Shape(width=64, heads=4, standard=4, looped=(1, 4), algoformer=(1, 1, 1, 4), window=2),
+        "shipped": Shape(width=48, heads=4, standard=4, looped=(1, 4), algoformer=(1, 1, 1, 4), window=2),
     },
 }
 
@@ -86,9 +86,17 @@ def text_preset(
         program=built,
         width=shape.width,
         text=TextSettings(kind=kind, **(TRANSLATION if kind == "translation" else CLASSIFICATION)[size]),
-        training=TrainConfig(window=min(steps, shape.window or steps), **TRAINING[size]),
+        training=TrainConfig(window=min(steps, shape.window or steps), **_training(kind, size)),
     )
 
+
+def _training(kind: Kind, size: Size) -> dict[str, Any]:
+    short = kind == "classification" and "ema" in TRAINING[size]
+    return TRAINING[size] | ({"ema": SHORT_EMA} if short else {})
+
+
+SHORT_EMA = 0.99
+"""Classifiers take some thousand steps: an average over the last hundred is enough."""
 
 _SMALL: dict[str, Any] = {"vocabulary": 1200, "validate_every": 100, "longest": 32, "budget": 1024}
 _REGULAR: dict[str, Any] = {"dropout": 0.3, "attention_dropout": 0.1}

@@ -1,0 +1,73 @@
+"""`reproduce table1|table2` and `text export` as a user types them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from algoformer.cli import main
+from algoformer.language import load_text_model
+
+pytest.importorskip("tokenizers", reason="the extra `text` is not installed")
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> list[str]:
+    return ["--folder", str(tmp_path / "runs"), "--results", str(tmp_path / "results")]
+
+
+def test_a_model_is_prepared_trained_scored_and_exported(
+    tmp_path: Path, places: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    only = ["--only", "small_topics/looped", "--steps", "3", *places]
+    assert main(["reproduce", "table2", *only, "--prepare"]) == 0
+    (packed,) = (tmp_path / "runs").glob("*.packed")
+    assert capsys.readouterr().out.startswith(f"{packed}: ")
+    assert (tmp_path / "results" / "text" / "small_topics-floor.scores.json").exists()
+    assert main(["reproduce", "table2", *only, "--list"]) == 0
+    row = next(line for line in capsys.readouterr().out.splitlines() if "small_topics/looped" in line)
+    assert "missing" in row
+    assert "packed" in row
+    assert main(["reproduce", "table2", *only, "--device", "cpu", "--max-minutes", "1e-9"]) == 0
+    assert "missing: small_topics/looped" in capsys.readouterr().out
+    assert main(["reproduce", "table2", *only, "--device", "cpu"]) == 0
+    assert "missing" not in capsys.readouterr().out
+    scores = json.loads((tmp_path / "results" / "text" / "small_topics-looped.scores.json").read_text())
+    assert scores["steps"] == 3
+    assert scores["training_tokens"] > 0
+    assert scores["command"].startswith("algoformer reproduce table2")
+    page = (tmp_path / "results" / "table2.md").read_text()
+    assert "| small_topics | naive Bayes |" in page
+    assert "| small_topics | looped |" in page
+    (run,) = (tmp_path / "runs").glob("small_topics-looped-*")
+    file = tmp_path / "given.safetensors"
+    export = ["text", "export", str(run), str(file), "--packed", str(packed), "--device", "cpu"]
+    assert main(export) == 0
+    card = load_text_model(file).card
+    assert card["precision"] == "float16"
+    assert card["measurements"][0]["rows"] == 600
+    assert main(["info", str(file)]) == 0
+    assert "float16" in capsys.readouterr().out
+    assert main(export) == 2
+    assert "exists already" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["--only", "small_de_en/algofomer"], "did you mean 'small_de_en/algoformer'"),
+        (["--steps", "0"], "steps must be at least 1, got 0"),
+        (["--workers", "0"], "workers must be at least 1, got 0"),
+        (["--max-minutes", "-1"], "max-minutes must be positive, got -1"),
+        (["--scale", "short", "--prepare", "--data", "nowhere"], "nowhere"),
+    ],
+)
+def test_wrong_options_are_refused_in_one_line(
+    words: list[str], complaint: str, places: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["reproduce", "table1", *words, *places]) == 2
+    said = capsys.readouterr().err
+    assert complaint in said
+    assert said.count("\n") == 1
