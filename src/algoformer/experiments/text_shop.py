@@ -66,7 +66,7 @@ class TextShop:
     @property
     def decoding(self) -> Decoding:
         """How translations are searched for when they are scored."""
-        return Decoding(beam=BEAM, batch=64 if self.device == "cpu" else 256)
+        return Decoding(beam=BEAM, batch=64 if self.device == "cpu" else 512)
 
     def score_path(self, item: TextItem) -> Path:
         """Where a model's scores are, once there are any."""

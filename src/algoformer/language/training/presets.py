@@ -91,20 +91,29 @@ def text_preset(
 
 
 def _training(kind: Kind, size: Size) -> dict[str, Any]:
-    short = kind == "classification" and "ema" in TRAINING[size]
-    return TRAINING[size] | ({"ema": SHORT_EMA} if short else {})
+    if size == "small":
+        return SMALL_TRAINING
+    # an average over the last steps is for many of them: classifiers take some thousand
+    averaged = {"ema": 0.998 if kind == "translation" else 0.99, "grad": "full"}
+    return TRAINING | {"learning_rate": RATES[kind][size]} | (averaged if size != "paper" else {})
 
-
-SHORT_EMA = 0.99
-"""Classifiers take some thousand steps: an average over the last hundred is enough."""
 
 _SMALL: dict[str, Any] = {"vocabulary": 1200, "validate_every": 100, "longest": 32, "budget": 1024}
-_REGULAR: dict[str, Any] = {"dropout": 0.3, "attention_dropout": 0.1}
+# a multiple of so many tokens makes some twenty shapes, each of which is captured once on a GPU
+_PAIRS: dict[str, Any] = {"multiple": 16, "smoothing": 0.1}
+_TEXTS: dict[str, Any] = {
+    "vocabulary": 16_000,
+    "longest": 128,
+    "budget": 16_384,
+    "multiple": 32,
+    "validate_every": 200,
+}
 TRANSLATION: dict[Size, dict[str, Any]] = {
     "small": _SMALL | {"corpora": ("small_de_en",)},
     # IWSLT14 has no upper case, so that nothing else may have any
-    "paper": {"corpora": ("iwslt14_de_en",), "lowercase": True, "vocabulary": 8000, "dropout": 0.1},
-    "tuned": {
+    "paper": _PAIRS | {"corpora": ("iwslt14_de_en",), "lowercase": True, "vocabulary": 8000, "dropout": 0.2},
+    "tuned": _PAIRS
+    | {
         "corpora": (
             *("iwslt14_de_en", "iwslt14_de_en/train_extra_ted_tst2013_2014"),
             *("multi30k_de_en", "tatoeba_de_en"),
@@ -113,80 +122,56 @@ TRANSLATION: dict[Size, dict[str, Any]] = {
         "lowercase": True,
         "vocabulary": 8000,
         "budget": 16_384,
-        "smoothing": 0.1,
-        **_REGULAR,
+        "dropout": 0.2,
+        "attention_dropout": 0.1,
     },
-    "shipped": {
+    "shipped": _PAIRS
+    | {
         "corpora": ("tatoeba_de_en",),
         "vocabulary": 5000,
         "longest": 48,
         "budget": 16_384,
-        "smoothing": 0.1,
         "dropout": 0.1,
     },
 }
 CLASSIFICATION: dict[Size, dict[str, Any]] = {
     "small": _SMALL | {"corpora": ("small_topics",)},
-    "paper": {
+    "paper": _TEXTS | {"corpora": ("ag_news",), "dropout": 0.1},
+    "tuned": _TEXTS
+    | {
         "corpora": ("ag_news",),
-        "vocabulary": 16_000,
-        "longest": 128,
-        "budget": 16_384,
-        "validate_every": 100,
-        "dropout": 0.1,
-    },
-    "tuned": {
-        "corpora": ("ag_news",),
-        "vocabulary": 16_000,
-        "longest": 128,
-        "budget": 16_384,
-        "validate_every": 100,
         "smoothing": 0.05,
-        **_REGULAR,
+        "dropout": 0.3,
+        "attention_dropout": 0.1,
+        "word_dropout": 0.3,
     },
-    "shipped": {
-        "corpora": ("dbpedia",),
-        "lowercase": True,
-        "vocabulary": 16_000,
-        "longest": 128,
-        "budget": 16_384,
-        "validate_every": 100,
-        "dropout": 0.2,
-    },
+    "shipped": _TEXTS | {"corpora": ("dbpedia",), "lowercase": True, "dropout": 0.2, "word_dropout": 0.1},
 }
-_TUNED: dict[str, Any] = {
+SMALL_TRAINING: dict[str, Any] = {
+    "steps": 500,
+    "optimizer": "muon",
+    "learning_rate": 1e-2,
+    "schedule": "cosine",
+    "warmup": 0.05,
+    "clip": 1.0,
+    "log_every": 50,
+    "checkpoint_every": 250,
+}
+TRAINING: dict[str, Any] = {
     "steps": 20_000,
-    "optimizer": "adamw",
+    "optimizer": "muon",
     "weight_decay": 0.05,
     "betas": (0.9, 0.98),
-    "learning_rate": 1e-3,
     "schedule": "cosine",
     "warmup": 0.1,
     "clip": 1.0,
-    "ema": 0.999,
+    "checkpoint_every": 2000,
     "precision": "bf16",
-    # the window is short, and what comes before it has to be learned too
-    "grad": "full",
 }
-TRAINING: dict[Size, dict[str, Any]] = {
-    "small": {
-        "steps": 500,
-        "optimizer": "muon",
-        "learning_rate": 1e-2,
-        "schedule": "cosine",
-        "warmup": 0.05,
-        "clip": 1.0,
-        "log_every": 50,
-        "checkpoint_every": 250,
-    },
-    "paper": {
-        "steps": 20_000,
-        "learning_rate": 1e-3,
-        "schedule": "cosine",
-        "warmup": 0.1,
-        "clip": 1.0,
-        "precision": "bf16",
-    },
-    "tuned": _TUNED,
-    "shipped": _TUNED,
+"""Of the sizes for a GPU. Muon: after 500 steps on IWSLT14 a validation loss of 3.76 where AdamW had 4.42."""
+
+RATES: dict[Kind, dict[Size, float]] = {
+    "translation": {"paper": 5e-3, "tuned": 3e-3, "shipped": 5e-3},
+    "classification": {"paper": 5e-3, "tuned": 2e-3, "shipped": 3e-3},
 }
+"""Learning rates, from a few short runs and their validation losses; the same for all three models."""
