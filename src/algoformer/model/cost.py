@@ -121,7 +121,10 @@ def cost(
         if size < 1:
             raise ValueError(f"{name} must be at least 1, got {size}")
     unroll = unroll or Unroll(steps=default_steps(program), window=1)
-    stream = Stream(width=width, sequences=batch, tokens=rows + sum(blanks))
+    tokens = rows + sum(blanks)
+    # whoever keeps hidden states gets them whole
+    asked = None if points == tokens or unroll.keep else points
+    stream = Stream(width=width, sequences=batch, tokens=tokens, asked=asked)
     works, reached, carried = unrolled_work(program, stream, unroll)
     places = context + sum(blanks)
     inside = [

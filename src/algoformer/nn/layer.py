@@ -43,10 +43,12 @@ class Layer(nn.Module):
 
     def forward(
         self, stream: Float[Tensor, "batch token width"], sight: Sight | None = None
-    ) -> Float[Tensor, "batch token width"]:
-        """The stream after this layer."""
+    ) -> Float[Tensor, "batch asked width"]:
+        """The stream after this layer, at the tokens that are asked."""
         normed = self.attention_norm(stream)
         read = self.attention(normed) if sight is None else self.attention(normed, sight)
+        if sight is not None and sight.asked is not None:
+            stream = stream.index_select(1, sight.asked)
         stream = stream + self._thinned(read)
         return stream + self._thinned(self.feedforward(self.feedforward_norm(stream)))
 
