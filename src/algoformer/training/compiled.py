@@ -76,8 +76,8 @@ def _run_layers(module: LayersModule, stream: Tensor, asked: Tensor | None) -> T
     return LayersModule.forward(module, stream, QUIET, "", asked)
 
 
-def _run_step(loop: LoopModule, state: Tensor, entry: Tensor) -> Tensor:
-    return LoopModule.step(loop, state, entry, QUIET, "")
+def _run_step(loop: LoopModule, state: Tensor, entry: Tensor, asked: Tensor | None) -> Tensor:
+    return LoopModule.step(loop, state, entry, QUIET, "", asked)
 
 
 _FUNCTIONS: dict[type, Callable[..., Tensor]] = {
@@ -127,6 +127,4 @@ def _step_or_noted(
     if torch.is_grad_enabled() and entry.requires_grad and not state.requires_grad:
         # the first tracked iteration then looks like all others, and needs no code of its own
         state = state.detach().requires_grad_()
-    state = run(loop, state, entry)
-    # one iteration with fewer tokens is not worth code of its own
-    return state if asked is None else state.index_select(1, asked)
+    return run(loop, state, entry, asked)
