@@ -87,7 +87,8 @@ class Attention(nn.Module):
         return self.output(read.transpose(1, 2).flatten(2))
 
     def _heads(self, product: Tensor, kinds: int) -> tuple[Tensor, ...]:
-        each = product.unflatten(2, (kinds, self.heads, self.head_width))
+        batch, tokens, _ = product.shape
+        each = product.view(batch, tokens, kinds, self.heads, self.head_width)
         # (batch, head, token, head_width) each; taken apart in this order, gradients are copied only once
         return tuple(kind.transpose(1, 2) for kind in each.unbind(2))
 
