@@ -217,8 +217,9 @@ def computation_comparison(
 ) -> Comparison:
     """Measure the paper's claim that pre and post are a small part of the computation.
 
-    Inference reads the last iteration only. A training step reads out and differentiates the last `window`
-    iterations; the models' costs are for one such step, with the first of `steps` iterations.
+    All rows are computed to the end, as in the paper. Inference reads the last iteration only. A training
+    step reads out and differentiates the last `window` iterations; the models' costs are for one such step,
+    with the first of `steps` iterations.
     """
 
     def bill(program: Program, unroll: Unroll) -> Cost:
@@ -227,7 +228,6 @@ def computation_comparison(
             dim=dim,
             out=1,
             context=2 * points,
-            points=points,
             width=width,
             unroll=unroll,
             batch=batch,
