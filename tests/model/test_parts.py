@@ -78,7 +78,8 @@ def test_every_state_of_the_window_is_the_program_run_that_far_from_the_start(
         entry = built.read_in.maps[0](shown.rows)
         for step, predictions in zip(trace.steps, trace.predictions, strict=True):
             expected = built.read_out(run(program, built.body, entry, step))[:, ::2]
-            torch.testing.assert_close(predictions, expected, **CLOSE)
+            # what is not asked is left out; without norms the other rounding grows with the numbers
+            torch.testing.assert_close(predictions, expected, rtol=1e-11, atol=1e-10)
 
 
 @settings(max_examples=25)

@@ -2,8 +2,10 @@ import math
 
 import pytest
 import torch
+import torch.nn.functional as F
 
 from algoformer.nn import ACTIVATIONS, FeedForward
+from algoformer.nn.feedforward import gelu
 
 
 def test_gelu_is_gpt2s_tanh_formula() -> None:
@@ -26,3 +28,30 @@ def test_the_network_is_two_products_with_the_activation_between(bias: bool) -> 
     expected = middle.clamp(min=0) @ network.down.weight.T + (network.down.bias if bias else 0)
     torch.testing.assert_close(network(stream), expected, rtol=0, atol=1e-14)
     assert (network.up.bias is not None) == bias
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_gelu_and_its_slope_are_pytorchs(dtype: torch.dtype) -> None:
+    values = torch.linspace(-30, 30, 3001, dtype=torch.float64).to(dtype).requires_grad_()
+    exact = values.detach().double().requires_grad_()
+    expected = F.gelu(exact, approximate="tanh")
+    found = gelu(values)
+    assert found.dtype == dtype
+    expected.sum().backward()
+    found.sum().backward()
+    # both slopes multiply the rounding of 1 - σ by up to 50, at the x where σ comes to be 1
+    close = {"rtol": 4 * torch.finfo(dtype).eps, "atol": 100 * torch.finfo(dtype).eps}
+    torch.testing.assert_close(found.double(), expected, **close)
+    assert values.grad is not None
+    torch.testing.assert_close(values.grad.double(), exact.grad, **close)
+    with torch.no_grad():
+        assert torch.equal(gelu(values), found)
+
+
+def test_gelu_of_huge_numbers_stays_a_number() -> None:
+    values = torch.tensor([-1e15, -200.0, 0.0, 200.0, 1e15], requires_grad=True)
+    found = gelu(values)
+    found.sum().backward()
+    assert found.tolist() == [0.0, 0.0, 0.0, 200.0, pytest.approx(1e15)]
+    assert values.grad is not None
+    assert values.grad.tolist() == [0.0, 0.0, 0.5, 1.0, 1.0]

@@ -129,10 +129,10 @@ import torch._dynamo.utils as counted
 
 CASES = {
     "algoformer": (programs.algoformer(steps=3, heads=2), {"burn_in": (0, 1, 4)}, 4),
-    "half": (programs.looped(steps=3, heads=2), {"precision": "bf16", "burn_in": (2,)}, 2),
+    "half": (programs.looped(steps=3, heads=2), {"precision": "bf16", "burn_in": (2,)}, 3),
     "again": (programs.algoformer(steps=3, heads=2), {"grad": "full", "recompute": True}, 3),
-    "half again": (programs.looped(steps=3, heads=2), {"precision": "bf16", "recompute": True}, 2),
-    "deep": (programs.standard(5, heads=2), {}, 1),
+    "half again": (programs.looped(steps=3, heads=2), {"precision": "bf16", "recompute": True}, 3),
+    "deep": (programs.standard(5, heads=2), {}, 2),
 }
 for name, (program, settings, graphs) in CASES.items():
     torch._dynamo.reset()

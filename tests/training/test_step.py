@@ -69,9 +69,9 @@ def test_a_dims_curriculum_masks_the_prompts() -> None:
 def test_prepare_sets_rate_and_weights_anew_each_time() -> None:
     experiment = small(points=Ramp(start=1, increment=1, interval=0.25), steps=8)
     step = stepper(experiment)
-    assert step.weights.tolist() == [1, 0, 0, 0]
+    assert (step.weights.tolist(), step.last.tolist()) == ([1, 0, 0, 0], [0])
     step.prepare(0.5, stage(experiment, 7))
-    assert step.weights.tolist() == [1, 1, 1, 1]
+    assert (step.weights.tolist(), step.last.tolist()) == ([1, 1, 1, 1], [3])
     assert step.optimizer.rate == 0.5
     assert step.optimizer.adam.param_groups[0]["lr"] == 0.5
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Int
 from torch import Tensor, nn
 
 from algoformer.model.address import Notebook
@@ -74,21 +74,25 @@ class AlgoFormer(nn.Module):
         self.check(prompt)
         unroll = unroll or Unroll(steps=default_steps(self.program), window=1)
         notebook = Notebook(unroll.keep, self.program, unroll.steps)
-        states = self.body.unroll(self.read_in(prompt.rows), unroll, notebook)
+        # states that somebody wants to see are whole; else only what is asked is computed to the end
+        asked = self.asked(prompt)
+        early = None if unroll.keep else asked
+        states = self.body.unroll(self.read_in(prompt.rows), unroll, notebook, asked=early)
+        if asked is not None and early is None:
+            states = states.index_select(2, asked)
         # without a loop all states are one, and answered once
-        predictions = self.answers(states if self.body.traced is not None else states[:1], prompt)
+        predictions = self.read_out(states if self.body.traced is not None else states[:1])
         return Trace(
             predictions=predictions.expand(unroll.length, -1, -1, -1),
             first_step=unroll.first_step,
             states=notebook.states,
         )
 
-    def answers(
-        self, states: Float[Tensor, "step batch token width"], prompt: Prompt
-    ) -> Float[Tensor, "step batch point out"]:
-        """Read the answers out of final states."""
-        rows = row_index(prompt.reads, self.blanks[0], states.device)
-        return self.read_out(states.index_select(2, rows))
+    def asked(self, prompt: Prompt) -> Int[Tensor, " point"] | None:
+        """The tokens at which the answers are read; None if that is all of them."""
+        if len(prompt.reads) == prompt.rows.shape[1] + sum(self.blanks):
+            return None
+        return row_index(prompt.reads, self.blanks[0], prompt.rows.device)
 
     @torch.no_grad()
     def converge(self, prompt: Prompt, *, tolerance: float, max_steps: int) -> Trace:
@@ -109,7 +113,7 @@ class AlgoFormer(nn.Module):
         loop = self.body.parts[self.body.traced] if self.body.traced is not None else None
         if not isinstance(loop, LoopModule):
             raise ValueError("early stopping needs a program whose last looping part is a Loop of its own")
-        quiet = Notebook((), self.program, 1)
+        quiet, asked = Notebook((), self.program, 1), self.asked(prompt)
         entry = self.body.before(self.read_in(prompt.rows), quiet)
         state = loop.start(entry)
         answers = prompt.targets.new_empty(prompt.targets.shape, dtype=entry.dtype)
@@ -118,7 +122,7 @@ class AlgoFormer(nn.Module):
         last: Tensor | None = None
         for iteration in range(1, max_steps + 1):
             state = loop.step(state, entry, quiet, "")
-            now = self.answers(self.body.after(state[None], quiet), prompt)[0]
+            now = self.read_out(self.body.after(state[None], quiet, asked=asked)[0])
             answers[running] = now
             if last is not None:
                 # written so that a prompt whose answers are not numbers any more counts as moving

@@ -121,7 +121,10 @@ def cost(
         if size < 1:
             raise ValueError(f"{name} must be at least 1, got {size}")
     unroll = unroll or Unroll(steps=default_steps(program), window=1)
-    stream = Stream(width=width, sequences=batch, tokens=rows + sum(blanks))
+    tokens = rows + sum(blanks)
+    # whoever keeps hidden states gets them whole
+    asked = None if points == tokens or unroll.keep else points
+    stream = Stream(width=width, sequences=batch, tokens=tokens, asked=asked)
     works, reached, carried = unrolled_work(program, stream, unroll)
     places = context + sum(blanks)
     inside = [
@@ -214,8 +217,9 @@ def computation_comparison(
 ) -> Comparison:
     """Measure the paper's claim that pre and post are a small part of the computation.
 
-    Inference reads the last iteration only. A training step reads out and differentiates the last `window`
-    iterations; the models' costs are for one such step, with the first of `steps` iterations.
+    All rows are computed to the end, as in the paper. Inference reads the last iteration only. A training
+    step reads out and differentiates the last `window` iterations; the models' costs are for one such step,
+    with the first of `steps` iterations.
     """
 
     def bill(program: Program, unroll: Unroll) -> Cost:
@@ -224,7 +228,6 @@ def computation_comparison(
             dim=dim,
             out=1,
             context=2 * points,
-            points=points,
             width=width,
             unroll=unroll,
             batch=batch,

@@ -1,4 +1,8 @@
-"""Programs as modules: the one place where parts are put in order and bodies are repeated."""
+"""Programs as modules: the one place where parts are put in order and bodies are repeated.
+
+Whoever reads only some tokens of the result says which (`asked`), and gets the stream at these alone. What
+runs last then leaves out the others, from its last layer's queries on; a state noted there has them not.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,7 @@ from torch import Tensor, nn
 from algoformer.model.address import Notebook, part_address
 from algoformer.model.program import Layers, Loop, Parallel, Part, Program, traced_part
 from algoformer.model.recompute import run_again
-from algoformer.nn import Layer, LearnedPositions, initialize
+from algoformer.nn import Layer, LearnedPositions, Sight, initialize
 from algoformer.trace import Unroll, stop_tracking
 
 
@@ -40,15 +44,22 @@ class LayersModule(nn.Module):
         if self.positions is not None:
             nn.init.normal_(self.positions.table, std=0.02)
 
-    def forward(self, stream: Tensor, notebook: Notebook, address: str) -> Tensor:
+    def forward(
+        self, stream: Tensor, notebook: Notebook, address: str, asked: Tensor | None = None
+    ) -> Tensor:
         """Run the layers once; the state after each can be noted."""
         seen = notebook.visibility
         if self.positions is not None:
             stream = self.positions(stream) if seen is None else self.positions(stream, seen.places)
         for number, layer in enumerate(self.layers):
             name = f"{address}/{number}"
-            stream = layer(stream) if seen is None else layer(stream, seen.at(name, causal=self.causal))
+            sight = None if seen is None else seen.at(name, causal=self.causal)
+            if asked is not None and number + 1 == len(self.layers):
+                sight = (sight or Sight())._replace(asked=asked)
+            stream = layer(stream) if sight is None else layer(stream, sight)
             notebook.note(name, stream)
+        if asked is not None and not self.layers:
+            stream = stream.index_select(1, asked)
         return stream if self.final_norm is None else self.final_norm(stream)
 
 
@@ -69,21 +80,27 @@ class LoopModule(nn.Module):
         """The state before the first iteration."""
         return entry if self.inject == "none" else torch.zeros_like(entry)
 
-    def step(self, state: Tensor, entry: Tensor, notebook: Notebook, address: str) -> Tensor:
+    def step(
+        self, state: Tensor, entry: Tensor, notebook: Notebook, address: str, asked: Tensor | None = None
+    ) -> Tensor:
         """One iteration."""
         if self.inject == "add":
             state = state + entry
         elif self.inject == "gate":
             state = torch.sigmoid(self.keep_gate) * state + self.input_gate * entry
-        state = self.body(state, notebook, address)
+        state = self.body(state, notebook, address, asked)
         notebook.note(address, state)
         return state
 
-    def forward(self, stream: Tensor, notebook: Notebook, address: str) -> Tensor:
+    def forward(
+        self, stream: Tensor, notebook: Notebook, address: str, asked: Tensor | None = None
+    ) -> Tensor:
         """Run as often as the program says; the last state."""
-        return self.unroll(stream, Unroll(steps=self.steps, window=1), notebook, address)[0]
+        return self.unroll(stream, Unroll(steps=self.steps, window=1), notebook, address, asked)[0]
 
-    def unroll(self, entry: Tensor, unroll: Unroll, notebook: Notebook, address: str) -> Tensor:
+    def unroll(
+        self, entry: Tensor, unroll: Unroll, notebook: Notebook, address: str, asked: Tensor | None = None
+    ) -> Tensor:
         """Run as often as the unroll says; the states it reads out, stacked.
 
         Iterations before the last `grad_steps` keep no graph, so memory grows with those and not with
@@ -96,10 +113,12 @@ class LoopModule(nn.Module):
             entry = entry.detach()  # nobody looks at it again, and what made it must not be kept
         states = []
         for iteration in range(1, unroll.steps + 1):
+            # nobody goes on from the last state: only of that one the other tokens are left out
+            last = asked if iteration == unroll.steps else None
             with stop_tracking(iteration > untracked):
-                state = again(state, entry, notebook, f"{address}[{iteration}]")
+                state = again(state, entry, notebook, f"{address}[{iteration}]", last)
             if iteration >= unroll.first_step:
-                states.append(state)
+                states.append(state if asked is None or last is not None else state.index_select(1, asked))
         return torch.stack(states)
 
 
@@ -112,14 +131,20 @@ class ParallelModule(nn.Module):
             ProgramModule(branch, width=width, context=context) for branch in parallel.branches
         )
 
-    def forward(self, stream: Tensor, notebook: Notebook, address: str) -> Tensor:
+    def forward(
+        self, stream: Tensor, notebook: Notebook, address: str, asked: Tensor | None = None
+    ) -> Tensor:
         """The sum of what the branches make of the stream."""
-        results = [branch(stream, notebook, name) for branch, name in self._named(address)]
+        results = [branch(stream, notebook, name, asked) for branch, name in self._named(address)]
         return torch.stack(results).sum(0)
 
-    def unroll(self, entry: Tensor, unroll: Unroll, notebook: Notebook, address: str) -> Tensor:
+    def unroll(
+        self, entry: Tensor, unroll: Unroll, notebook: Notebook, address: str, asked: Tensor | None = None
+    ) -> Tensor:
         """Every branch with a loop follows the same unroll; one without contributes the same at each step."""
-        results = [branch.unroll(entry, unroll, notebook, name) for branch, name in self._named(address)]
+        results = [
+            branch.unroll(entry, unroll, notebook, name, asked) for branch, name in self._named(address)
+        ]
         return torch.stack(results).sum(0)
 
     def _named(self, address: str) -> list[tuple[ProgramModule, str]]:
@@ -135,9 +160,11 @@ class ProgramModule(nn.Module):
         self.parts = nn.ModuleList(build_part(part, width=width, context=context) for part in program)
         self.traced = traced_part(program)
 
-    def forward(self, stream: Tensor, notebook: Notebook, address: str = "") -> Tensor:
+    def forward(
+        self, stream: Tensor, notebook: Notebook, address: str = "", asked: Tensor | None = None
+    ) -> Tensor:
         """Run every part once, loops as often as they say."""
-        return self._run(stream, 0, len(self.parts), notebook, address)
+        return self._run(stream, 0, len(self.parts), notebook, address, asked)
 
     def before(self, stream: Tensor, notebook: Notebook, address: str = "") -> Tensor:
         """Run the parts before the traced one."""
@@ -146,15 +173,19 @@ class ProgramModule(nn.Module):
         )
 
     def after(
-        self, states: Float[Tensor, "step batch token width"], notebook: Notebook, address: str = ""
-    ) -> Float[Tensor, "step batch token width"]:
+        self,
+        states: Float[Tensor, "step batch token width"],
+        notebook: Notebook,
+        address: str = "",
+        asked: Tensor | None = None,
+    ) -> Float[Tensor, "step batch asked width"]:
         """Run the parts after the traced one, once, on all states together."""
         if self.traced is None or self.traced + 1 == len(self.parts):
-            return states
+            return states if asked is None else states.index_select(2, asked)
         seen = notebook.visibility
         stacked = Notebook((), self.program, 1, None if seen is None else seen.stacked(len(states)))
         stacked.keep = notebook.keep
-        result = self._run(states.flatten(0, 1), self.traced + 1, len(self.parts), stacked, address)
+        result = self._run(states.flatten(0, 1), self.traced + 1, len(self.parts), stacked, address, asked)
         for name, state in stacked.states.items():
             notebook.note(name, state.unflatten(0, states.shape[:2]))
         return result.unflatten(0, states.shape[:2])
@@ -165,21 +196,34 @@ class ProgramModule(nn.Module):
         unroll: Unroll,
         notebook: Notebook,
         address: str = "",
-    ) -> Float[Tensor, "step batch token width"]:
+        asked: Tensor | None = None,
+    ) -> Float[Tensor, "step batch asked width"]:
         """The stream after the whole program, once for each iteration in the unroll's window."""
-        stream = self.before(stream, notebook, address)
         if self.traced is None:
+            stream = self(stream, notebook, address, asked)
             return stream.expand(unroll.length, *stream.shape)
+        stream = self.before(stream, notebook, address)
         name = part_address(self.program, self.traced, address)
-        states: Tensor = self.parts[self.traced].unroll(stream, unroll, notebook, name)  # type: ignore[operator]
+        ends = self.traced + 1 == len(self.parts)
+        states: Tensor = self.parts[self.traced].unroll(  # type: ignore[operator]
+            stream, unroll, notebook, name, asked if ends else None
+        )
         if isinstance(self.program.parts[self.traced], Parallel):
             notebook.note(name, states)
-        return self.after(states, notebook, address)
+        return states if ends else self.after(states, notebook, address, asked)
 
-    def _run(self, stream: Tensor, first: int, last: int, notebook: Notebook, address: str) -> Tensor:
+    def _run(
+        self,
+        stream: Tensor,
+        first: int,
+        last: int,
+        notebook: Notebook,
+        address: str,
+        asked: Tensor | None = None,
+    ) -> Tensor:
         for index in range(first, last):
             name = part_address(self.program, index, address)
-            stream = self.parts[index](stream, notebook, name)
+            stream = self.parts[index](stream, notebook, name, asked if index + 1 == last else None)
             if name != address and not isinstance(self.program.parts[index], Loop):
                 notebook.note(name, stream)
         return stream

@@ -11,6 +11,7 @@ leaves out a product at the very end that no norm follows.
 Memory is what autograd keeps between the passes with a fused attention kernel: the inputs of norms (with
 their two statistics a token) and of products, queries, keys, values, attention's output with one
 number a head and token, the inputs of GELU, and what learned gates multiply. Parameters are not in it.
+The last layer answers for the asked tokens only; where it is causal, it keeps a mask of who sees whom.
 With `recompute` it is what enters each tracked iteration of the unrolled loop, and what entered the loop; on
 the way back one iteration at a time is kept in full beside that. Parts after the loop are not run again.
 Branches of a `Parallel` that begin without positions keep one tensor together; it is counted for each.
@@ -59,16 +60,36 @@ _COUNTS = tuple(item.name for item in fields(Work))
 
 @dataclass(frozen=True, kw_only=True)
 class Stream:
-    """What flows through a part: `sequences` of `tokens`, each `width` numbers."""
+    """What flows through a part: `sequences` of `tokens`, each `width` numbers.
+
+    Attributes:
+        width: numbers in a token.
+        sequences: in all batches together.
+        tokens: in a sequence.
+        asked: tokens of a sequence at which the end is read; None means all.
+        batches: how many lie in one, as behind a loop, where the iterations of the window do.
+    """
 
     width: int
     sequences: int
     tokens: int
+    asked: int | None = None
+    batches: int = 1
 
     @property
     def numbers(self) -> int:
         """Numbers in the whole stream."""
         return self.sequences * self.tokens * self.width
+
+    @property
+    def whole(self) -> Stream:
+        """The same where all tokens are needed, because something follows."""
+        return replace(self, asked=None)
+
+    @property
+    def left(self) -> Stream:
+        """The asked tokens alone."""
+        return self if self.asked is None else replace(self, tokens=self.asked, asked=None)
 
 
 def unrolled_work(program: Program, stream: Stream, unroll: Unroll) -> tuple[list[Work], bool, bool]:
@@ -77,21 +98,23 @@ def unrolled_work(program: Program, stream: Stream, unroll: Unroll) -> tuple[lis
     if traced is None:
         return _each(program.parts, stream), True, True
     part = program.parts[traced]
+    here = stream if traced + 1 == len(program) else stream.whole
     if isinstance(part, Loop):
         steps = unroll.steps if unroll.grad_steps is None else unroll.grad_steps
-        work = _iterations(part, stream, unroll.steps, tracked=steps)
+        work = _iterations(part, here, unroll.steps, tracked=steps)
         if unroll.recompute:
-            work = _repeated(part, stream, work, unroll.steps, tracked=steps)
+            work = _repeated(part, here, work, unroll.steps, tracked=steps)
         reached = steps == unroll.steps or (steps > 0 and part.inject != "none")
         carried = steps > 0
     else:
         assert not isinstance(part, Layers)
-        branches = [unrolled_work(branch, stream, unroll) for branch in part.branches]
+        branches = [unrolled_work(branch, here, unroll) for branch in part.branches]
         work = sum((inner for works, _, _ in branches for inner in works), Work())
         reached, carried = any(item[1] for item in branches), any(item[2] for item in branches)
     # a part that no gradient reaches builds a graph, which is dropped as soon as the loop is done with it
-    before = _each(program.parts[:traced], stream, tracked=reached)
-    after = [each * unroll.length for each in _each(program.parts[traced + 1 :], stream, carried=carried)]
+    before = _each(program.parts[:traced], stream.whole, tracked=reached)
+    window = replace(stream, sequences=unroll.length * stream.sequences, batches=unroll.length)
+    after = _each(program.parts[traced + 1 :], window, carried=carried)
     return [*before, work, *after], reached, carried or bool(after)
 
 
@@ -99,8 +122,10 @@ def _each(
     parts: tuple[Part, ...], stream: Stream, *, tracked: bool = True, carried: bool = True
 ) -> list[Work]:
     # every part has parameters, so that behind the first the stream always carries a gradient
+    streams = [stream.whole] * (len(parts) - 1) + [stream]
     return [
-        _once(part, stream, tracked=tracked, carried=carried or index > 0) for index, part in enumerate(parts)
+        _once(part, here, tracked=tracked, carried=carried or index > 0)
+        for index, (part, here) in enumerate(zip(parts, streams, strict=False))
     ]
 
 
@@ -116,50 +141,66 @@ def _once(part: Part, stream: Stream, *, tracked: bool, carried: bool) -> Work:
 
 def _iterations(loop: Loop, stream: Stream, steps: int, *, tracked: int, carried: bool = True) -> Work:
     """`steps` iterations, the last `tracked` of them with a graph."""
-    body = loop.body.parts
-    work = sum(_each(body, stream, tracked=False), Work()) * (steps - tracked)
+    body, whole = loop.body.parts, stream.whole
+    untracked = sum(_each(body, whole, tracked=False), Work())
     if not tracked:
-        return work
+        return untracked * (steps - 1) + sum(_each(body, stream, tracked=False), Work())
+    work = untracked * (steps - tracked)
     if loop.inject == "none" and tracked < steps:
         carried = False
     if loop.inject == "gate":
         carried = True
         work += Work(kept=stream.numbers + tracked * (stream.numbers + stream.width))
-    first = sum(_each(body, stream, carried=carried), Work())
-    return work + first + sum(_each(body, stream), Work()) * (tracked - 1)
+    if tracked == 1:
+        return work + sum(_each(body, stream, carried=carried), Work())
+    work += sum(_each(body, whole, carried=carried), Work()) + sum(_each(body, stream), Work())
+    return work + sum(_each(body, whole), Work()) * (tracked - 2)
 
 
 def _repeated(loop: Loop, stream: Stream, work: Work, steps: int, *, tracked: int) -> Work:
     """The same iterations if each that is tracked keeps what enters it, and is run twice."""
     if not tracked:
         return work
-    body = sum(_each(loop.body.parts, stream, tracked=False), Work())
+    again = _iterations(loop, stream, tracked, tracked=0)
     # with inject="none" the loop's input is also the first state
     inputs = tracked + (loop.inject != "none" or tracked < steps)
-    return replace(work, repeated=tracked * body.forward, kept=inputs * stream.numbers)
+    return replace(work, repeated=again.forward, kept=inputs * stream.numbers)
 
 
 def _layers(part: Layers, stream: Stream, *, tracked: bool, carried: bool) -> Work:
+    work = Work(kept=_norm(stream.left) * part.final_norm * tracked)
     if not part.count:
-        return Work(kept=_norm(stream) * part.final_norm * tracked)
-    width, tokens = stream.width, stream.sequences * stream.tokens
+        return work
+    carried = carried or part.norm or part.positions
+    if part.count == 1:
+        return work + _layer(part, stream, tracked=tracked, carried=carried)
+    work += _layer(part, stream.whole, tracked=tracked, carried=carried)
+    work += _layer(part, stream.whole, tracked=tracked) * (part.count - 2)
+    return work + _layer(part, stream, tracked=tracked)
+
+
+def _layer(part: Layers, stream: Stream, *, tracked: bool, carried: bool = True) -> Work:
+    left, width = stream.left, stream.width
+    seen, asked = stream.sequences * stream.tokens, left.sequences * left.tokens
     heads, hidden = part.heads * head_width(part, width), part.hidden or 4 * width
-    entrance = 2 * tokens * width * 3 * heads
-    scores = 2 * tokens * stream.tokens * heads
-    forward = entrance + 2 * scores + 2 * tokens * heads * width + 2 * (2 * tokens * width * hidden)
+    entrance = 2 * width * (asked + 2 * seen) * heads
+    scores = 2 * asked * stream.tokens * heads
+    forward = entrance + 2 * scores + 2 * asked * heads * width + 2 * (2 * asked * width * hidden)
     if not tracked:
-        return Work(layers=part.count, forward=part.count * forward)
-    norms = 2 * _norm(stream) * part.norm
-    kept = norms + 2 * stream.numbers + tokens * (4 * heads + part.heads)
-    kept += tokens * hidden * (2 if part.activation == "gelu" else 1)
-    unasked = 0 if carried or part.norm or part.positions else entrance
+        return Work(layers=stream.batches, forward=forward)
+    kept = (_norm(stream) + _norm(left)) * part.norm + stream.numbers + left.numbers
+    kept += 2 * (seen + asked) * heads + asked * part.heads
+    kept += asked * hidden * (2 if part.activation == "gelu" else 1)
+    if stream.asked is not None:
+        # what enters the queries, and the mask
+        kept += left.numbers + left.tokens * stream.tokens * part.causal
     return Work(
-        layers=part.count,
-        tracked_layers=part.count,
-        forward=part.count * forward,
-        backward=2 * part.count * forward - unasked,
-        recomputed=part.count * scores,
-        kept=part.count * kept + _norm(stream) * part.final_norm,
+        layers=stream.batches,
+        tracked_layers=stream.batches,
+        forward=forward,
+        backward=2 * forward - (0 if carried else entrance),
+        recomputed=scores,
+        kept=kept,
     )
 
 

@@ -2,8 +2,9 @@
 
 from typing import NamedTuple, Protocol, runtime_checkable
 
+import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 
@@ -23,11 +24,13 @@ class Memory(Protocol):
 class Sight(NamedTuple):
     """What the tokens of one attention call see, where that is not simply all or all before them.
 
-    A mask says everything about it: where there is one, `causal` of the attention does not matter.
+    A mask says everything about it: where there is one, `causal` of the attention does not matter. `asked`
+    are the tokens that look; the others are only looked at. None means all.
     """
 
     mask: Bool[Tensor, "#batch 1 #token key"] | None = None
     memory: Memory | None = None
+    asked: Int[Tensor, " asked"] | None = None
 
 
 class Attention(nn.Module):
@@ -61,17 +64,17 @@ class Attention(nn.Module):
 
     def forward(
         self, stream: Float[Tensor, "batch token width"], sight: Sight | None = None
-    ) -> Float[Tensor, "batch token width"]:
-        """What the heads add to the stream."""
-        batch, tokens, _ = stream.shape
-        qkv = self.qkv(stream).view(batch, tokens, 3, self.heads, self.head_width)
-        # (batch, head, token, head_width) each; taken apart in this order, gradients are copied only once
-        query, key, value = (each.transpose(1, 2) for each in qkv.unbind(2))
-        mask = None
-        if sight is not None:
-            mask = sight.mask
-            if sight.memory is not None:
-                key, value = sight.memory.extend(key, value)
+    ) -> Float[Tensor, "batch asked width"]:
+        """What the heads add to the stream, at the tokens that are asked."""
+        mask, memory, asked = sight or Sight()
+        if asked is None:
+            query, key, value = self._heads(self.qkv(stream), 3)
+        else:
+            query, key, value = self._asked_heads(stream, asked)
+        if memory is not None:
+            key, value = memory.extend(key, value)
+        if asked is not None:
+            mask = self._asked_mask(asked, mask, key.shape[2])
         read = F.scaled_dot_product_attention(
             query,
             key,
@@ -81,4 +84,23 @@ class Attention(nn.Module):
             is_causal=self.causal and mask is None,
             scale=self.scale,
         )
-        return self.output(read.transpose(1, 2).reshape(batch, tokens, -1))
+        return self.output(read.transpose(1, 2).flatten(2))
+
+    def _heads(self, product: Tensor, kinds: int) -> tuple[Tensor, ...]:
+        batch, tokens, _ = product.shape
+        each = product.view(batch, tokens, kinds, self.heads, self.head_width)
+        # (batch, head, token, head_width) each; taken apart in this order, gradients are copied only once
+        return tuple(kind.transpose(1, 2) for kind in each.unbind(2))
+
+    def _asked_heads(self, stream: Tensor, asked: Tensor) -> tuple[Tensor, ...]:
+        """Queries of the asked tokens, keys and values of all."""
+        parts = [self.heads * self.head_width, 2 * self.heads * self.head_width]
+        weights = self.qkv.weight.split(parts)
+        biases = (None, None) if self.qkv.bias is None else self.qkv.bias.split(parts)
+        queries = F.linear(stream.index_select(1, asked), weights[0], biases[0])
+        return *self._heads(queries, 1), *self._heads(F.linear(stream, weights[1], biases[1]), 2)
+
+    def _asked_mask(self, asked: Tensor, mask: Tensor | None, keys: int) -> Tensor | None:
+        if mask is not None:
+            return mask if mask.shape[2] == 1 else mask.index_select(2, asked)
+        return asked[:, None] >= torch.arange(keys, device=asked.device) if self.causal else None

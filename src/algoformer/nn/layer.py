@@ -43,12 +43,25 @@ class Layer(nn.Module):
 
     def forward(
         self, stream: Float[Tensor, "batch token width"], sight: Sight | None = None
-    ) -> Float[Tensor, "batch token width"]:
-        """The stream after this layer."""
+    ) -> Float[Tensor, "batch asked width"]:
+        """The stream after this layer, at the tokens that are asked."""
         normed = self.attention_norm(stream)
-        read = self.attention(normed) if sight is None else self.attention(normed, sight)
+        read = self._read(normed, sight)
+        if sight is not None and sight.asked is not None:
+            stream = stream.index_select(1, sight.asked)
         stream = stream + self._thinned(read)
         return stream + self._thinned(self.feedforward(self.feedforward_norm(stream)))
+
+    def _read(self, normed: Tensor, sight: Sight | None) -> Tensor:
+        attention: nn.Module = self.attention
+        if sight is None:
+            return attention(normed)
+        if sight.asked is None or isinstance(attention, Attention):
+            return attention(normed, sight)
+        # somebody's own attention need not know of questions, nor of anything that is not there
+        plain = sight.mask is None and sight.memory is None
+        whole = attention(normed) if plain else attention(normed, sight._replace(asked=None))
+        return whole.index_select(1, sight.asked)
 
     def _thinned(self, added: Tensor) -> Tensor:
         return F.dropout(added, self.dropout) if self.training and self.dropout else added

@@ -13,6 +13,7 @@ from algoformer.model.address import Notebook
 from algoformer.model.algoformer import AlgoFormer
 from algoformer.model.parts import LayersModule, LoopModule, ParallelModule, ProgramModule
 from algoformer.model.program import Layers, Program
+from algoformer.nn import Sight
 
 LARGEST_PIECE = 2
 """A piece has at most this many layers: deeper modules are compiled layer by layer, all alike and once."""
@@ -67,16 +68,16 @@ def _pieces(program: ProgramModule) -> Iterator[nn.Module]:
             yield from layers
 
 
-def _run_layer(layer: nn.Module, stream: Tensor) -> Tensor:
-    return type(layer).forward(layer, stream)
+def _run_layer(layer: nn.Module, stream: Tensor, sight: Sight | None = None) -> Tensor:
+    return type(layer).forward(layer, stream, sight)
 
 
-def _run_layers(module: LayersModule, stream: Tensor) -> Tensor:
-    return LayersModule.forward(module, stream, QUIET, "")
+def _run_layers(module: LayersModule, stream: Tensor, asked: Tensor | None) -> Tensor:
+    return LayersModule.forward(module, stream, QUIET, "", asked)
 
 
-def _run_step(loop: LoopModule, state: Tensor, entry: Tensor) -> Tensor:
-    return LoopModule.step(loop, state, entry, QUIET, "")
+def _run_step(loop: LoopModule, state: Tensor, entry: Tensor, asked: Tensor | None) -> Tensor:
+    return LoopModule.step(loop, state, entry, QUIET, "", asked)
 
 
 _FUNCTIONS: dict[type, Callable[..., Tensor]] = {
@@ -100,11 +101,16 @@ def _replacement(piece: nn.Module, run: Callable[..., Tensor]) -> Callable[..., 
 
 
 def _layers_or_noted(
-    module: LayersModule, run: Callable[..., Tensor], stream: Tensor, notebook: Notebook, address: str
+    module: LayersModule,
+    run: Callable[..., Tensor],
+    stream: Tensor,
+    notebook: Notebook,
+    address: str,
+    asked: Tensor | None = None,
 ) -> Tensor:
     if notebook.keep or notebook.visibility is not None:
-        return LayersModule.forward(module, stream, notebook, address)
-    return run(module, stream)
+        return LayersModule.forward(module, stream, notebook, address, asked)
+    return run(module, stream, asked)
 
 
 def _step_or_noted(
@@ -114,10 +120,11 @@ def _step_or_noted(
     entry: Tensor,
     notebook: Notebook,
     address: str,
+    asked: Tensor | None = None,
 ) -> Tensor:
     if notebook.keep or notebook.visibility is not None:
-        return LoopModule.step(loop, state, entry, notebook, address)
+        return LoopModule.step(loop, state, entry, notebook, address, asked)
     if torch.is_grad_enabled() and entry.requires_grad and not state.requires_grad:
         # the first tracked iteration then looks like all others, and needs no code of its own
         state = state.detach().requires_grad_()
-    return run(loop, state, entry)
+    return run(loop, state, entry, asked)

@@ -1,7 +1,7 @@
 """Losses on traces."""
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from algoformer.prompt import Prompt
@@ -32,15 +32,14 @@ def _at_least_single(values: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def last_error(trace: Trace, prompt: Prompt, weights: Float[Tensor, " point"]) -> Float[Tensor, ""]:
-    """Squared error of the last step at the last question that counts, summed over the answer's numbers.
+def error_at(trace: Trace, prompt: Prompt, question: Int[Tensor, "1"]) -> Float[Tensor, ""]:
+    """Squared error of the last step at one question, summed over the answer's numbers.
 
     >>> trace = Trace(predictions=torch.tensor([9.0, 2.0, 5.0]).reshape(1, 1, 3, 1), first_step=1)
     >>> prompt = Prompt(rows=torch.zeros(1, 3, 1), targets=torch.zeros(1, 3, 1), reads=(0, 1, 2))
-    >>> last_error(trace, prompt, torch.tensor([1.0, 1.0, 0.0])).item()
+    >>> error_at(trace, prompt, torch.tensor([1])).item()
     4.0
     """
-    squares = (_at_least_single(trace.final) - prompt.targets).square().sum(-1).mean(0)
-    # found on the device, so that nothing waits for it
-    counting = torch.arange(1, len(weights) + 1, device=weights.device) * (weights > 0)
-    return squares.index_select(0, counting.argmax().reshape(1)).squeeze(0)
+    # a number on the device: a captured graph reads whatever it holds at the time
+    answers, targets = (each.index_select(1, question) for each in (trace.final, prompt.targets))
+    return (_at_least_single(answers) - targets).square().sum() / prompt.batch

@@ -68,8 +68,8 @@ class HalfBody(RoundedBody):
         stream = model.read_in(prompt.rows)
         quiet = Notebook((), model.program, unroll.steps)
         with torch.autocast(stream.device.type, dtype=torch.bfloat16, cache_enabled=False):
-            states = model.body.unroll(stream, unroll, quiet)
-        return Trace(predictions=model.answers(states.float(), prompt), first_step=unroll.first_step)
+            states = model.body.unroll(stream, unroll, quiet, asked=model.asked(prompt))
+        return Trace(predictions=model.read_out(states.float()), first_step=unroll.first_step)
 
 
 class RoundWeights(torch.autograd.Function):

@@ -133,8 +133,8 @@ class _Iterations:
         self.state.copy_(self.loop.step(self.state, self.entry, self.quiet, ""))
 
     def _read(self) -> None:
-        states = self.model.body.after(self.state[None], self.quiet)
-        self.answer.copy_(self.model.answers(states, self.prompt)[0])
+        states = self.model.body.after(self.state[None], self.quiet, asked=self.model.asked(self.prompt))
+        self.answer.copy_(self.model.read_out(states[0]))
 
 
 def capture(function: Callable[[], None]) -> Callable[[], None]:

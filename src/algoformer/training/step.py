@@ -12,7 +12,7 @@ from algoformer.trace import Trace, Unroll
 from algoformer.training.config import Experiment
 from algoformer.training.fused import FusedBody
 from algoformer.training.model_step import ModelStep
-from algoformer.training.objective import last_error, window_loss
+from algoformer.training.objective import error_at, window_loss
 from algoformer.training.precision import HalfBody, matmul_precision
 from algoformer.training.schedule import Stage, samples_of
 from algoformer.training.spread import Spread
@@ -48,6 +48,8 @@ class TrainingStep(ModelStep[AlgoFormer]):
         self.dims = torch.tensor(experiment.task.dim, device=self.device)
         self.sample_of_question = self._sample_of_question()
         self.weights = torch.ones(len(self.sample_of_question), device=self.device)
+        self.last = torch.tensor([len(self.sample_of_question) - 1], device=self.device)
+        """The last question that counts."""
         self._prepared: tuple[float, int, int] | None = None
 
     @property
@@ -63,6 +65,7 @@ class TrainingStep(ModelStep[AlgoFormer]):
         self.optimizer.set_rate(rate)
         self.dims.fill_(stage.dims)
         torch.lt(self.sample_of_question, stage.samples, out=self.weights)
+        torch.sum(self.weights, dim=0, keepdim=True, dtype=torch.int64, out=self.last).sub_(1)
         self._prepared = wanted
 
     def run(self, unroll: Unroll) -> None:
@@ -71,7 +74,7 @@ class TrainingStep(ModelStep[AlgoFormer]):
         trace = self.spread.run(self.answer, prompt, unroll)
         loss = window_loss(trace, prompt, self.weights)
         self.descend(loss)
-        error = last_error(trace, prompt, self.weights) / self.experiment.task.scale
+        error = error_at(trace, prompt, self.last) / self.experiment.task.scale
         self.sums.add_(torch.stack([loss.detach(), error]))
 
     def loss(self, unroll: Unroll) -> Float[Tensor, ""]:
