@@ -9,7 +9,7 @@ from tests.random_programs import programs as random_programs
 from torch import Tensor
 
 from algoformer import Program, Unroll, programs
-from algoformer.language import CachedDecoder, TokenModel, UncachedDecoder, greedy_search
+from algoformer.language import CachedDecoder, TokenModel, UncachedDecoder, beam_search, greedy_search
 from algoformer.model.visibility import Visibility
 
 SINGLE = {"rtol": 0, "atol": 1e-5}
@@ -248,3 +248,37 @@ def test_a_cache_holds_one_iteration_and_says_so() -> None:
     seen = Visibility(memory=decoder.cache.slot)
     with pytest.raises(ValueError, match="window=1"):
         model.trunk(torch.tensor([[1]]), Unroll(steps=4, window=2), seen)
+
+
+def test_on_a_cpu_nothing_is_captured() -> None:
+    model = token_model(PROGRAMS["looped"])
+    assert not CachedDecoder(model, batch=1, length=4).captured
+    with pytest.raises(ValueError, match="only steps on CUDA without early exit can be captured"):
+        CachedDecoder(model, batch=1, length=4, captured=True)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_captured_steps_are_the_uncached_ones(name: str) -> None:
+    """Also after a cache was cleared, and after sequences have changed places and multiplied."""
+    model = token_model(PROGRAMS[name], prefix_lm=True).cuda()
+    ids, real = (one.cuda() for one in padded(LENGTHS, "right"))
+    cached = CachedDecoder(model, batch=len(ids), length=ids.shape[1] + 9)
+    assert cached.captured
+    for _ in range(2):
+        uncached = UncachedDecoder(model)
+        cached.cache.clear()
+        torch.testing.assert_close(cached.prefill(ids, real), uncached.prefill(ids, real), **SINGLE)
+        for tokens in next_tokens(4, len(ids)).cuda():
+            torch.testing.assert_close(cached.step(tokens), uncached.step(tokens), **SINGLE)
+    rows = torch.tensor([0, 0, 3, 2, 1, 1], device="cuda")
+    for decoder in (cached, uncached):
+        decoder.select(rows)
+    for tokens in next_tokens(4, len(rows)).cuda():
+        torch.testing.assert_close(cached.step(tokens), uncached.step(tokens), **SINGLE)
+    found = [
+        beam_search(decoder, ids, real, end=0, most=8, beam=3)
+        for decoder in (CachedDecoder(model, batch=len(ids), length=ids.shape[1] + 8), UncachedDecoder(model))
+    ]
+    assert torch.equal(found[0].tokens, found[1].tokens)

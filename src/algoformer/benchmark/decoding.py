@@ -43,7 +43,7 @@ def _model_rows(name: str, precision: Precision, setting: Setting) -> Iterator[R
         "cached, full": partial(_cached, model, size, "full"),
     }
     if device.type == "cuda":
-        ways["cached, full, captured"] = lambda: Captured(_cached(model, size, "full"))
+        ways["cached, full, captured"] = partial(_cached, model, size, "full", captured=True)
     slow, expected = 0.0, torch.empty(0)
     for way, make in ways.items():
         decoder = make()
@@ -69,47 +69,18 @@ def _model(name: str, size: Size) -> TokenModel:
         return TokenModel(program, vocabulary=size.vocabulary, context=context, width=size.width).eval()
 
 
-def _cached(model: TokenModel, size: Size, policy: Policy) -> CachedDecoder:
+def _cached(model: TokenModel, size: Size, policy: Policy, *, captured: bool = False) -> CachedDecoder:
     # the last token is never read
     length = size.prefix + size.generated - 1
-    return CachedDecoder(model, batch=size.sequences, length=length, policy=policy)
+    return CachedDecoder(model, batch=size.sequences, length=length, policy=policy, captured=captured)
 
 
-class Captured:
-    """A cached decoder whose step is one captured graph, from the second token on."""
-
-    def __init__(self, decoder: CachedDecoder) -> None:
-        self.decoder, self.cache = decoder, decoder.cache
-        device = self.cache.device
-        self.tokens = torch.zeros(self.cache.batch, dtype=torch.int64, device=device)
-        self.scores = torch.empty(0, device=device)
-        self.graph: torch.cuda.CUDAGraph | None = None
-
-    def prefill(self, ids: Tensor) -> Tensor:
-        """Read the prefixes; scores of the token after each."""
-        return self.decoder.prefill(ids)
-
-    def step(self, tokens: Tensor) -> Tensor:
-        """Read one more token of each sequence; scores of the token after it."""
-        self.tokens.copy_(tokens)
-        if self.graph is None:
-            scores = self.decoder.step(self.tokens)  # the first one warms up
-            graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(graph):
-                self.scores = self.decoder.read(self.tokens)
-            self.graph = graph
-            return scores
-        self.cache.reserve()
-        self.graph.replay()
-        return self.scores
-
-
-Decoder = CachedDecoder | UncachedDecoder | Captured
+Decoder = CachedDecoder | UncachedDecoder
 
 
 def time_generation(decoder: Decoder, ids: Tensor, count: int) -> tuple[float, Tensor]:
-    """Seconds for all tokens, after two to warm up and to capture; and the tokens."""
-    _generate(decoder, ids, 2)
+    """Seconds for all tokens, after some to warm up and to capture; and the tokens."""
+    _generate(decoder, ids, 4)
     if not isinstance(decoder, UncachedDecoder):
         decoder.cache.clear()
     wait(ids.device)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Protocol, runtime_checkable
 
@@ -44,7 +45,7 @@ class CachedDecoder:
     """Reads each token once; what later tokens need of it is kept in a cache that follows from the program.
 
     After `prefill`, a step without early exit has fixed shapes, writes in place and never waits for the
-    device: `read` can be captured as a graph, with `cache.reserve()` before each replay.
+    device: on CUDA it is captured as a graph at the second token, and replayed from then on.
 
     Args:
         model: in evaluation mode, if it has dropout.
@@ -54,6 +55,7 @@ class CachedDecoder:
         policy: what is kept of a loop, "full" (exact) or "last".
         early_exit: when to stop iterating on a generated token. Prefixes are always read in full.
         dtype: of keys and values; by default the model's.
+        captured: whether steps are replayed as a graph; by default where that can be done.
     """
 
     def __init__(
@@ -66,12 +68,18 @@ class CachedDecoder:
         policy: Policy = "full",
         early_exit: EarlyExit | None = None,
         dtype: torch.dtype | None = None,
+        captured: bool | None = None,
     ) -> None:
         check_ready(model, length)
         if early_exit is not None:
             traced_loop(model)
         weight = model.output_weight
+        possible = weight.is_cuda and early_exit is None
+        if captured and not possible:
+            raise ValueError("only steps on CUDA without early exit can be captured; leave captured out")
         self.model, self.early_exit = model, early_exit
+        self.captured = possible if captured is None else captured
+        self.graph: _StepGraph | None = None
         self.cache = KeyValueCache(
             model.program,
             width=model.trunk.width,
@@ -100,11 +108,16 @@ class CachedDecoder:
     def step(self, tokens: Int[Tensor, " batch"]) -> Float[Tensor, "batch vocabulary"]:
         """Read one more token of each sequence; scores of the token after it."""
         self.cache.reserve()
-        return self.read(tokens)
+        if not self.captured:
+            return self._read(tokens)
+        if self.graph is None:
+            self.graph = _StepGraph(tokens)
+            return self._read(tokens)  # whatever is done for the first time is done here
+        return self.graph.run(self._read, tokens)
 
     @torch.no_grad()
-    def read(self, tokens: Int[Tensor, " batch"]) -> Float[Tensor, "batch vocabulary"]:
-        """The part of a step that works on the device alone, which a graph can hold; see `step`."""
+    def _read(self, tokens: Int[Tensor, " batch"]) -> Float[Tensor, "batch vocabulary"]:
+        """The part of a step that works on the device alone, which a graph can hold."""
         cache = self.cache
         cache.advance()
         seen = Visibility(places=cache.positions, before=cache.visible[:, None, None], memory=cache.slot)
@@ -118,8 +131,34 @@ class CachedDecoder:
 
     def select(self, rows: Int[Tensor, " row"], *, same_prefix: bool = False) -> None:
         """Let sequence i go on from where sequence `rows[i]` is."""
+        if len(rows) != self.cache.batch:
+            self.graph = None  # it works on tensors that are now replaced
         self.cache.select(rows, same_prefix=same_prefix)
         self.iterations = self.iterations.index_select(0, rows)
+
+
+class _StepGraph:
+    """A step as a CUDA graph."""
+
+    def __init__(self, tokens: Tensor) -> None:
+        self.tokens = torch.empty_like(tokens)
+        self.scores: Tensor | None = None
+        self.graph = torch.cuda.CUDAGraph()
+
+    def run(self, read: Callable[[Tensor], Tensor], tokens: Tensor) -> Tensor:
+        """Replay the step on other tokens, captured first if it was not yet."""
+        self.tokens.copy_(tokens)
+        if self.scores is None:
+            # not torch.cuda.graph(), which collects garbage: a translation has hundreds of batches
+            stream = torch.cuda.Stream(tokens.device)
+            stream.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(stream):
+                self.graph.capture_begin()
+                self.scores = read(self.tokens)
+                self.graph.capture_end()
+            torch.cuda.current_stream().wait_stream(stream)
+        self.graph.replay()
+        return self.scores.clone()  # the next step writes there
 
 
 class UncachedDecoder:
