@@ -43,7 +43,8 @@ def test_a_shipped_model_fits_its_card(name: str) -> None:
     assert answers(checkpoint, tuple(card["examples"])) == list(card["examples"].values())
     score = next(iter(card["measurements"][0]["scores"].values()))
     assert score["low"] <= score["value"] <= score["high"]
-    assert score["value"] > {"tatoeba_de_en": 30, "dbpedia": 97}[name]
+    # better than counting words, which scores 95.2 on this split
+    assert score["value"] > {"tatoeba_de_en": 30, "dbpedia": 95.2}[name]
 
 
 def test_the_translator_is_of_use() -> None:
