@@ -21,6 +21,7 @@ from algoformer.language.tokens import TokenPairs
 from algoformer.language.training.measure import references
 from algoformer.language.translate import Decoding, Translator
 from algoformer.model.program import traced_part
+from algoformer.training.session import device_name
 
 THRESHOLDS = (0.3, 0.1, 0.03, 0.01)
 """Of early exit."""
@@ -48,7 +49,7 @@ def study(checkpoint: TextCheckpoint, text: PackedText, *, batch: int) -> dict[s
     """Every way on the whole test split: BLEU, seconds, iterations a token, size of the cache.
 
     Returns:
-        Plain data: `ways`, a row for each, and `cached`, how much faster a cache is.
+        Plain data: `ways`, a row for each, `cached`, how much faster a cache is, and the `device`.
     """
     split = text.splits["test"]
     assert isinstance(split, TokenPairs)
@@ -71,7 +72,11 @@ def study(checkpoint: TextCheckpoint, text: PackedText, *, batch: int) -> dict[s
                 "cache_bytes": _cache(translator.model, how.policy) * how.beam,
             }
         )
-    return {"ways": rows, "cached": cached_against_uncached(translator.model, split)}
+    return {
+        "ways": rows,
+        "cached": cached_against_uncached(translator.model, split),
+        "device": device_name(translator.model.output_weight.device),
+    }
 
 
 def _cache(model: TokenModel, policy: Policy) -> int:
@@ -142,8 +147,9 @@ def study_table(found: dict[str, Any], *, title: str) -> Table:
         rows=tuple(rows),
         title=title,
         note=(
-            f"{cached['sentences']} sentences, {cached['tokens']} tokens: {cached['times']:.1f} times as "
-            f"fast with a cache as without, {100 * cached['same_tokens']:.2f} % of the tokens the same. MB: "
-            "the cache of a sentence as long as the context, all its beams, in fp32."
+            f"On {found['device']}. {cached['sentences']} sentences, {cached['tokens']} tokens: "
+            f"{cached['times']:.1f} times as fast with a cache as without, "
+            f"{100 * cached['same_tokens']:.2f} % of the tokens the same. MB: the cache of a sentence as long "
+            "as the context, all its beams, in fp32."
         ),
     )

@@ -161,5 +161,8 @@ def _items(kind: Kind, reading: Reading, scale: Scale, steps: int | None) -> Ite
             program=program,
             size=reading.size,
             variant=variant,
-            studied=kind == "translation" and not variant and name.endswith("/algoformer"),
+            studied=kind == "translation"
+            and program == "algoformer"
+            and not variant
+            and reading.size != "tuned",
         )

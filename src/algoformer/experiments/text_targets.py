@@ -69,10 +69,12 @@ def target_table(table: TableName, items: Sequence[TextItem], shop: TextShop) ->
     rows = [_row(target, scored) for target in asked]
     if table == "table1":
         studied = [(item.name, found["decoding"]) for item, found in scored if "decoding" in found]
-        times = studied[0][1]["cached"]["times"] if studied else None
         words = "decoding with a cache against without, times as fast"
-        by = studied[0][0] if studied else ""
-        rows.append((words, *_judged(times, FASTER_NEEDED, FASTER_AIM), by))
+        for name, found in studied:
+            judged = _judged(found["cached"]["times"], FASTER_NEEDED, FASTER_AIM)
+            rows.append((f"{words}, {found['device']}", *judged, name))
+        if not studied:
+            rows.append((words, *_judged(None, FASTER_NEEDED, FASTER_AIM), ""))
     return Table(columns=("what", "needed", "aim", "here", "", "by"), rows=tuple(rows))
 
 
