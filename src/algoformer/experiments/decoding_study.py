@@ -149,7 +149,7 @@ def study_table(found: dict[str, Any], *, title: str) -> Table:
         note=(
             f"On {found['device']}. {cached['sentences']} sentences, {cached['tokens']} tokens: "
             f"{cached['times']:.1f} times as fast with a cache as without, "
-            f"{100 * cached['same_tokens']:.2f} % of the tokens the same. MB: the cache of a sentence as long "
-            "as the context, all its beams, in fp32."
+            f"{100 * cached['same_tokens']:.2f} % of the tokens the same. MB: the cache of a sentence as "
+            "long as the context, all its beams, in fp32."
         ),
     )
