@@ -45,7 +45,7 @@ class CapturedStep:
         with torch.cuda.stream(self.stream):
             for _ in range(WARM_UP):
                 take()
-            step.optimizer.zero_grad(set_to_none=True)
+            step.optimizer.zero_grad()
         torch.cuda.current_stream().wait_stream(self.stream)
         before.restore()
         torch.cuda.synchronize()
@@ -55,7 +55,7 @@ class CapturedStep:
         with torch.cuda.graph(graph, pool=self.pool, stream=self.stream):
             take()
         # the gradients live in the graphs' memory; the next capture may use their place
-        step.optimizer.zero_grad(set_to_none=True)
+        step.optimizer.zero_grad()
         return graph
 
 

@@ -62,7 +62,7 @@ class ModelStep(ABC, Generic[Model]):
 
     def descend(self, loss: Tensor) -> None:
         """Differentiate, clip, move the weights and take them into the average; nothing is read back."""
-        self.optimizer.zero_grad(set_to_none=True)
+        self.optimizer.zero_grad()
         loss.backward()
         if self.clip is not None:
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.clip)
