@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from algoformer.benchmark.cases import CASES, FULL, bill, experiment, first_step
+from algoformer.benchmark.cases import CASES, FULL, QUICK, Size, bill, experiment, first_step
 from algoformer.training.schedule import stage
 
 
@@ -31,3 +31,10 @@ def test_the_bill_counts_the_questions_that_a_prompt_asks(case: str) -> None:
 def test_an_unknown_case_is_refused() -> None:
     with pytest.raises(ValueError, match=r"cases are algoformer_full, .*, got 'gpt'"):
         experiment("gpt", FULL)
+
+
+@pytest.mark.parametrize("size", [FULL, QUICK], ids=["full", "quick"])
+def test_every_depth_whose_memory_is_measured_can_be_trained(size: Size) -> None:
+    for steps in size.depths:
+        for case in ("algoformer_window", "algoformer_full"):
+            assert bill(experiment(case, size, steps=steps)).activation_bytes > 0

@@ -43,7 +43,7 @@ class Size:
     """Steps whose losses are compared between engines."""
     together_seconds: float = 8.0
     """How long simultaneous runs are counted."""
-    depths: tuple[int, ...] = (10, 20, 40, 80, 160)
+    depths: tuple[int, ...] = (20, 40, 80, 160)
     """T for memory."""
     evaluated_steps: int = 200
     evaluated_prompts: int = 1280
