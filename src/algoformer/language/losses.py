@@ -97,7 +97,8 @@ class _Streamed(torch.autograd.Function):
         device, count = states.device.type, len(states)
         kind = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else weight.dtype
         wanted = ctx.needs_input_grad[0], ctx.needs_input_grad[1]
-        states_grad = torch.empty_like(states) if wanted[0] else None
+        # contiguous whatever the states are: it is written through a view of all its rows
+        states_grad = torch.empty_like(states, memory_format=torch.contiguous_format) if wanted[0] else None
         weight_grad = torch.zeros_like(weight, dtype=shares.dtype) if wanted[1] else None
         tokens, right = states.flatten(0, 1).to(kind), targets.repeat(count)
         weights = (shares / count).repeat(count)
