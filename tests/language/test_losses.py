@@ -121,5 +121,7 @@ def test_impossible_losses_are_refused() -> None:
         window_cross_entropy(states, weight, targets, smoothing=1)
     with pytest.raises(ValueError, match="no token is asked about"):
         window_cross_entropy(states, weight, targets, asked & False)
+    with pytest.raises(ValueError, match="multiple must be at least 1, got 0"):
+        asked_tokens(asked, multiple=0)
     with pytest.raises(ValueError, match="rows must be at least 1, got 0"):
         window_cross_entropy(states, weight, targets, rows=0)

@@ -35,6 +35,8 @@ def asked_tokens(mask: Bool[Tensor, "batch token"], *, multiple: int = 1) -> Ask
     >>> asked_tokens(torch.tensor([[False, True, True]]), multiple=4)
     Asked(places=tensor([1, 2, 0, 0]), counts=tensor([ True,  True, False, False]))
     """
+    if multiple < 1:
+        raise ValueError(f"multiple must be at least 1, got {multiple}")
     places = mask.flatten().nonzero().squeeze(1)
     if not len(places):
         raise ValueError("no token is asked about: `asked` is false everywhere")
