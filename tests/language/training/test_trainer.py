@@ -18,6 +18,7 @@ from tests.language.training.small_text import ENGLISH, small_experiment, small_
 from tests.training.small import same_weights, timeless
 
 from algoformer.language import load_text_model
+from algoformer.language.classify import Classifying
 from algoformer.language.packing import pack, unpack
 from algoformer.language.scores import TokenLoss
 from algoformer.language.training import load_text_experiment, train_text, trainer
@@ -133,6 +134,14 @@ def test_the_best_classifier_has_most_right_answers_then_the_lowest_loss(
     assert run.best_step == card["step"] == best
     assert card["valid_loss"] == found[best][1]
     assert card.get("valid_accuracy") == (7 / 8 if kind == "classification" else None)
+
+
+@pytest.mark.parametrize("only_words", [True, False])
+def test_a_checkpoint_says_how_its_text_was_spelled(only_words: bool) -> None:
+    text = small_text("classification")
+    text = replace(text, card=dict(text.card) | {"spelling": {"lowercase": True, "only_words": only_words}})
+    run = train_text(small_experiment("classification", steps=2, text={"validate_every": 2}), text=text)
+    assert Classifying(run.checkpoint).only_words == only_words
 
 
 def test_a_run_is_not_resumed_with_another_tokenizer(tmp_path: Path) -> None:

@@ -232,4 +232,5 @@ def load_text_experiment(folder: Path | str) -> TextExperiment:
 def _facts(experiment: TextExperiment, text: PackedText) -> dict[str, Any]:
     kept = {name: text.card[name] for name in ("corpus", "terms", "files") if name in text.card}
     notes = [*text.card.get("notes", ()), *text.splits["train"].notes]
-    return {**kept, "notes": notes, "lowercase": experiment.text.lowercase}
+    only_words = text.card.get("spelling", {}).get("only_words") is True
+    return {**kept, "notes": notes, "lowercase": experiment.text.lowercase, "only_words": only_words}
