@@ -48,6 +48,19 @@ def test_value_and_gradient_are_pytorchs_on_all_scores(
         torch.testing.assert_close(one, other, rtol=0, atol=1e-13)
 
 
+@pytest.mark.parametrize("order", [(2, 0, 1, 3), (2, 3, 0, 1)])
+def test_states_may_lie_in_memory_in_any_order(order: tuple[int, ...]) -> None:
+    states, weight, targets, _ = batch()
+    states, targets = states[:, :1], targets[:1]  # of one sequence: its tokens are its rows as they lie
+    inverse = [order.index(place) for place in range(4)]
+    lying = states.detach().permute(order).contiguous().permute(inverse).requires_grad_()
+    assert not lying.is_contiguous()
+    expected = reference(states, weight, targets, torch.ones_like(targets, dtype=torch.bool), 0.1).mean()
+    found = window_cross_entropy(lying, weight, targets, smoothing=0.1, rows=4).mean
+    (wanted,) = torch.autograd.grad(expected, states)
+    torch.testing.assert_close(torch.autograd.grad(found, lying)[0], wanted, rtol=0, atol=1e-13)
+
+
 def test_the_gradient_of_a_tied_model_is_that_of_its_scores() -> None:
     """Through the whole model, where the embedding is also the map to scores."""
     model = token_model(PROGRAMS["algoformer"], double=True)
@@ -108,5 +121,7 @@ def test_impossible_losses_are_refused() -> None:
         window_cross_entropy(states, weight, targets, smoothing=1)
     with pytest.raises(ValueError, match="no token is asked about"):
         window_cross_entropy(states, weight, targets, asked & False)
+    with pytest.raises(ValueError, match="multiple must be at least 1, got 0"):
+        asked_tokens(asked, multiple=0)
     with pytest.raises(ValueError, match="rows must be at least 1, got 0"):
         window_cross_entropy(states, weight, targets, rows=0)

@@ -61,17 +61,28 @@ def test_a_token_takes_less_than_two_bytes(packed: Path) -> None:
     assert held < 2 * tokens
 
 
+def with_header(path: Path, **changes: object) -> None:
+    """Rewrite a file with another header that its checksum fits."""
+    with safe_open(path, framework="np") as file:
+        outer = json.loads(file.metadata()["algoformer"])
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    text = json.dumps(json.loads(outer["content"]) | changes)
+    metadata = {"algoformer": json.dumps({"content": text, "sha256": _digest(text, tensors)})}
+    save_file(tensors, path, metadata=metadata)
+
+
 @pytest.mark.parametrize("size", [10**15, -1, 3, "many", 1.5])
 def test_a_size_that_is_not_so_is_refused(packed: Path, size: object) -> None:
     with safe_open(packed, framework="np") as file:
-        outer = json.loads(file.metadata()["algoformer"])
-        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    header = json.loads(outer["content"])
-    header["sizes"]["test/source/ids"] = size
-    text = json.dumps(header)
-    metadata = {"algoformer": json.dumps({"content": text, "sha256": _digest(text, tensors)})}
-    save_file(tensors, packed, metadata=metadata)
+        sizes = json.loads(json.loads(file.metadata()["algoformer"])["content"])["sizes"]
+    with_header(packed, sizes=sizes | {"test/source/ids": size})
     with pytest.raises(ValueError, match=r"test/source/ids (claims to have|does not have)"):
+        unpack(packed)
+
+
+def test_another_format_is_named_with_what_to_do(packed: Path) -> None:
+    with_header(packed, format=1)
+    with pytest.raises(ValueError, match="it has format 1, not 2; pack it again"):
         unpack(packed)
 
 

@@ -31,6 +31,11 @@ def model(program: Program, **options: object) -> AlgoFormer:
     return built
 
 
+def signs(like: Tensor) -> Tensor:
+    numbers = torch.Generator().manual_seed(1)
+    return torch.randint(2, like.shape, generator=numbers).to(like.dtype) * 2 - 1
+
+
 def run_layers(module: LayersModule, stream: Tensor) -> Tensor:
     if module.positions is not None:
         stream = stream + module.positions.table[: stream.shape[1]]
@@ -76,10 +81,16 @@ def test_every_state_of_the_window_is_the_program_run_that_far_from_the_start(
     with torch.no_grad():
         trace = built(shown, Unroll(steps=steps, window=window))
         entry = built.read_in.maps[0](shown.rows)
+        nudged = entry * (1 + torch.finfo(entry.dtype).eps * signs(entry))
         for step, predictions in zip(trace.steps, trace.predictions, strict=True):
-            expected = built.read_out(run(program, built.body, entry, step))[:, ::2]
-            # what is not asked is left out; without norms the other rounding grows with the numbers
-            torch.testing.assert_close(predictions, expected, rtol=1e-11, atol=1e-10)
+            expected, moved = (
+                built.read_out(run(program, built.body, one, step))[:, ::2] for one in (entry, nudged)
+            )
+            # Rows that are not asked are left out, so that sums are rounded in another order. Without norms
+            # answers grow to 1e10 and more, and that grows with them as the last bit of the input does: in
+            # 1500 programs that were searched for the worst it was at most 8 times as much.
+            bound = 1e-10 + 100 * float((moved - expected).abs().max())
+            torch.testing.assert_close(predictions, expected, rtol=0, atol=bound)
 
 
 @settings(max_examples=25)

@@ -1,4 +1,5 @@
 import math
+from functools import partial
 
 import pytest
 import torch
@@ -46,6 +47,17 @@ def test_gelu_and_its_slope_are_pytorchs(dtype: torch.dtype) -> None:
     torch.testing.assert_close(values.grad.double(), exact.grad, **close)
     with torch.no_grad():
         assert torch.equal(gelu(values), found)
+
+
+def test_a_second_derivative_is_refused_and_never_wrong() -> None:
+    """Also where the gradient that arrives is a constant, and nothing would be missed on the way."""
+    network = FeedForward(width=3, hidden=5, activation="gelu").double()
+    stream = torch.randn(1, 2, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    stream = stream.requires_grad_()
+    with pytest.raises(RuntimeError, match="differentiated once only"):
+        torch.autograd.grad(network(stream).sum(), stream, create_graph=True)
+    network.activation = partial(F.gelu, approximate="tanh")
+    assert torch.autograd.gradgradcheck(network, (stream,))
 
 
 def test_gelu_of_huge_numbers_stays_a_number() -> None:

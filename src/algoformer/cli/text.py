@@ -176,7 +176,8 @@ def score(folder: Path, text: PackedText, device: str, *, command: str) -> Table
     """Scores of a run's best weights on its test splits, also written to its folder."""
     checkpoint = open_text_model(folder, device)
     found = measure(checkpoint, text)
-    card = {name: checkpoint.card.get(name) for name in ("step", "valid_loss", "corpus", "commit")}
+    names = ("step", "valid_loss", "valid_accuracy", "corpus", "commit")
+    card = {name: checkpoint.card[name] for name in names if name in checkpoint.card}
     data = {"command": command, **card, "measurements": [one.to_data() for one in found]}
     write_json(folder / "scores.json", data)
     return measurement_table(found)

@@ -231,7 +231,8 @@ def _figure(name: str, shown: Sequence[Panel], *, title: str, **options: Any) ->
 def _series(results: Results, label: str, names: Mapping[int, str], usual: int | None) -> Iterator[Series]:
     """A line through the runs of one length; runs of other lengths stand apart and say so."""
     found = {size: results[name] for size, name in names.items() if name in results}
-    for steps in sorted({result.steps or 0 for result in found.values()}, key=lambda steps: steps != usual):
+    lengths = {result.steps for result in found.values()}
+    for steps in sorted(lengths, key=lambda steps: (steps != usual, steps or 0)):
         alike = {size: result for size, result in found.items() if result.steps == steps}
         yield Series(
             label=label + _other_steps(next(iter(alike.values())), usual),

@@ -190,7 +190,7 @@ class TextShop:
         return {
             "name": item.name,
             "hash": fingerprint(item.experiment.to_data()),
-            "valid_loss": best.card["valid_loss"],
+            **{name: best.card[name] for name in ("valid_loss", "valid_accuracy") if name in best.card},
             "best_step": best.card["step"],
             "steps": run.step,
             "parameters": sum(weight.numel() for weight in best.model.parameters()),

@@ -154,8 +154,10 @@ class _StepGraph:
             stream.wait_stream(torch.cuda.current_stream())
             with torch.cuda.stream(stream):
                 self.graph.capture_begin()
-                self.scores = read(self.tokens)
-                self.graph.capture_end()
+                try:
+                    self.scores = read(self.tokens)
+                finally:  # whatever went wrong, what comes after is not to be captured too
+                    self.graph.capture_end()
             torch.cuda.current_stream().wait_stream(stream)
         self.graph.replay()
         return self.scores.clone()  # the next step writes there

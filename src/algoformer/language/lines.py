@@ -18,7 +18,8 @@ Errors = Literal["strict", "replace"]
 
 Item = TypeVar("Item")
 
-_SIGN = re.compile(r"[^\w\s]|_")
+SIGN = re.compile(r"[^\w\s]|_")
+"""What is neither a word nor between words."""
 
 
 def read_lines(
@@ -75,7 +76,7 @@ def prepared(line: str, *, lowercase: bool, only_words: bool = False) -> str:
     >>> prepared("Coquerel's coua (Coua coquereli).", lowercase=True, only_words=True)
     'coquerel s coua coua coquereli'
     """
-    text = plain(_SIGN.sub(" ", line)) if only_words else plain(line)
+    text = plain(SIGN.sub(" ", line)) if only_words else plain(line)
     return text.lower() if lowercase else text
 
 

@@ -35,6 +35,8 @@ def asked_tokens(mask: Bool[Tensor, "batch token"], *, multiple: int = 1) -> Ask
     >>> asked_tokens(torch.tensor([[False, True, True]]), multiple=4)
     Asked(places=tensor([1, 2, 0, 0]), counts=tensor([ True,  True, False, False]))
     """
+    if multiple < 1:
+        raise ValueError(f"multiple must be at least 1, got {multiple}")
     places = mask.flatten().nonzero().squeeze(1)
     if not len(places):
         raise ValueError("no token is asked about: `asked` is false everywhere")
@@ -97,7 +99,8 @@ class _Streamed(torch.autograd.Function):
         device, count = states.device.type, len(states)
         kind = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else weight.dtype
         wanted = ctx.needs_input_grad[0], ctx.needs_input_grad[1]
-        states_grad = torch.empty_like(states) if wanted[0] else None
+        # contiguous whatever the states are: it is written through a view of all its rows
+        states_grad = torch.empty_like(states, memory_format=torch.contiguous_format) if wanted[0] else None
         weight_grad = torch.zeros_like(weight, dtype=shares.dtype) if wanted[1] else None
         tokens, right = states.flatten(0, 1).to(kind), targets.repeat(count)
         weights = (shares / count).repeat(count)

@@ -114,8 +114,10 @@ def _read(metadata: Mapping[str, str], tensors: dict[str, np.ndarray]) -> Packed
     if outer.get("sha256") != _digest(text, tensors):
         raise ValueError("its checksum does not fit its content")
     header = _object(text)
-    if (header.get("kind"), header.get("format")) != (KIND, FORMAT):
-        raise ValueError(f"its header is not that of {KIND}, format {FORMAT}")
+    if header.get("kind") != KIND:
+        raise ValueError(f"its header is not that of {KIND}")
+    if header.get("format") != FORMAT:
+        raise ValueError(f"it has format {str(header.get('format'))[:40]}, not {FORMAT}; pack it again")
     tokenizer = Tokenizer.from_json(header["tokenizer"])
     columns = {name: _unsqueezed(name, tensors[name], size) for name, size in header["sizes"].items()}
     splits: dict[str, TokenPairs | TokenTexts] = {}

@@ -8,7 +8,6 @@ import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 
 STEEPNESS = math.sqrt(8 / math.pi)
 """Of the sigmoid at 0 by which GELU multiplies."""
@@ -44,8 +43,12 @@ class _Gelu(torch.autograd.Function):
         return result
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        if torch.is_grad_enabled():  # create_graph: the input, which the slope's own slope needs, is gone
+            raise RuntimeError(
+                "on a CPU this GELU can be differentiated once only; for second derivatives let each "
+                'FeedForward have activation = functools.partial(F.gelu, approximate="tanh")'
+            )
         return grad * ctx.saved_tensors[0], None
 
 

@@ -17,12 +17,20 @@ from algoformer.model.program import default_steps
 from algoformer.training import Ramp
 
 
-@pytest.mark.parametrize("size", ["small", "paper", "tuned"])
+@pytest.mark.parametrize("size", ["small", "paper", "tuned", "shipped"])
 @pytest.mark.parametrize("program", PRESETS)
 @pytest.mark.parametrize("kind", ["translation", "classification"])
 def test_a_preset_comes_back_from_its_json(kind: Any, program: str, size: Any) -> None:
     preset = text_preset(kind, program, size)
     assert TextExperiment.from_data(json.loads(json.dumps(preset.to_data()))) == preset
+
+
+@pytest.mark.usefixtures("as_a_user")
+@pytest.mark.parametrize("wrong", ["kind", "program", "size"])
+def test_a_preset_that_there_is_not_is_refused_by_name(wrong: str) -> None:
+    named: dict[str, Any] = {wrong: "huge"}
+    with pytest.raises(ValueError, match=rf"{wrong} must be one of .*, got 'huge'"):
+        text_preset(**named)
 
 
 def test_the_papers_sizes_are_the_papers() -> None:
@@ -42,6 +50,8 @@ def test_the_papers_sizes_are_the_papers() -> None:
         ({"dropout": -0.1}, {}, "dropout is a share"),
         ({"longest": 0}, {}, "longest must be"),
         ({"validate_every": 3}, {}, "multiple of log_every"),
+        ({"multiple": 0}, {}, "multiple must be a whole number of at least 1, got 0"),
+        ({"word_dropout": 1.0}, {}, "word_dropout is a share"),
         ({}, {"batch": 32}, "a batch is text.budget tokens"),
         ({}, {"dims": Ramp(start=1, increment=1)}, "text has no such curriculum"),
         ({}, {"window": 5}, "window must lie in 1..2"),

@@ -18,9 +18,9 @@ from algoformer.language.translate import Decoding
 pytest.importorskip("sacrebleu", reason="the extra `text` is not installed")
 
 
-def fresh(kind: Any, text: Any, **card: Any) -> TextCheckpoint:
-    labels = text.card["classes"]
-    model = build_text_model(small_experiment(kind), vocabulary=len(text.tokenizer), labels=labels).eval()
+def fresh(kind: Any, text: Any, settings: Any = None, **card: Any) -> TextCheckpoint:
+    labels, experiment = text.card["classes"], small_experiment(kind, text=settings)
+    model = build_text_model(experiment, vocabulary=len(text.tokenizer), labels=labels).eval()
     return TextCheckpoint(model=model, tokenizer=text.tokenizer.to_json(), card=card)
 
 
@@ -74,4 +74,25 @@ def test_a_classifier_is_right_where_its_best_label_is() -> None:
         nats -= float(scores.log_softmax(dim=-1)[split.labels[row]])
         right += int(scores.argmax() == int(split.labels[row]))
     assert found.scores["accuracy"].value == pytest.approx(100 * right / len(split))
+    assert found.loss.per_token == pytest.approx(nats / len(split), rel=1e-5)
+
+
+@pytest.mark.parametrize(("kind", "context"), [("translation", 13), ("classification", 3)])
+def test_a_context_of_any_length_is_used_to_its_end(kind: Any, context: int) -> None:
+    text = small_text(kind)
+    longest = 6 if kind == "translation" else context
+    checkpoint: Any = fresh(kind, text, {"longest": longest, "multiple": 1})
+    assert checkpoint.model.trunk.context == context
+    (found,) = measure(checkpoint, text, decoding=Decoding(beam=1))
+    split: Any = text.splits["test"]
+    if kind == "translation":
+        lengths = split.source.lengths + 1 + split.target.lengths
+        assert found.loss_rows == (lengths <= context).sum() > (lengths <= 8).sum()
+        return
+    nats = 0.0
+    for row in range(len(split)):
+        ids = torch.tensor([split.texts[row].tolist()[:context]])
+        with torch.no_grad():
+            scores = checkpoint.model(ids, torch.ones_like(ids, dtype=torch.bool))[-1, 0].double()
+        nats -= float(scores.log_softmax(dim=-1)[split.labels[row]])
     assert found.loss.per_token == pytest.approx(nats / len(split), rel=1e-5)

@@ -18,11 +18,14 @@ from tests.language.training.small_text import ENGLISH, small_experiment, small_
 from tests.training.small import same_weights, timeless
 
 from algoformer.language import load_text_model
+from algoformer.language.classify import Classifying
 from algoformer.language.packing import pack, unpack
-from algoformer.language.training import load_text_experiment, train_text
+from algoformer.language.scores import TokenLoss
+from algoformer.language.training import load_text_experiment, train_text, trainer
 from algoformer.language.training.measure import measure
 from algoformer.language.training.text import prepare_text
 from algoformer.language.training.trainer import BEST
+from algoformer.language.training.validation import Validation
 from algoformer.language.translate import Decoding
 from algoformer.training import read_metrics
 
@@ -90,7 +93,7 @@ def test_packed_text_trains_the_same_model(tmp_path: Path) -> None:
     assert same_weights(one.model, other.model)
 
 
-def test_the_best_weights_are_those_with_the_lowest_validation_loss(tmp_path: Path) -> None:
+def test_the_best_translator_is_the_one_with_the_lowest_validation_loss(tmp_path: Path) -> None:
     # a rate that soon is far too high: it gets worse again
     experiment = small_experiment(steps=24, learning_rate=0.3, text={"validate_every": 2})
     run = train_text(experiment, tmp_path / "run", text=small_text())
@@ -101,6 +104,44 @@ def test_the_best_weights_are_those_with_the_lowest_validation_loss(tmp_path: Pa
     assert card["valid_loss"] == losses[best]
     assert card["experiment"] == experiment.to_data()
     assert card["notes"] == ["made by hand"]
+
+
+@pytest.mark.parametrize(("kind", "best"), [("classification", 6), ("translation", 8)])
+def test_the_best_classifier_has_most_right_answers_then_the_lowest_loss(
+    kind: Any, best: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # right answers and loss; of translations only the loss is known
+    found = {2: (5, 1.0), 4: (7, 2.0), 6: (7, 1.5), 8: (6, 0.5)}
+    steps = iter(found)
+
+    def scripted(*_: Any, **__: Any) -> Validation:
+        right, loss = found[next(steps)]
+        loss_of_all = TokenLoss(nats=8 * loss, tokens=8)
+        return Validation(loss=loss_of_all, right=right if kind == "classification" else None)
+
+    def stop(done: int, total: int, metrics: Any) -> None:
+        if done == 4:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(trainer, "validate", scripted)
+    text, experiment = small_text(kind), small_experiment(kind, text={"validate_every": 2})
+    with pytest.raises(KeyboardInterrupt):
+        train_text(experiment, tmp_path / "run", text=text, progress=stop)
+    before = load_text_model(tmp_path / "run" / BEST).card["step"]
+    assert before == (4 if kind == "classification" else 2)
+    run = train_text(experiment, tmp_path / "run", text=text, resume=True)
+    card = load_text_model(tmp_path / "run" / BEST).card
+    assert run.best_step == card["step"] == best
+    assert card["valid_loss"] == found[best][1]
+    assert card.get("valid_accuracy") == (7 / 8 if kind == "classification" else None)
+
+
+@pytest.mark.parametrize("only_words", [True, False])
+def test_a_checkpoint_says_how_its_text_was_spelled(only_words: bool) -> None:
+    text = small_text("classification")
+    text = replace(text, card=dict(text.card) | {"spelling": {"lowercase": True, "only_words": only_words}})
+    run = train_text(small_experiment("classification", steps=2, text={"validate_every": 2}), text=text)
+    assert Classifying(run.checkpoint).only_words == only_words
 
 
 def test_a_run_is_not_resumed_with_another_tokenizer(tmp_path: Path) -> None:

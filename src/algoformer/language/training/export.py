@@ -13,7 +13,18 @@ from algoformer.language.packing import PackedText
 from algoformer.language.training.measure import Measurement, measure
 from algoformer.language.translate import Decoding, Translator
 
-CARRIED = ("step", "valid_loss", "corpus", "files", "notes", "experiment", "weights", "torch", "commit")
+CARRIED = (
+    "step",
+    "valid_loss",
+    "valid_accuracy",
+    "corpus",
+    "files",
+    "notes",
+    "experiment",
+    "weights",
+    "torch",
+    "commit",
+)
 """What the card takes over from the run."""
 
 EXAMPLES = {

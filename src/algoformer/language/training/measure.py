@@ -83,8 +83,8 @@ def _labels(classifying: Classifying, name: str, split: TokenTexts) -> Measureme
     seconds = time.perf_counter() - began
     right = int((found == np.asarray(split.labels)).sum())
     context = classifying.model.trunk.context
-    settings = TextSettings(kind="classification", longest=context, budget=max(BUDGET, context + 8))
-    cut = TokenTexts(texts=split.texts.cut(context // 8 * 8 or context), labels=split.labels)
+    settings = TextSettings(kind="classification", longest=context, budget=BUDGET + context, multiple=1)
+    cut = TokenTexts(texts=split.texts.cut(context), labels=split.labels)
     return Measurement(
         split=name,
         rows=len(split),
@@ -124,10 +124,10 @@ def references(translator: Translator, split: TokenPairs) -> list[str]:
 def _forced(translator: Translator, split: TokenPairs) -> tuple[TokenLoss, int]:
     """The loss on pairs that fit the context, and how many there are."""
     context = translator.model.context
-    # lengths are padded to a multiple of 8, and that must fit as well
-    fitting = np.flatnonzero(split.source.lengths + 1 + split.target.lengths <= context // 8 * 8)
+    fitting = np.flatnonzero(split.source.lengths + 1 + split.target.lengths <= context)
     pairs = TokenPairs(source=split.source.take(fitting), target=split.target.take(fitting))
     if not len(pairs):
         return TokenLoss(), 0
-    settings = TextSettings(kind="translation", longest=max(1, (context - 1) // 2), budget=BUDGET + context)
+    # no padding that a model of any context might have no room for
+    settings = TextSettings(kind="translation", longest=context, budget=BUDGET + 2 * context + 1, multiple=1)
     return validate(translator.model, pairs, settings).loss, len(pairs)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from algoformer.language.training.experiment import Kind, TextExperiment, TextSettings
 from algoformer.model import presets
@@ -77,8 +77,13 @@ def text_preset(
     >>> run.width, run.program.parts[0].count, run.program.parts[0].heads
     (32, 12, 1)
     """
-    if program not in PRESETS:
-        raise ValueError(f"program must be one of {', '.join(PRESETS)}, got {program!r}")
+    for name, value, known in (
+        ("kind", kind, get_args(Kind)),
+        ("program", program, PRESETS),
+        ("size", size, get_args(Size)),
+    ):
+        if value not in known:
+            raise ValueError(f"{name} must be one of {', '.join(known)}, got {value!r}")
     shape = SHAPES[kind][size]
     built = shape.program(program, causal=kind == "translation")
     steps = default_steps(built) if traced_part(built) is not None else 1

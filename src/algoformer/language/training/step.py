@@ -151,7 +151,7 @@ def plan_text_engine(wanted: TextEngine, device: torch.device) -> Plan:
     """The engine for a run on text.
 
     >>> print(plan_text_engine("auto", torch.device("cpu")))
-    engine eager: on a CPU nothing is captured
+    engine eager: only on CUDA steps are captured
 
     Raises:
         ValueError: there is no such engine for text, or the device cannot do what was asked for.
@@ -163,7 +163,7 @@ def plan_text_engine(wanted: TextEngine, device: torch.device) -> Plan:
     if wanted != "auto":
         return Plan(engine=wanted, reason="asked for")
     if device.type != "cuda":
-        return Plan(engine="eager", reason="on a CPU nothing is captured")
+        return Plan(engine="eager", reason="only on CUDA steps are captured")
     return Plan(engine="graph", reason="a graph for each shape of batch")
 
 

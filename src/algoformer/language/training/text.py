@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from algoformer.language.corpora import PARALLEL, load_labelled, load_parallel, together
+from algoformer.language.lines import SIGN
 from algoformer.language.packing import PackedText
 from algoformer.language.text import Corpus, LabelledText, ParallelText
 from algoformer.language.tokenizer import Tokenizer
@@ -23,8 +23,6 @@ RATIO = 3.0
 
 DECIDING = ("kind", "corpora", "also_tested", "lowercase", "vocabulary", "longest")
 """Settings that the tokens depend on."""
-
-_SIGN = re.compile(r"[^\w\s]")
 
 
 def prepare_text(settings: TextSettings, *, data: Path | str | None = None) -> PackedText:
@@ -62,7 +60,7 @@ def prepare_text(settings: TextSettings, *, data: Path | str | None = None) -> P
         "settings": deciding(settings),
         "spelling": {
             "lowercase": all(text == text.lower() for text in _texts(corpus.train)),
-            "only_words": not any(_SIGN.search(text) for text in _texts(corpus.train)),
+            "only_words": not any(SIGN.search(text) for text in _texts(corpus.train)),
         },
     }
     return PackedText(splits=splits, tokenizer=tokenizer, card=card)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ from algoformer.language.training.step import (
     plan_text_engine,
 )
 from algoformer.language.training.text import check_text, classes_of, prepare_text
-from algoformer.language.training.validation import validate
+from algoformer.language.training.validation import merit, validate
 from algoformer.training.files import read_json
 from algoformer.training.precision import matmul_precision
 from algoformer.training.resume import facts_of, state_of
@@ -33,7 +34,7 @@ TEXT_CHECKPOINTS: Store[TextCheckpoint] = Store(load_text_model, save_text_model
 """Of models of text."""
 
 BEST = "best.safetensors"
-"""In a run folder, the weights with the lowest validation loss so far."""
+"""In a run folder, the weights that did best on the validation split so far: see `merit`."""
 
 logger = logging.getLogger("algoformer.training")
 
@@ -52,7 +53,8 @@ class TextRun:
             (`last_loss`) and of tokens in a batch since the row before; learning rate; iterations; seconds;
             steps per second; every `validate_every` steps and at the end `valid_loss`, for labels also
             `valid_accuracy`.
-        best_step: the step with the lowest validation loss; its weights are in `BEST` in the folder.
+        best_step: the step that did best on the validation split, by accuracy for labels (of equals, by loss)
+            and by loss for translation; its weights are in `BEST` in the folder.
     """
 
     experiment: TextExperiment
@@ -191,11 +193,10 @@ class _TextSession(Session[TextCheckpoint]):
     def _validated(self) -> dict[str, float]:
         half = self.config.precision == "bf16"
         found = validate(self.stepper.trained, self.text.splits["valid"], self.experiment.text, half=half)
-        loss = found.loss.per_token
-        if loss < self.best[0]:
-            self.best = loss, self.step
+        if merit(found.numbers) > self.best[0]:
+            self.best = merit(found.numbers), self.step
             if self.folder is not None:
-                card = {"step": self.step, "valid_loss": loss, **facts_of(self.stepper)}
+                card = {"step": self.step, **found.numbers, **facts_of(self.stepper)}
                 best = TextCheckpoint(
                     model=self.stepper.trained,
                     tokenizer=self.text.tokenizer.to_json(),
@@ -204,15 +205,16 @@ class _TextSession(Session[TextCheckpoint]):
                 save_text_model(self.folder.path / BEST, best, self.folder.shard_mb)
         return found.numbers
 
-    def _best_so_far(self) -> tuple[float, int | None]:
+    def _best_so_far(self) -> tuple[tuple[float, float], int | None]:
         path = None if self.folder is None else self.folder.path / BEST
         if path is None or not path.exists():
-            return float("inf"), None
+            return (-math.inf, -math.inf), None
         card = load_text_model(path).card
-        loss, step = card.get("valid_loss"), card.get("step")
-        if not isinstance(loss, float) or type(step) is not int:
+        found = {name: card[name] for name in ("valid_loss", "valid_accuracy") if name in card}
+        step, numbers = card.get("step"), all(isinstance(one, float) for one in found.values())
+        if "valid_loss" not in found or not numbers or type(step) is not int:
             raise ValueError(f"{path} does not say how good it is; remove it to go on")
-        return loss, step
+        return merit(found), step
 
 
 def load_text_experiment(folder: Path | str) -> TextExperiment:
@@ -230,4 +232,5 @@ def load_text_experiment(folder: Path | str) -> TextExperiment:
 def _facts(experiment: TextExperiment, text: PackedText) -> dict[str, Any]:
     kept = {name: text.card[name] for name in ("corpus", "terms", "files") if name in text.card}
     notes = [*text.card.get("notes", ()), *text.splits["train"].notes]
-    return {**kept, "notes": notes, "lowercase": experiment.text.lowercase}
+    only_words = text.card.get("spelling", {}).get("only_words") is True
+    return {**kept, "notes": notes, "lowercase": experiment.text.lowercase, "only_words": only_words}

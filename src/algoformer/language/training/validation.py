@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 
@@ -38,6 +39,19 @@ class Validation:
         if self.right is not None:
             found["valid_accuracy"] = self.right / max(self.loss.tokens, 1)
         return found
+
+
+def merit(numbers: Mapping[str, float]) -> tuple[float, float]:
+    """What decides which of several validations is the best, the highest: right answers, then the loss.
+
+    A classifier's loss rises again once it is too sure of its few mistakes, while it still learns to make
+    fewer; translations have a loss alone.
+
+    >>> early, late = {"valid_loss": 0.2, "valid_accuracy": 0.91}, {"valid_loss": 0.3, "valid_accuracy": 0.92}
+    >>> merit(early) < merit(late)
+    True
+    """
+    return numbers.get("valid_accuracy", 0.0), -numbers["valid_loss"]
 
 
 @torch.no_grad()
