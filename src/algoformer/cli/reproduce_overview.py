@@ -52,7 +52,7 @@ def _left(status: Status, shop: Workshop, kind: str) -> float:
 def minutes(seconds: float, kind: str) -> str:
     """A time on a kind of device.
 
-    >>> minutes(630.0, "cuda"), minutes(60, "cpu")
+    >>> minutes(630.0, "cuda"), minutes(60.0, "cpu")
     ('10.5 GPU minutes', '1.0 minutes of one CPU core')
     """
     return f"{seconds / 60:.1f} {'minutes of one CPU core' if kind == 'cpu' else 'GPU minutes'}"
