@@ -122,7 +122,7 @@ COMPILED = """
 import sys, torch
 from algoformer import programs
 from training.small import small, stepper, same_weights
-from algoformer.training.compiled import compiled_pieces
+from algoformer.training.compiled import compiled_body, compiled_pieces
 from algoformer.training.schedule import unroll_at
 from algoformer.trace import Unroll
 import torch._dynamo.utils as counted
@@ -155,6 +155,32 @@ for name, (program, settings, graphs) in CASES.items():
     assert fast.read_sums() == plain.read_sums(), name
     left = [m for m in fast.model.modules() if "forward" in vars(m) or "step" in vars(m)]
     assert not left, f"{name}: the model was not put back"
+WHOLE = {
+    "algoformer": (programs.algoformer(steps=3, heads=2), {"burn_in": (0, 1, 4)}, True),
+    "looped": (programs.looped(steps=3, heads=2), {}, True),
+    "again": (programs.algoformer(steps=3, heads=2), {"grad": "full", "recompute": True}, False),
+    "two loops": (programs.two_loops(steps=3, heads=2), {"grad": "full"}, True),
+}
+for name, (program, settings, compiles) in WHOLE.items():
+    torch._dynamo.reset()
+    counted.counters.clear()
+    experiment = small(program, **settings)
+    fast, plain = stepper(experiment), stepper(experiment)
+    ways = set()
+    with compiled_body(fast.model, backend="aot_eager"):
+        for number in range(8):
+            unroll = unroll_at(experiment, number)
+            ways.add(unroll)
+            fast.run(unroll)
+            plain.run(unroll)
+        with torch.no_grad():
+            prompt = plain.sample()
+            unroll = Unroll(steps=2, window=1)
+            assert torch.equal(fast.model(prompt, unroll).final, plain.model(prompt, unroll).final)
+        found = counted.counters["stats"]["unique_graphs"]
+        assert found == compiles * len(ways), f"{name}: {found} bodies compiled for {len(ways)} ways"
+    assert same_weights(fast.model, plain.model), name
+    assert "unroll" not in vars(fast.model.body), f"{name}: the model was not put back"
 print("same")
 """
 

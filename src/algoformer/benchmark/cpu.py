@@ -22,7 +22,7 @@ TURN = 3
 
 
 def cpu_rows(setting: Setting) -> Iterator[Row]:
-    """For each model of the demo: ours, plain and plain compiled, timed in turns with one thread.
+    """For each model of the demo ours and plain, as they stand and compiled, in turns with one thread.
 
     What counts is the time that the processor worked for this process, which stands still while others
     have it; and turns make all suffer alike from a machine that is busy.
@@ -46,6 +46,7 @@ def _model_rows(name: str, setting: Setting) -> Iterator[Row]:
         }
         if setting.size.cpu_compiled:
             contestants["plain compiled"] = stack.enter_context(closing(Plain(timed, CPU, compiled=True)))
+            contestants["ours compiled"] = stack.enter_context(closing(Ours(timed, "compiled", CPU)))
         times: dict[str, list[float]] = {kind: [] for kind in contestants}
         for contestant in contestants.values():
             contestant.take(2 * setting.size.block)

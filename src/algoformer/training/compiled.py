@@ -1,4 +1,4 @@
-"""The model's hot pieces through torch.compile: a piece is compiled once, however often a loop runs it."""
+"""The model through torch.compile: in pieces, each compiled once however often a loop runs it, or whole."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from algoformer.model.algoformer import AlgoFormer
 from algoformer.model.parts import LayersModule, LoopModule, ParallelModule, ProgramModule
 from algoformer.model.program import Layers, Program
 from algoformer.nn import Sight
+from algoformer.trace import Unroll
 
 LARGEST_PIECE = 2
 """A piece has at most this many layers: deeper modules are compiled layer by layer, all alike and once."""
@@ -45,6 +46,37 @@ def compiled_pieces(model: AlgoFormer, *, backend: str = "inductor") -> Iterator
     finally:
         for piece, name in patched:
             delattr(piece, name)
+
+
+@contextmanager
+def compiled_body(model: AlgoFormer, *, backend: str = "inductor") -> Iterator[None]:
+    """Inside, training runs the model's whole program as one compiled function for each way to unroll it.
+
+    That is for a CPU: what a GPU gains by small pieces that are captured, a CPU gains by few and large ones.
+    Evaluation, hidden states and iterations that are run again go the ordinary way.
+    """
+    body, made = model.body, dict[Unroll, Callable[..., Tensor]]()
+
+    def run(
+        stream: Tensor, unroll: Unroll, notebook: Notebook, address: str = "", asked: Tensor | None = None
+    ) -> Tensor:
+        noted = notebook.keep or notebook.visibility is not None
+        if noted or unroll.recompute or not torch.is_grad_enabled():
+            return ProgramModule.unroll(body, stream, unroll, notebook, address, asked)
+        if unroll not in made:
+            made[unroll] = _compile(partial(_run_body, body, unroll), backend)
+        return made[unroll](stream, asked)
+
+    body.unroll = run  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        del body.unroll
+
+
+def _run_body(body: ProgramModule, unroll: Unroll, stream: Tensor, asked: Tensor | None) -> Tensor:
+    quiet = Notebook((), body.program, unroll.steps)
+    return ProgramModule.unroll(body, stream, unroll, quiet, "", asked)
 
 
 def _compile(function: Callable[..., Tensor], backend: str) -> Callable[..., Tensor]:

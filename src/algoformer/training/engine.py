@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal, get_args
@@ -13,7 +13,7 @@ import torch
 
 from algoformer.trace import Unroll
 from algoformer.training.captured import CapturedStep
-from algoformer.training.compiled import compiled_pieces
+from algoformer.training.compiled import compiled_body, compiled_pieces
 from algoformer.training.config import Experiment
 from algoformer.training.fused import FusedBody, why_not_experiment
 from algoformer.training.step import TrainingStep
@@ -54,7 +54,7 @@ def plan_engine(
     `against` is what the hand-written kernels of engine "fused" do not cover; None if they cover the model.
 
     >>> print(plan_engine("auto", device=torch.device("cpu"), steps=500_000))
-    engine eager: on a CPU neither capturing nor compiling pays
+    engine eager: on a CPU it starts at once; compiling pays for long runs
 
     Raises:
         ValueError: there is no such engine, or the device cannot do what was asked for.
@@ -74,7 +74,7 @@ def plan_engine(
     if wanted != "auto":
         return Plan(engine=wanted, reason="asked for")
     if not on_cuda:
-        return Plan(engine="eager", reason="on a CPU neither capturing nor compiling pays")
+        return Plan(engine="eager", reason="on a CPU it starts at once; compiling pays for long runs")
     if not alone:
         return _plan_without_capture(steps)
     if steps <= WORTH_COMPILING:
@@ -100,9 +100,15 @@ def open_engine(step: TrainingStep, plan: Plan) -> Iterator[Callable[[Unroll], N
     """Inside, a function that takes one step as planned, with the same result as `step.run`."""
     if plan.engine == "fused":
         step.body = FusedBody(step.model)
-    with compiled_pieces(step.model) if plan.engine == "compiled" else nullcontext():
+    with _compiled(step) if plan.engine == "compiled" else nullcontext():
         if plan.engine == "eager" or step.device.type != "cuda" or not step.spread.alone:
             yield step.run
             return
         captured = CapturedStep(step)
         yield lambda unroll: captured.run(unroll, partial(step.run, unroll))
+
+
+def _compiled(step: TrainingStep) -> AbstractContextManager[None]:
+    # other bodies and several processes have their own way into the model
+    whole = step.device.type == "cpu" and step.spread.alone and step.body is None
+    return compiled_body(step.model) if whole else compiled_pieces(step.model)
