@@ -5,7 +5,9 @@ from pathlib import Path
 import pytest
 
 from algoformer.evaluation import evaluate, evaluation_prompts
+from algoformer.experiments.demo import shipped
 from algoformer.training import load_checkpoint
+from algoformer.training.checkpoint import holds_text
 
 FOLDER = Path(__file__).parents[1] / "checkpoints"
 ALL = sorted(FOLDER.glob("*.safetensors"))
@@ -17,6 +19,12 @@ FILES = [file for file in ALL if file.stem not in TEXT]
 def test_there_are_trained_models_and_they_stay_small() -> None:
     assert {file.stem for file in FILES} >= {"linear", "representation"}
     assert sum(file.stat().st_size for file in ALL) < 24e6
+
+
+def test_the_demo_shows_the_models_of_prompts_and_leaves_out_those_of_text() -> None:
+    shown = shipped(FOLDER, prompts=2)
+    assert [one.name for one in shown] == [file.stem for file in FILES]
+    assert {file.stem for file in ALL if holds_text(file)} == TEXT
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)

@@ -14,6 +14,7 @@ from algoformer.model.program import default_steps
 from algoformer.tasks import Task
 from algoformer.trace import Solver
 from algoformer.training import Experiment, load_checkpoint
+from algoformer.training.checkpoint import holds_text
 
 MODELS = ("algoformer", "looped", "standard")
 """The most expensive first, so that two workers end together."""
@@ -71,9 +72,11 @@ def textbook(task: Task) -> dict[str, Solver]:
 
 
 def shipped(folder: Path, *, prompts: int = 128, progress: Progress | None = None) -> list[Shipped]:
-    """The trained checkpoints in `folder`, measured as they are on a few prompts."""
+    """The trained models of prompts in `folder`, measured as they are on a few prompts."""
     found = []
     for path in sorted(folder.glob("*.safetensors")):
+        if holds_text(path):
+            continue
         checkpoint = load_checkpoint(path)
         if checkpoint.task is None:
             continue

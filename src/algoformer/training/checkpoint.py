@@ -83,6 +83,15 @@ def _sizes(model: AlgoFormer) -> dict[str, Any]:
     }
 
 
+def holds_text(path: Path | str) -> bool:
+    """Whether a checkpoint is of a model of text, which `language.load_text_model` reads.
+
+    Raises:
+        ValueError: it is no checkpoint at all.
+    """
+    return read_tensors(Path(path), lambda header, shapes, tensor: "kind" in header, what="checkpoint")
+
+
 def _load(
     header: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]], tensor: Callable[[str], Any]
 ) -> Checkpoint:
