@@ -61,8 +61,6 @@ def small_tiles(request: pytest.FixtureRequest, monkeypatch: Any) -> None:
     if kind == "many prompts":
         monkeypatch.setattr(launch, "MANY_PROMPTS", 1)
         monkeypatch.setattr(launch, "MANY_ROWS", 1)
-    # cuBLAS's products with another output type are not there on a CPU
-    monkeypatch.setattr(launch, "weight_gradient", operations.weight_gradient)
 
 
 @pytest.mark.usefixtures("small_tiles")

@@ -24,7 +24,7 @@ from algoformer.experiments.recipes import RECIPES, Recipe, recipe_of
 from algoformer.experiments.reproduce import Workshop, choose
 from algoformer.experiments.result import Result
 from algoformer.experiments.runs import Item, Reference, TrainedRun
-from algoformer.experiments.scales import Scale
+from algoformer.experiments.scales import Scale, nearest
 from algoformer.experiments.summary import SMALL, all_items, target_table, verdict_table, write_page
 from algoformer.extras import require
 from algoformer.report import save
@@ -86,6 +86,7 @@ def run_reproduce(arguments: list[str]) -> int:
     chosen = parse(ReproduceOptions, arguments, command="reproduce", description=DESCRIPTION)
     if chosen.figure == "verdicts":
         return say_verdicts(chosen)
+    nearest("figure or table", chosen.figure, [*RECIPES, "verdicts", *TABLES])
     recipe = recipe_of(chosen.figure)
     for name, least in {"steps": 1, "workers": 1}.items():
         value = getattr(chosen, name)

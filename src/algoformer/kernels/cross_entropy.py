@@ -12,9 +12,7 @@ LARGEST = 65_536
 
 
 @triton.jit
-def _cross_entropy(
-    scores, targets, weights, losses, width, smoothing, BLOCK: tl.constexpr
-):  # fmt: skip
+def _cross_entropy(scores, targets, weights, losses, width, smoothing, BLOCK: tl.constexpr):
     """The loss of one row, and in place of its scores their gradient times the row's weight."""
     row = tl.program_id(0)
     column = tl.arange(0, BLOCK)

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from algoformer.kernels import attention, attention_backward, rows
 from algoformer.kernels.operations import EPSILON, FinalNorm, FinalNormBackward, Heads, Norm, Selection
+from algoformer.kernels.operations import weight_gradient as weight_gradient
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -281,11 +282,3 @@ def _meaning(heads: Heads, selection: Selection | None) -> dict[str, Any]:
         "EVERY": selection is None,
         "PRECISION": EXACT,
     }
-
-
-def weight_gradient(grads: Tensor, rows: Tensor) -> Tensor:
-    """See `operations.weight_gradient`."""
-    left, right = grads.flatten(0, -2).t(), rows.flatten(0, -2)
-    if left.dtype == torch.float32:
-        return left @ right
-    return torch.mm(left, right, out_dtype=torch.float32)

@@ -273,5 +273,9 @@ def _scores(query: Tensor, key: Tensor, asked: Tensor, heads: Heads) -> Tensor:
 
 
 def weight_gradient(grads: Tensor, rows: Tensor) -> Tensor:
-    """gradsᵀ · rows in single precision, over the whole stack of iterations."""
-    return grads.flatten(0, -2).float().t() @ rows.flatten(0, -2).float()
+    """gradsᵀ · rows, over the whole stack of iterations; half precision is summed in single precision."""
+    left, right = grads.flatten(0, -2).t(), rows.flatten(0, -2)
+    exact = torch.promote_types(left.dtype, torch.float32)
+    if left.is_cuda and left.dtype != exact:
+        return torch.mm(left, right, out_dtype=exact)  # cuBLAS sums so without copies, a CPU does not
+    return left.to(exact) @ right.to(exact)

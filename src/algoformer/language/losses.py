@@ -9,6 +9,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from algoformer.kernels.operations import weight_gradient
+
 ROWS = 8192
 """Scores are made for this many tokens at a time: 320 MB in single precision for ten thousand words."""
 
@@ -114,7 +116,7 @@ class _Streamed(torch.autograd.Function):
                 if states_grad is not None:
                     states_grad.flatten(0, 1)[part] = (gradient @ matrix).to(states_grad.dtype)
                 if weight_grad is not None:
-                    weight_grad += _exact_product(gradient.T, tokens[part])
+                    weight_grad += weight_gradient(gradient, tokens[part])
             by_step = losses.unflatten(0, (count, -1)) @ shares
         ctx.save_for_backward(states_grad, None if weight_grad is None else weight_grad.to(weight.dtype))
         ctx.mark_non_differentiable(by_step)
@@ -147,10 +149,3 @@ def _loss_and_gradient(
         scores.sub_(smoothing / scores.shape[1])
     scores.scatter_add_(1, place, torch.full_like(place, smoothing - 1, dtype=scores.dtype))
     return loss.squeeze(1), scores.mul_(weights[:, None]).to(kind)
-
-
-def _exact_product(left: Tensor, right: Tensor) -> Tensor:
-    """A product whose sum is not rounded to half precision before it is added to others."""
-    if left.is_cuda and left.dtype == torch.bfloat16:
-        return torch.mm(left, right, out_dtype=torch.float32)
-    return left @ right
