@@ -79,7 +79,7 @@ def test_each_kind_of_file_is_read_by_its_own_reader(tmp_path: Path) -> None:
         prompts, Checkpoint(model=AlgoFormer(programs.looped(heads=1), dim=2, out=1, context=4, width=4))
     )
     save_text_model(text, TextCheckpoint(model=classifier()))
-    with pytest.raises(ValueError, match=r"holds a text classifier; read it with language\.load_text_model"):
+    with pytest.raises(ValueError, match=r"holds a text classifier; classify or translate with it"):
         load_checkpoint(text)
     with pytest.raises(ValueError, match="not of a model of text"):
         load_text_model(prompts)

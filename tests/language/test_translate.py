@@ -24,6 +24,12 @@ def translator(tokenizer: Tokenizer, decoding: Decoding, *, lowercase: bool = Fa
     return Translator(checkpoint, decoding)
 
 
+def test_how_steps_are_taken_is_asked_for_down_to_the_decoder(tokenizer: Tokenizer) -> None:
+    assert translator(tokenizer, Decoding(captured=False)).translate_block(["the dog"])
+    with pytest.raises(ValueError, match="only steps on CUDA without early exit can be captured"):
+        translator(tokenizer, Decoding(captured=True)).translate_block(["the dog"])
+
+
 @pytest.mark.parametrize(
     "decoding",
     [

@@ -152,6 +152,7 @@ def test_what_cannot_be_done_is_refused() -> None:
         plan_engine("fused", device=CUDA, steps=10, alone=False, against=None)
 
 
+@pytest.mark.gpu
 @pytest.mark.skipif(not HAS_CUDA, reason="needs CUDA")
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_on_a_gpu_it_learns_like_a_captured_step(name: str) -> None:

@@ -45,5 +45,8 @@ def cross_entropy_(scores: Tensor, targets: Tensor, weights: Tensor, smoothing: 
     losses = torch.empty(rows, dtype=torch.float32, device=scores.device)
     block = max(16, triton.next_power_of_2(width))
     warps = min(32, max(1, block // 1024))
-    _cross_entropy[(rows,)](scores, targets, weights, losses, width, smoothing, BLOCK=block, num_warps=warps)
+    with torch.cuda.device_of(scores):  # Triton launches on the current device, whatever tensors it is given
+        _cross_entropy[(rows,)](
+            scores, targets, weights, losses, width, smoothing, BLOCK=block, num_warps=warps
+        )
     return losses

@@ -26,13 +26,14 @@ def generate(
     steps: int | None = None,
     policy: Policy = "full",
     early_exit: EarlyExit | None = None,
+    captured: bool | None = None,
 ) -> Generation:
     """Continue prefixes with a cache: greedily, or with a beam.
 
     Args:
         model: what is asked; in evaluation mode, if it has dropout.
         ids: and `real`, `end`, `most`, `beam`, `length_penalty`, `nbest`: as for `beam_search`.
-        steps: and `policy`, `early_exit`: as for `CachedDecoder`.
+        steps: and `policy`, `early_exit`, `captured`: as for `CachedDecoder`.
 
     >>> import torch
     >>> from algoformer import programs
@@ -49,6 +50,7 @@ def generate(
         steps=steps,
         policy=policy,
         early_exit=early_exit,
+        captured=captured,
     )
     if beam == 1:
         return greedy_search(decoder, ids, real, end=end, most=most, length_penalty=length_penalty)

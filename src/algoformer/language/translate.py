@@ -34,6 +34,7 @@ class Decoding:
         length_penalty: as for `beam_search`.
         policy: of the cache.
         early_exit: as for `CachedDecoder`.
+        captured: as for `CachedDecoder`.
         batch: sentences at a time.
         ahead: batches of lines that are read before any is translated, to put like lengths together.
     """
@@ -42,6 +43,7 @@ class Decoding:
     length_penalty: int | float = 1.0
     policy: Policy = "full"
     early_exit: EarlyExit | None = None
+    captured: bool | None = None
     batch: int = 32
     ahead: int = 8
 
@@ -150,6 +152,7 @@ class Translator:
             length_penalty=how.length_penalty,
             policy=how.policy,
             early_exit=how.early_exit,
+            captured=how.captured,
         )
         tokens = int(found.lengths[:, 0].sum())
         self.generated, self._iterations = (

@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 import torch
 from torch import Tensor, nn
 
-from algoformer.training.optimizer import move_towards
+from algoformer.training.muon import move_towards
 
 Model = TypeVar("Model", bound=nn.Module)
 """Whatever is trained."""

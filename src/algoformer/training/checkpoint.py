@@ -96,7 +96,8 @@ def _load(
     header: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]], tensor: Callable[[str], Any]
 ) -> Checkpoint:
     if "kind" in header:
-        raise ValueError(f"it holds a {str(header['kind'])[:40]}; read it with language.load_text_model")
+        kind = str(header["kind"])[:40]
+        raise ValueError(f"it holds a {kind}; classify or translate with it, or use language.load_text_model")
     program = from_data(header.get("program"))
     sizes, blanks, exact = _read_sizes(header.get("model"))
     model = stored_model(

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from algoformer.training.config import TrainConfig
-from algoformer.training.sharded import own_piece
-
-MOMENTUM = 0.95
-"""Of Muon, with Nesterov's correction: what its authors use, and everybody since."""
+from algoformer.training.muon import TensorRateMuon
 
 
 def hidden_matrices(model: nn.Module) -> list[Tensor]:
@@ -24,49 +21,6 @@ def hidden_matrices(model: nn.Module) -> list[Tensor]:
     body: nn.Module = model.body  # type: ignore[assignment]
     linears = [part for part in body.modules() if isinstance(part, nn.Linear)]
     return list(dict.fromkeys(linear.weight for linear in linears))
-
-
-@torch.no_grad()
-def move_towards(values: Sequence[Tensor], targets: Sequence[Tensor], share: Tensor) -> None:
-    """Move values by a share of their way to the targets, in three launches for all of them together.
-
-    The share stays on the device: a captured graph reads whatever it holds at the time.
-
-    >>> values = [torch.tensor([0.0, 10.0])]
-    >>> move_towards(values, [torch.tensor([4.0, 10.0])], torch.tensor(0.25))
-    >>> values
-    [tensor([ 1., 10.])]
-    """
-    ways = torch._foreach_sub(list(targets), list(values))
-    torch._foreach_mul_(ways, share)
-    torch._foreach_add_(list(values), ways)
-
-
-class TensorRateMuon(torch.optim.Muon):
-    """PyTorch's Muon with a learning rate that is read from a tensor at every step.
-
-    PyTorch's own takes the rate as a number, which a captured graph would keep for ever. A step, decay
-    included, is linear in the rate: take the one of rate 1, and go that share of the way. Updates are
-    scaled to the size of Adam's (0.2 √max(rows, columns) times an orthogonal matrix, arXiv 2502.16982), so
-    that one learning rate suits both.
-    """
-
-    def __init__(self, matrices: Sequence[Tensor], *, rate: Tensor, weight_decay: float) -> None:
-        super().__init__(
-            matrices, lr=1.0, weight_decay=weight_decay, momentum=MOMENTUM, adjust_lr_fn="match_rms_adamw"
-        )
-        self.matrices, self.rate = list(matrices), rate
-
-    @torch.no_grad()
-    def step(self, closure: None = None) -> None:  # type: ignore[override]
-        """Move every matrix by the rate that the tensor holds now."""
-        moved = [matrix.clone() for matrix in self.matrices]
-        super().step(closure)
-        move_towards(moved, self.matrices, self.rate)
-        # piece by piece, where FSDP leaves pieces: they have no copy of many at once
-        torch._foreach_copy_(
-            [own_piece(matrix) for matrix in self.matrices], [own_piece(matrix) for matrix in moved]
-        )
 
 
 class ModelOptimizer:

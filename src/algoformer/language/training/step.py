@@ -140,7 +140,8 @@ def open_text_engine(step: TextStep, plan: Plan) -> Iterator[Callable[[int], Non
     def run(number: int) -> None:
         kind = step.prepare(number)
         take = partial(step.take, kind.unroll)
-        captured.prepare(kind, take)  # which draws, too: so it comes before the step's own draws
+        with step.draws(number):  # trying the step out draws too, and is to leave no trace
+            captured.prepare(kind, take)
         with step.draws(number):
             captured.run(kind, take)
 
