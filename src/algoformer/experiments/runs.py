@@ -190,14 +190,14 @@ LINEAR_SMOKE_STEPS = 1000
 """Linear regression begins to learn later."""
 
 SHORT_STEPS: dict[type[Task], int] = {
-    RegressionWithRepresentation: 16_000,
-    AutoregressiveWithRepresentation: 18_000,
-    ChainOfThought: 20_000,
-    LinearRegression: 45_000,
+    RegressionWithRepresentation: 8_000,
+    AutoregressiveWithRepresentation: 6_000,
+    ChainOfThought: 6_000,
+    LinearRegression: 20_000,
 }
 """Of a run at the scale `short`, so that each takes a few minutes; the same for all models of a task."""
 
-SWEEP_STEPS: dict[type[Task], int] = {RegressionWithRepresentation: 5_000, LinearRegression: 20_000}
+SWEEP_STEPS: dict[type[Task], int] = {RegressionWithRepresentation: 2_500, LinearRegression: 10_000}
 """Of a run in a sweep at the scale `short`, where many are compared with each other and with nothing else.
 
 Linear regression learns nothing before its curriculum is through, so it gets more.

@@ -44,6 +44,13 @@ BURN_IN = (0, 0, 10, 20)
 LONG_BURN_IN = (0, 0, 10, 20, 40, 80)
 """The same for linear regression, where loops that were trained with less drift away far beyond it."""
 
+SHORT_RATE = 3e-3
+"""Of Muon, for all models at the scale `short`.
+
+On regression with representation 4,000 steps brought an AlgoFormer's error on fresh batches to 0.26 with Adam
+at 6e-4, 0.19 with Adam at 1.2e-3, 0.018 with Muon at 1e-3 and 0.011 with Muon at 3e-3.
+"""
+
 SMALL_RATES: dict[str, float] = {"nested": 1.5e-3}
 """Learning rates of `smoke` where 3e-3 is too much: a loop in a loop did not learn at all with it."""
 
@@ -86,8 +93,9 @@ def training(program: Program, task: Task, scale: Scale, *, seed: int = 0) -> Tr
     if scale == "short":
         minutes = replace(
             quick,
-            steps=40_000,
-            learning_rate=6e-4,
+            steps=10_000,
+            optimizer="muon",
+            learning_rate=SHORT_RATE,
             precision="bf16",
             dims=stretch(quick.dims, 2.5),
             points=stretch(quick.points, 2.5),

@@ -77,12 +77,15 @@ SETS: dict[str, tuple[int, dict[str, Any]]] = {
 
 EPOCHS: dict[str, dict[Size, int | float]] = {
     "ag_news": {"paper": 8, "tuned": 8},
-    "dbpedia": {"paper": 12, "tuned": 12},
+    "dbpedia": {"paper": 12, "tuned": 7},
     "imdb": {"paper": 6, "tuned": 6},
     "yelp_full": {"paper": 8, "tuned": 6},
     "newsgroups20": {"paper": 16, "tuned": 14},
 }
-"""Of table 2, at the scale `short`."""
+"""Of table 2, at the scale `short`.
+
+The larger classifier of DBpedia was best after 7 of 12 epochs, on 5,000 texts held out of its training split.
+"""
 
 
 def _classifications() -> Iterator[Reading]:
