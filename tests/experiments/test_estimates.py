@@ -43,8 +43,8 @@ def on_a_core(item: TrainedRun) -> Result:
 
 def test_on_a_cpu_where_nothing_was_measured_it_is_a_guess() -> None:
     run = RUNS["chain/looped"]
-    found = estimate(run, [], device="cpu", done=10_000)
-    assert found.seconds == pytest.approx(10_000 * step_flops(run.experiment) / NOMINAL)
+    found = estimate(run, [], device="cpu", done=STEPS // 2)
+    assert found.seconds == pytest.approx(STEPS // 2 * step_flops(run.experiment) / NOMINAL)
     assert found.basis.startswith("guess")
 
 
@@ -73,15 +73,15 @@ def test_fp32_takes_longer_and_fewer_iterations_less_than_what_was_measured() ->
 
 def test_what_is_done_already_takes_no_time() -> None:
     run = RUNS["chain/looped"]
-    half = estimate(run, [], device="cuda", done=10_000)
-    assert half.seconds == pytest.approx(STARTING + 10_000 * 0.013)
+    half = estimate(run, [], device="cuda", done=STEPS // 2)
+    assert half.seconds == pytest.approx(STARTING + STEPS // 2 * 0.013)
 
 
 def test_the_same_run_over_other_steps_is_the_best_basis() -> None:
     run = RUNS["chain/looped"]
     known = [on_a_core(run.with_steps(1_000)), on_a_core(RUNS["chain/algoformer"])]
     # 400 s for 1,000 steps; half of 20,000 is left
-    found = estimate(run, known, device="cpu", done=10_000)
+    found = estimate(run, known, device="cpu", done=STEPS // 2)
     assert (found.seconds, found.basis) == (pytest.approx(4_000), "as chain/looped")
 
 
