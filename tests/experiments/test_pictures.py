@@ -52,7 +52,7 @@ def test_figure_2_shows_models_seeds_and_references_near_and_far() -> None:
     first = figure.axes[0]
     # three models, oracle, linear in x; two loops beyond training; two more seeds for three models
     assert len(first.get_lines()) == 5 + 2 + 6
-    assert first.get_title() == "regression with representation, 16,000 steps"
+    assert first.get_title() == "regression with representation, 8,000 steps"
 
 
 def test_a_run_over_other_steps_says_so() -> None:
@@ -62,14 +62,14 @@ def test_a_run_over_other_steps_says_so() -> None:
     results["chain/looped"] = constructed(item.with_steps(9_000))
     figure = dict(RECIPES["fig2"].draw(results, "short"))["fig2"]
     assert "looped (9,000 steps)" in legend_of(figure)
-    assert figure.axes[2].get_title() == "chain of thought, 20,000 steps"
+    assert figure.axes[2].get_title() == "chain of thought, 6,000 steps"
 
 
 def test_a_part_of_a_figure_is_drawn_with_what_there_is() -> None:
     only = {"chain/algoformer": EVERYTHING["fig2"]["chain/algoformer"]}
     figure = dict(RECIPES["fig2"].draw(only, "short"))["fig2"]
     assert [len(axes.get_lines()) for axes in figure.axes] == [2], "no empty panels"
-    assert figure.axes[0].get_title() == "chain of thought, 20,000 steps"
+    assert figure.axes[0].get_title() == "chain of thought, 6,000 steps"
     assert legend_of(figure) == ["AlgoFormer"]
 
 

@@ -29,7 +29,7 @@ def test_a_missed_number_is_called_missed() -> None:
     words = [str(row[5]) for row in table.rows]
     assert words[:4] == ["needed reached", "aim reached", "not run", "missed"]
     assert words[4:6] == ["missed", "missed"], "the error at 200 is 1.2 times that at 20"
-    assert table.rows[0][6] == "45,000 steps in 6.7 min on NVIDIA H200"
+    assert table.rows[0][6] == "20,000 steps in 6.7 min on NVIDIA H200"
 
 
 def test_depth_that_holds_reaches_the_aim() -> None:
@@ -61,7 +61,7 @@ def test_the_ablation_says_over_how_many_steps_and_leaves_out_what_was_not_run()
     }
     rows = {row[0]: row[1:] for row in ablation_table(results).rows}
     assert list(rows) == ["random burn-in", "fixed depth"]
-    assert [row[0] for row in rows.values()] == ["45,000", "20,000"]
+    assert [row[0] for row in rows.values()] == ["45,000", "10,000"]
     assert rows["fixed depth"][2] == pytest.approx(0.3)
     assert rows["fixed depth"][3] == pytest.approx(300)
     assert rows["random burn-in"][4:] == (None,) * 4, "not run on the other task"
@@ -72,9 +72,9 @@ def test_what_is_there_and_what_is_missing_is_counted() -> None:
     assert isinstance(chain, TrainedRun)
     results = {chain.name: constructed(chain.with_steps(9_000)), loop.name: constructed(loop)}
     rows = {str(row[0]): row for row in coverage_table(results, "short").rows}
-    assert rows["fig2"][1:3] == ("1 of 48", "chain/algoformer (9,000 steps)")
+    assert rows["fig2"][1:3] == ("1 of 51", "chain/algoformer (9,000 steps)")
     assert "chain/standard" in str(rows["fig2"][3])
-    assert str(rows["fig2"][3]).endswith(" and 38 more")
+    assert str(rows["fig2"][3]).endswith(" and 41 more")
     assert rows["fig5"][1] == "0 of 6"
 
 

@@ -41,7 +41,7 @@ def _named(weights: Any, model: torch.nn.Module) -> set[str]:
 def test_muon_with_its_rate_in_a_tensor_is_pytorchs_with_a_number(
     decay: float, dtype: torch.dtype, close: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # products in bf16 round differently in a stack, now and then: of that see the next test
+    # PyTorch's own multiplies in bf16 on every device: of the products themselves see the next test
     monkeypatch.setattr(
         muon_module,
         "orthogonalized",
@@ -85,10 +85,11 @@ def test_all_matrices_are_orthogonalized_together_each_as_if_alone() -> None:
     together = orthogonalized(matrices)
     for given, found in zip(matrices, together, strict=True):
         assert found.shape == given.shape
-        alone = zeropower(given, muon_module.COEFFICIENTS, 5, 1e-7).float()
-        for reference in (alone, _polynomial(given).float()):
-            # fifteen products in bf16, each rounded to 2⁻⁸ of what is at most 1.2
-            assert (found - reference).norm() < 15 * 2**-8 * 1.2 * math.sqrt(min(given.shape))
+        # single values grow by up to 3.4 in an iteration, and what was rounded before with them
+        torch.testing.assert_close(found, _polynomial(given).float(), rtol=0, atol=1e-4)
+        # PyTorch's: fifteen products in bf16, each rounded to 2⁻⁸ of what is at most 1.2
+        halves = zeropower(given, muon_module.COEFFICIENTS, 5, 1e-7).float()
+        assert (found - halves).norm() < 15 * 2**-8 * 1.2 * math.sqrt(min(given.shape))
 
 
 @pytest.mark.parametrize("shape", [(32, 8), (8, 32), (64, 16)])

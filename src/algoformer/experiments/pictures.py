@@ -47,6 +47,7 @@ CONTROLS = {
     "no-post": "AlgoFormer without post",
     "standard": "standard",
     "standard-3": "standard, 3 layers",
+    "standard-slow": "standard, a third of the rate",
     "looped": "looped",
     "looped-3": "looped, 3 layers",
 }

@@ -16,7 +16,7 @@ from algoformer.experiments.pictures import (
     draw_figure_5,
 )
 from algoformer.experiments.runs import FIXED_STEP, SIZES, Item, Reference, Sizes, TrainedRun, trained
-from algoformer.experiments.scales import Scale, nearest
+from algoformer.experiments.scales import SHORT_RATE, Scale, nearest
 from algoformer.model.program import Program
 from algoformer.tasks import TASKS, RegressionWithRepresentation, Task
 from algoformer.training.config import Ramp
@@ -105,7 +105,11 @@ def main_models(group: str, task: Task, scale: Scale, *, seed: int = 0) -> Itera
 
 
 def controls(group: str, task: Task, scale: Scale) -> Iterator[TrainedRun]:
-    """What fairness asks for: baselines with AlgoFormer's parameters, AlgoFormer without its ends."""
+    """What fairness asks for: baselines with AlgoFormer's parameters, AlgoFormer without its ends.
+
+    And the standard transformer at a lower rate: in trials of 3,000 steps that suited it better (0.048
+    against 0.084 on regression with representation), where the loops were better at the common one.
+    """
     sizes = SIZES[scale]
     models: dict[str, tuple[str, Program]] = {
         "standard-3": ("standard, 3 layers", sizes.standard(3)),
@@ -115,6 +119,10 @@ def controls(group: str, task: Task, scale: Scale) -> Iterator[TrainedRun]:
     }
     for name, (label, program) in models.items():
         yield trained(f"{group}/{name}", label, task, program, scale)
+    if scale == "short":
+        rate = SHORT_RATE / 3
+        label = f"standard, {sizes.layers} layers, rate {rate:g}"
+        yield trained(f"{group}/standard-slow", label, task, sizes.standard(), scale, learning_rate=rate)
 
 
 def references(group: str, task: Task, sizes: Sizes) -> Iterator[Reference]:

@@ -92,7 +92,8 @@ class TensorRateMuon(torch.optim.Muon):
 def orthogonalized(matrices: Sequence[Tensor]) -> list[Tensor]:
     """Each matrix with its singular values made about 1 (0.7 to 1.2), in the order given.
 
-    Matrices of one shape, or of its transpose, are stacked; products are in bf16.
+    Matrices of one shape, or of its transpose, are stacked. Products are in bf16 on CUDA; a CPU, where that
+    takes ten times as long, keeps the matrices' own precision.
     """
     alike: dict[tuple[int, int], list[int]] = {}
     for place, matrix in enumerate(matrices):
@@ -101,7 +102,7 @@ def orthogonalized(matrices: Sequence[Tensor]) -> list[Tensor]:
     found = list(matrices)
     for places in alike.values():
         flat = [matrices[place].T if _is_tall(matrices[place]) else matrices[place] for place in places]
-        for place, one in zip(places, _newton_schulz(torch.stack(flat).bfloat16()), strict=True):
+        for place, one in zip(places, _newton_schulz(torch.stack(flat)), strict=True):
             found[place] = (one.T if _is_tall(matrices[place]) else one).to(matrices[place].dtype)
     return found
 
@@ -113,6 +114,8 @@ def _is_tall(matrix: Tensor) -> bool:
 def _newton_schulz(stack: Tensor) -> Tensor:
     """X ← aX + (bA + cA²)X with A = XXᵀ, for each matrix X of a stack."""
     first, third, fifth = COEFFICIENTS
+    if stack.is_cuda:
+        stack = stack.bfloat16()
     # the largest singular value is at most 1 then
     stack = stack / torch.linalg.vector_norm(stack, dim=(1, 2), keepdim=True).clamp(min=LEAST_NORM)
     for _ in range(ITERATIONS):
