@@ -33,8 +33,8 @@ def test_the_list_says_what_is_done_and_what_is_missing_and_how_long_it_takes(
     assert " missing " in rows["layers/standard-2"]
     assert "estimate from" in rows["layers/standard-2"]
     assert "has 7,000 steps" in rows["layers/standard-4"]
-    # 400 s over 7,000 steps make 286 s over 5,000, and 20 s to begin with
-    assert "5.1 min (as layers/standard-4)" in rows["layers/standard-4"]
+    # 400 s over 7,000 steps make 143 s over 2,500, and 20 s to begin with
+    assert "2.7 min (as layers/standard-4)" in rows["layers/standard-4"]
 
 
 def test_the_list_of_everything_has_a_row_for_each_figure(
@@ -74,7 +74,7 @@ def test_what_is_there_is_drawn_without_training(results: Path, capsys: pytest.C
     assert main(["reproduce", "fig4", "--scale", "short", "--results", str(results), "--no-train"]) == 0
     out = capsys.readouterr().out
     assert (results / "fig4.png").exists()
-    assert "5,000" in (results / "fig4.svg").read_text()
+    assert "2,500" in (results / "fig4.svg").read_text()
     assert "missing: layers/standard-2" in out
 
 
