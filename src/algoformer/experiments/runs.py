@@ -233,6 +233,8 @@ def trained(
         recipe = replace(recipe, loops=replace(recipe.loops, start=changes["window"]))
     recipe = replace(recipe, **changes)
     experiment = Experiment(program=program, task=task, width=sizes.width, training=recipe)
+    # going on to the farthest takes longer than all else: sweeps, and long prompts, do it on fewer
+    costly = scale != "smoke" and (sweep or task.context > 128)
     return TrainedRun(
         name=name,
         label=label,
@@ -240,5 +242,5 @@ def trained(
         prompts=sizes.prompts,
         far=sizes.far,
         farthest=sizes.farthest,
-        deep_prompts=sizes.prompts // 4 if task.context > 128 else sizes.prompts,
+        deep_prompts=sizes.prompts // 4 if costly else sizes.prompts,
     )

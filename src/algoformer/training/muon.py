@@ -55,25 +55,26 @@ class TensorRateMuon(torch.optim.Muon):
     def step(self, closure: None = None) -> None:  # type: ignore[override]
         """Move every matrix that has a gradient by the rate that the tensor holds now."""
         if any(is_piece(matrix) for matrix in self.matrices):
-            return self._step_of_pieces()
-        moved = [matrix for matrix in self.matrices if matrix.grad is not None]
-        grads = [matrix.grad for matrix in moved if matrix.grad is not None]
-        buffers = []
-        for matrix in moved:
-            kept = self.state[matrix]
-            if "momentum_buffer" not in kept:
-                kept["momentum_buffer"] = torch.zeros_like(matrix)
-            buffers.append(kept["momentum_buffer"])
-        if not moved:
-            return None
-        torch._foreach_lerp_(buffers, grads, 1 - MOMENTUM)
-        updates = orthogonalized(torch._foreach_lerp(grads, buffers, MOMENTUM))
+            self._step_of_pieces()
+            return
+        grads = {matrix: matrix.grad for matrix in self.matrices if matrix.grad is not None}
+        if not grads:
+            return
+        moved = list(grads)
+        buffers = [self._momentum(matrix) for matrix in moved]
+        torch._foreach_lerp_(buffers, list(grads.values()), 1 - MOMENTUM)
+        updates = orthogonalized(torch._foreach_lerp(list(grads.values()), buffers, MOMENTUM))
         torch._foreach_mul_(updates, [0.2 * math.sqrt(max(matrix.shape)) for matrix in moved])
         torch._foreach_mul_(updates, self.rate)
         if self.weight_decay:
             torch._foreach_mul_(moved, 1 - self.rate * self.weight_decay)
         torch._foreach_sub_(moved, updates)
-        return None
+
+    def _momentum(self, matrix: Tensor) -> Tensor:
+        kept: dict[str, Tensor] = self.state[matrix]
+        if "momentum_buffer" not in kept:
+            kept["momentum_buffer"] = torch.zeros_like(matrix)
+        return kept["momentum_buffer"]
 
     def _step_of_pieces(self) -> None:
         """The same where each process has a piece of every matrix: PyTorch's own step knows how.
@@ -103,7 +104,9 @@ def orthogonalized(matrices: Sequence[Tensor]) -> list[Tensor]:
     for places in alike.values():
         flat = [matrices[place].T if _is_tall(matrices[place]) else matrices[place] for place in places]
         for place, one in zip(places, _newton_schulz(torch.stack(flat)), strict=True):
-            found[place] = (one.T if _is_tall(matrices[place]) else one).to(matrices[place].dtype)
+            # laid out as the matrices are: then many are moved in one launch
+            found[place] = torch.empty_like(matrices[place])
+            found[place].copy_(one.T if _is_tall(matrices[place]) else one)
     return found
 
 
