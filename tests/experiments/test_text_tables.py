@@ -115,19 +115,20 @@ def test_the_verdict_is_what_the_intervals_can_tell(tmp_path: Path, ours: Any, w
     items = [item for item in table_items("table1", "short") if item.size == "paper"]
     shop = TextShop(folder=tmp_path, results=tmp_path)
     for item in items:
-        # the variant is no part of the comparison, however good it is
+        # variants are compared with each other, however good they are
         _scored(
             shop, item, *((90, 91) if item.variant else ours if item.program == "algoformer" else (9, 10))
         )
     *found, last = verdict("table1", items, shop)
-    assert len(found) == 2
-    assert all(word in line for line in found)
-    assert "of 2 comparisons" in last
+    assert len(found) == 4
+    assert all(word in line for line in found[:2])
+    assert all("paper, causal: not told apart" in line for line in found[2:])
+    assert "of 4 comparisons" in last
     table = score_table("table1", items, shop)
     by_model = dict(zip(table.column("model"), table.column("the paper"), strict=True))
     standard, looped, algoformer = PAPER["iwslt14_de_en"]
     printed = {"standard": standard, "looped": looped, "AlgoFormer": algoformer}
-    assert by_model == printed | {"AlgoFormer, causal": None}
+    assert by_model == printed | dict.fromkeys(f"{model}, causal" for model in printed)
 
 
 def test_a_target_that_is_missed_is_called_so(tmp_path: Path) -> None:

@@ -29,7 +29,8 @@ class Reading:
         epochs: at the scale `short`; `paper` has more.
         text: settings that differ from the preset's.
         programs: that are trained.
-        variants: further AlgoFormers by name, with what differs in their text settings.
+        variants: further models by name, with what differs in their text settings.
+        varied: the programs that have those variants.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Reading:
     text: Mapping[str, Any] = field(default_factory=dict)
     programs: tuple[str, ...] = ORDER
     variants: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    varied: tuple[str, ...] = ("algoformer",)
 
     def steps(self, scale: Scale, budget: int) -> int:
         """Training steps for the epochs, a whole hundred: batches are full but for some padding."""
@@ -58,7 +60,7 @@ CAUSAL = {"causal": {"prefix_lm": False}}
 """The German sentence read from left to right too."""
 
 TRANSLATIONS = (
-    Reading(name="iwslt14_de_en", size="paper", tokens=2_420_088, epochs=14, variants=CAUSAL),
+    Reading(name="iwslt14_de_en", size="paper", tokens=2_420_088, epochs=14, variants=CAUSAL, varied=ORDER),
     Reading(name="mixed_de_en", size="tuned", tokens=6_691_137, epochs=8),
     Reading(name="tatoeba_de_en", size="shipped", tokens=3_259_234, epochs=14, programs=("algoformer",)),
 )
@@ -147,7 +149,8 @@ def table_items(table: TableName, scale: Scale, *, steps: int | None = None) -> 
 def _items(kind: Kind, reading: Reading, scale: Scale, steps: int | None) -> Iterator[TextItem]:
     ending = f"-{reading.size}" if reading.size in ("tuned", "shipped") else ""
     models: list[tuple[str, str, Mapping[str, Any]]] = [(program, "", {}) for program in reading.programs]
-    models += [("algoformer", variant, changes) for variant, changes in reading.variants.items()]
+    for variant, changes in reading.variants.items():
+        models += [(program, variant, changes) for program in reading.varied]
     for program, variant, changes in models:
         assert program in PRESETS
         preset = text_preset(kind, program, reading.size)

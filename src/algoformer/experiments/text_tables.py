@@ -59,18 +59,18 @@ def verdict(table: TableName, items: Sequence[TextItem], shop: TextShop) -> Iter
     ahead: list[str] = []
     for group in _groups(items):
         for item in group:
-            if item.program != "algoformer" or item.variant:
+            if item.program != "algoformer":
                 continue
             others = {
                 other.program: found
                 for other in group
-                if (other.size, other.variant) == (item.size, "")
+                if (other.size, other.variant) == (item.size, item.variant)
                 and (found := shop.scores(other)) is not None
             }
             if "algoformer" not in others:
                 continue
             for split, ours in _scores(others["algoformer"]).items():
-                where = f"{_set_name(item, split)}, {item.size}"
+                where = ", ".join(filter(None, (_set_name(item, split), item.size, item.variant)))
                 for name in ("standard", "looped"):
                     theirs = _scores(others.get(name, {"measurements": []})).get(split)
                     if theirs is not None:
