@@ -10,7 +10,8 @@ from torch.optim._muon import _zeropower_via_newtonschulz as zeropower
 from algoformer import Layers, Program, programs
 from algoformer.training import TrainConfig, build_model
 from algoformer.training import muon as muon_module
-from algoformer.training.muon import TensorRateMuon, move_towards, orthogonalized
+from algoformer.training.average import move_towards
+from algoformer.training.muon import TensorRateMuon, orthogonalized
 from algoformer.training.optimizer import ModelOptimizer, hidden_matrices
 from algoformer.training.schedule import stage, unroll_at
 from training.small import same_weights, small, stepper

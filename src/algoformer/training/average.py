@@ -3,16 +3,30 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
 import torch
 from torch import Tensor, nn
 
-from algoformer.training.muon import move_towards
-
 Model = TypeVar("Model", bound=nn.Module)
 """Whatever is trained."""
+
+
+@torch.no_grad()
+def move_towards(values: Sequence[Tensor], targets: Sequence[Tensor], share: Tensor) -> None:
+    """Move values by a share of their way to the targets, in three launches for all of them together.
+
+    The share stays on the device: a captured graph reads whatever it holds at the time.
+
+    >>> values = [torch.tensor([0.0, 10.0])]
+    >>> move_towards(values, [torch.tensor([4.0, 10.0])], torch.tensor(0.25))
+    >>> values
+    [tensor([ 1., 10.])]
+    """
+    ways = torch._foreach_sub(list(targets), list(values))
+    torch._foreach_mul_(ways, share)
+    torch._foreach_add_(list(values), ways)
 
 
 class Average(Generic[Model]):

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from algoformer.training.average import move_towards
 from algoformer.training.sharded import is_piece, own_piece
 
 MOMENTUM = 0.95
@@ -18,22 +19,6 @@ COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 
 ITERATIONS = 5
 LEAST_NORM = 1e-7
-
-
-@torch.no_grad()
-def move_towards(values: Sequence[Tensor], targets: Sequence[Tensor], share: Tensor) -> None:
-    """Move values by a share of their way to the targets, in three launches for all of them together.
-
-    The share stays on the device: a captured graph reads whatever it holds at the time.
-
-    >>> values = [torch.tensor([0.0, 10.0])]
-    >>> move_towards(values, [torch.tensor([4.0, 10.0])], torch.tensor(0.25))
-    >>> values
-    [tensor([ 1., 10.])]
-    """
-    ways = torch._foreach_sub(list(targets), list(values))
-    torch._foreach_mul_(ways, share)
-    torch._foreach_add_(list(values), ways)
 
 
 class TensorRateMuon(torch.optim.Muon):
