@@ -94,6 +94,7 @@ CASES = [
     (2, other_steps(three(1e-3, 2e-3, 3e-3), "chain/looped"), "not decided"),
     (2, three(1e-3, 2e-3, 3e-3) | made({"chain/standard-slow": 9e-4}), "does not hold"),
     (2, three(1e-3, 2e-3, 3e-3) | made({"chain/standard-slow": 1.5e-3}), "holds"),
+    (2, made({"chain/algoformer": 1e-3, "chain/standard-slow": 2e-3}), "not decided"),
     (1, made({"chain/looped": 1e-3}), "not decided"),
     (1, made({"chain/looped": 2.0}), "does not hold"),
     (2, made({"chain/algoformer": 1e-3, "chain/looped": 2e-3}), "not decided"),

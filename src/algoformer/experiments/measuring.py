@@ -64,6 +64,8 @@ def measure_run(
         "measured on": device_name(torch.device(device)),
         "measured in": time.monotonic() - began,
     }
+    if run.loops:
+        measured["prompts run on"] = run.deep_prompts
     return Result(
         name=run.name,
         settings=run.settings,
