@@ -61,7 +61,7 @@ def test_the_ablation_says_over_how_many_steps_and_leaves_out_what_was_not_run()
     }
     rows = {row[0]: row[1:] for row in ablation_table(results).rows}
     assert list(rows) == ["random burn-in", "fixed depth"]
-    assert [row[0] for row in rows.values()] == ["45,000", "10,000"]
+    assert [row[0] for row in rows.values()] == ["45,000", "5,000"]
     assert rows["fixed depth"][2] == pytest.approx(0.3)
     assert rows["fixed depth"][3] == pytest.approx(300)
     assert rows["random burn-in"][4:] == (None,) * 4, "not run on the other task"

@@ -16,13 +16,19 @@ from algoformer.experiments.pictures import (
     draw_figure_5,
 )
 from algoformer.experiments.runs import FIXED_STEP, SIZES, Item, Reference, Sizes, TrainedRun, trained
-from algoformer.experiments.scales import SHORT_RATE, Scale, nearest
+from algoformer.experiments.scales import BURN_IN, LONG_BURN_IN, SHORT_RATE, Scale, nearest
 from algoformer.model.program import Program
-from algoformer.tasks import TASKS, RegressionWithRepresentation, Task
+from algoformer.tasks import TASKS, LinearRegression, RegressionWithRepresentation, Task
 from algoformer.training.config import Ramp
 
 NOISES = (0.0, 0.1, 1.0)
 """Standard deviations of the labels' noise in the paper."""
+
+NOISY_STEPS = 4_000
+"""Of regression with representation and noise at the scale `short`: compared among themselves only."""
+
+ABLATION_STEPS = 5_000
+"""Of the ablation of depth on linear regression at the scale `short`."""
 
 ITERATIONS = {
     FIXED_STEP: "gradient descent, one step for all",
@@ -80,7 +86,7 @@ def figure_2(scale: Scale) -> tuple[Item, ...]:
     items += controls("representation", three["representation"], scale)
     for noise in NOISES[1:]:
         noisy = task_at("representation", scale, noise=noise)
-        items += main_models(f"representation-noise-{noise:g}", noisy, scale)
+        items += main_models(f"representation-noise-{noise:g}", noisy, scale, short_steps=NOISY_STEPS)
         items += references(f"representation-noise-{noise:g}", noisy, sizes)
         items += iterative(f"representation-noise-{noise:g}", noisy, sizes)
     for name in ("chain", "autoregressive"):
@@ -91,7 +97,9 @@ def figure_2(scale: Scale) -> tuple[Item, ...]:
     return tuple(items)
 
 
-def main_models(group: str, task: Task, scale: Scale, *, seed: int = 0) -> Iterator[TrainedRun]:
+def main_models(
+    group: str, task: Task, scale: Scale, *, seed: int = 0, short_steps: int | None = None
+) -> Iterator[TrainedRun]:
     """The paper's three models on a task, under the same conditions."""
     sizes = SIZES[scale]
     models: dict[str, tuple[str, Program]] = {
@@ -101,7 +109,8 @@ def main_models(group: str, task: Task, scale: Scale, *, seed: int = 0) -> Itera
     }
     for name, (label, program) in models.items():
         ending = f"-seed{seed}" if seed else ""
-        yield trained(f"{group}/{name}{ending}", label, task, program, scale, seed=seed)
+        run = f"{group}/{name}{ending}"
+        yield trained(run, label, task, program, scale, seed=seed, short_steps=short_steps)
 
 
 def controls(group: str, task: Task, scale: Scale) -> Iterator[TrainedRun]:
@@ -238,14 +247,18 @@ def depth_ablation(scale: Scale) -> tuple[Item, ...]:
 def _ablated(group: str, task: Task, scale: Scale) -> Iterator[TrainedRun]:
     sizes = SIZES[scale]
     plain, gated = sizes.algoformer(), sizes.algoformer(inject="gate")
+    steps = ABLATION_STEPS if isinstance(task, LinearRegression) else None
 
     def variant(name: str, label: str, program: Program = plain, **changes: object) -> TrainedRun:
-        settings: dict[str, Any] = {"depth": "holding", "sweep": True} | changes
+        settings: dict[str, Any] = {"depth": "holding", "sweep": True, "short_steps": steps} | changes
         return trained(f"{group}/{name}", label, task, program, scale, **settings)
 
     ramp = Ramp(start=sizes.window, increment=2, interval=0.001)
     yield variant("holding", "recommended: random burn-in")
     yield variant("fixed", "fixed depth", depth="fixed", loops=None, grad="full")
+    if scale != "smoke":
+        other = BURN_IN if isinstance(task, LinearRegression) else LONG_BURN_IN
+        yield variant("burn-in", f"burn-in up to {max(other)} instead", burn_in=other)
     yield variant("window", f"loss on all {sizes.depth} iterations", window=sizes.depth)
     yield variant("short-gradient", f"gradient through {sizes.window} iterations", grad="window")
     yield variant("ramp", f"iterations grow from {sizes.window}", loops=ramp)

@@ -213,9 +213,13 @@ def trained(
     *,
     depth: Depth = "scale",
     sweep: bool = False,
+    short_steps: int | None = None,
     **changes: Any,
 ) -> TrainedRun:
-    """The run of a program on a task at a scale, everything but `changes` (of the training) as all others."""
+    """The run of a program on a task at a scale, everything but `changes` (of the training) as all others.
+
+    At the scale `short` it takes the task's steps, those of a sweep, or `short_steps`.
+    """
     sizes = SIZES[scale]
     recipe = training(program, task, scale, seed=changes.pop("seed", 0))
     long = LONG_BURN_IN if isinstance(task, LinearRegression) else BURN_IN
@@ -228,7 +232,8 @@ def trained(
         steps = LINEAR_SMOKE_STEPS if isinstance(task, LinearRegression) else SMOKE_STEPS
         recipe = replace(recipe, steps=steps, learning_rate=5e-3, checkpoint_every=50)
     elif scale == "short":
-        recipe = replace(recipe, steps=(SWEEP_STEPS if sweep else SHORT_STEPS)[type(task)], log_every=500)
+        steps = short_steps or (SWEEP_STEPS if sweep else SHORT_STEPS)[type(task)]
+        recipe = replace(recipe, steps=steps, log_every=500)
     if "window" in changes and recipe.loops is not None:
         recipe = replace(recipe, loops=replace(recipe.loops, start=changes["window"]))
     recipe = replace(recipe, **changes)
