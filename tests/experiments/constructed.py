@@ -49,6 +49,7 @@ def constructed(
         prompts=item.prompts,
         parameters=None if isinstance(item, Reference) else 2_000_000,
         provenance=PROVENANCE,
+        history={} if isinstance(item, Reference) else {"step": (1.0,), "error": (error,)},
     )
 
 

@@ -27,6 +27,11 @@ def three(algoformer: float, standard: float, looped: float, **shape: float) -> 
     return made({f"{task}/{name}": error for task in TASKS for name, error in errors.items()}, **shape)
 
 
+def rates(**slow: float) -> dict[str, Result]:
+    """AlgoFormer ahead at the common rate, and these errors on the chain at the lower one."""
+    return three(1e-3, 2e-3, 3e-3) | made({f"chain/{name}-slow": error for name, error in slow.items()})
+
+
 def loops(growths: dict[int, float], kind: str = "fixed") -> dict[str, Result]:
     return {
         f"loops/{kind}-20-{window}": constructed(ITEMS[f"loops/{kind}-20-{window}"], growth=growth)
@@ -92,9 +97,12 @@ CASES = [
     (2, three(1e-3, 1.02e-3, 3e-3), "not decided"),
     (2, three(1e-3, 2e-3, 3e-3) | made({"chain/looped-seed1": 9e-4}), "not decided"),
     (2, other_steps(three(1e-3, 2e-3, 3e-3), "chain/looped"), "not decided"),
-    (2, three(1e-3, 2e-3, 3e-3) | made({"chain/standard-slow": 9e-4}), "does not hold"),
-    (2, three(1e-3, 2e-3, 3e-3) | made({"chain/standard-slow": 1.5e-3}), "holds"),
-    (2, made({"chain/algoformer": 1e-3, "chain/standard-slow": 2e-3}), "not decided"),
+    (2, three(1e-3, 2e-3, 3e-3) | made({"chain/standard-slow": 9e-4}), "not decided"),
+    (2, rates(algoformer=1.5e-3, standard=9e-4), "does not hold"),
+    (2, rates(algoformer=5e-4, standard=9e-4), "holds"),
+    (2, rates(algoformer=5e-3, standard=1.5e-3), "holds"),
+    (2, rates(algoformer=1.5e-3, looped=9e-4), "does not hold"),
+    (2, made({"chain/algoformer": 1e-3, "chain/looped": 2e-3, "chain/standard-slow": 5e-4}), "not decided"),
     (1, made({"chain/looped": 1e-3}), "not decided"),
     (1, made({"chain/looped": 2.0}), "does not hold"),
     (2, made({"chain/algoformer": 1e-3, "chain/looped": 2e-3}), "not decided"),
@@ -102,6 +110,7 @@ CASES = [
     (3, three(1e-3, 2e-3, 5e-3), "holds"),
     (3, other_steps(three(1e-3, 2e-3, 5e-3), "chain/looped"), "not decided"),
     (3, three(1e-3, 3e-3, 5e-3), "does not hold"),
+    (3, three(1e-3, 2e-3, 5e-3) | made({"chain/looped-seed1": 1e-3}), "does not hold"),
     (4, loops({5: 100, 10: 10, 15: 1.2}), "holds"),
     (4, loops({5: 1.2, 10: 10, 15: 100}), "does not hold"),
     (4, loops({5: 1.01, 10: 1.0, 15: 1.0}), "does not hold"),
@@ -178,6 +187,11 @@ def test_at_the_small_scale_one_layer_has_four_heads() -> None:
 
 def test_there_are_thirteen_claims_in_order() -> None:
     assert [claim.number for claim in CLAIMS] == list(range(1, 14))
+
+
+def test_controls_stand_beside_what_they_control() -> None:
+    results = three(1e-3, 2e-3, 3e-3) | made({"chain/standard-3": 4e-3})
+    assert "chain beside standard-3: 25%" in BY_NUMBER[2].verdict(results).because
 
 
 def test_a_missing_run_is_named() -> None:

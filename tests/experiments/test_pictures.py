@@ -20,7 +20,7 @@ def legend_of(figure: Figure) -> list[str]:
 @pytest.mark.parametrize(
     ("name", "pictures", "panels"),
     [
-        ("fig2", ["fig2", "fig2-controls", "fig2-noise"], 3),
+        ("fig2", ["fig2", "fig2-controls", "fig2-rates", "fig2-noise"], 3),
         ("fig3", ["fig3"], 6),
         ("fig4", ["fig4"], 2),
         ("fig5", ["fig5"], 3),

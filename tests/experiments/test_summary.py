@@ -40,7 +40,7 @@ def test_depth_that_holds_reaches_the_aim() -> None:
 def test_tables_have_a_row_for_each_thing() -> None:
     results = {name: constructed(item) for name, item in ITEMS.items()}
     assert len(verdict_table(results).rows) == 13
-    assert len(ablation_table(results).rows) == 7
+    assert len(ablation_table(results).rows) == 8
     trained = [name for name in ITEMS if results[name].steps is not None]
     assert [row[0] for row in run_table(results).rows] == sorted(trained)
 
@@ -72,9 +72,9 @@ def test_what_is_there_and_what_is_missing_is_counted() -> None:
     assert isinstance(chain, TrainedRun)
     results = {chain.name: constructed(chain.with_steps(9_000)), loop.name: constructed(loop)}
     rows = {str(row[0]): row for row in coverage_table(results, "short").rows}
-    assert rows["fig2"][1:3] == ("1 of 51", "chain/algoformer (9,000 steps)")
+    assert rows["fig2"][1:3] == ("1 of 57", "chain/algoformer (9,000 steps)")
     assert "chain/standard" in str(rows["fig2"][3])
-    assert str(rows["fig2"][3]).endswith(" and 41 more")
+    assert str(rows["fig2"][3]).endswith(" and 47 more")
     assert rows["fig5"][1] == "0 of 6"
 
 

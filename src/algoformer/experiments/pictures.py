@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from algoformer.evaluation import Curve
 from algoformer.experiments.result import Result
-from algoformer.experiments.runs import FIXED_STEP, SIZES, Sizes
+from algoformer.experiments.runs import FIXED_STEP, SIZES, SLOW, Sizes
 from algoformer.experiments.scales import Scale
 from algoformer.report.figures import Panel, Series, Sweep, panel_figure, sweep_figure
 
@@ -47,10 +47,12 @@ CONTROLS = {
     "no-post": "AlgoFormer without post",
     "standard": "standard",
     "standard-3": "standard, 3 layers",
-    "standard-slow": "standard, a third of the rate",
     "looped": "looped",
     "looped-3": "looped, 3 layers",
 }
+RATES = MODELS | {f"{name}{SLOW}": f"{label}, a third of the rate" for name, label in MODELS.items()}
+BESIDE = {"fig2-controls": ("Controls", CONTROLS), "fig2-rates": ("A lower learning rate", RATES)}
+"""Pictures of what stands beside the three models, by name."""
 
 
 def draw_figure_2(results: Results, scale: Scale) -> Iterator[Drawn]:
@@ -63,12 +65,13 @@ def draw_figure_2(results: Results, scale: Scale) -> Iterator[Drawn]:
         for group, title in TASKS.items()
     ]
     yield from _figure("fig2", main, title="Three models on three tasks", note=ending)
-    controls = [
-        sample_panel(results, group, CONTROLS, sizes, references=("oracle",), title=title)
-        for group, title in TASKS.items()
-        if any(f"{group}/{name}" in results for name in set(CONTROLS) - set(MODELS))
-    ]
-    yield from _figure("fig2-controls", controls, title="Controls", note=ending)
+    for name, (words, labels) in BESIDE.items():
+        beside = [
+            sample_panel(results, group, labels, sizes, references=("oracle",), title=title)
+            for group, title in TASKS.items()
+            if any(f"{group}/{model}" in results for model in set(labels) - set(MODELS))
+        ]
+        yield from _figure(name, beside, title=words, note=ending)
     noises = {group: float(group.rpartition("-")[2]) for group in groups_of(results, "representation-noise-")}
     noisy = [
         sample_panel(results, group, MODELS, sizes, references=references, title=f"σ = {noise:g}")
@@ -156,6 +159,7 @@ def draw_depth(results: Results, scale: Scale) -> Iterator[Drawn]:
 VARIANTS = {
     "holding": "random burn-in",
     "fixed": "fixed depth",
+    "burn-in": "the other task's burn-in",
     "window": "loss on all iterations",
     "short-gradient": "truncated backpropagation",
     "ramp": "growing iterations",

@@ -36,6 +36,9 @@ READ_AT = (*range(1, 31), 35, 40, 45, 50, 60, 70, 80, 90, 100, 120, 140, 160, 18
 FIXED_STEP = "fixed-step"
 """Gradient descent with the one step that is best for all prompts (see `experiments.fixed_step`)."""
 
+SLOW = "-slow"
+"""Ends the name of a run at a third of the common rate."""
+
 Depth = Literal["scale", "fixed", "holding"]
 """How a loop is trained: as the scale says, at a fixed depth as in the paper, or with random burn-in."""
 
