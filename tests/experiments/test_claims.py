@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from algoformer.experiments.claims import Missing, iterations_to_settle, need
+from algoformer.experiments.claims import iterations_to_settle
+from algoformer.experiments.comparison import Missing, need
 from algoformer.experiments.measuring import read_at
 from algoformer.experiments.pictures import Results
 from algoformer.experiments.result import Result

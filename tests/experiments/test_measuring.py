@@ -52,6 +52,18 @@ def test_a_model_is_measured_as_evaluate_measures_it(deep_prompts: int) -> None:
     np.testing.assert_allclose(found.deep.error, sweep.error, rtol=1e-4)
 
 
+@pytest.mark.parametrize("program", [algoformer(heads=2, steps=3), standard(1, heads=2)])
+def test_the_error_of_each_prompt_is_kept(program) -> None:
+    run = small(program=program)
+    model = build_model(run.experiment).eval()
+    found = measure_model(run, model)["clean"]
+    assert len(found.by_prompt) == 16
+    alone = evaluation_prompts(run.task, count=16).select(slice(5, 6))
+    expected = evaluate(model, alone, steps=run.trained_depth, window=1, scale=run.task.scale).error
+    assert found.by_prompt[5] == pytest.approx(expected, rel=1e-4)
+    assert np.mean(found.by_prompt) == pytest.approx(found.by_sample[run.trained_depth].final, rel=1e-5)
+
+
 def test_a_model_without_a_loop_is_measured_once() -> None:
     run = small(program=standard(1, heads=2))
     found = measure_model(run, build_model(run.experiment).eval())["clean"]

@@ -22,7 +22,7 @@ def legend_of(figure: Figure) -> list[str]:
     [
         ("fig2", ["fig2", "fig2-controls", "fig2-rates", "fig2-noise"], 3),
         ("fig3", ["fig3"], 6),
-        ("fig4", ["fig4"], 2),
+        ("fig4", ["fig4"], 3),
         ("fig5", ["fig5"], 3),
         ("depth", ["depth"], 2),
     ],
@@ -97,7 +97,7 @@ def test_sizes_over_other_steps_stand_apart_in_figure_4() -> None:
     results[item.name] = constructed(item.with_steps(16_000))
     figure = dict(RECIPES["fig4"].draw(results, "short"))["fig4"]
     assert "AlgoFormer, L + L + L layers (16,000 steps)" in legend_of(figure)
-    layers, heads = figure.axes
+    layers, _, heads = figure.axes
     data = [list(bars.lines[0].get_xdata()) for bars in layers.containers]
     assert data[:2] == [[2, 3, 4], [1]]
     assert [list(bars.lines[0].get_xdata()) for bars in heads.containers] == [[1, 2, 4, 16], [8]]
@@ -118,7 +118,8 @@ def test_figure_3_has_a_row_for_each_way_to_train_that_was_run() -> None:
 
 def test_figure_4_has_a_point_for_each_size() -> None:
     figure = dict(RECIPES["fig4"].draw(EVERYTHING["fig4"], "short"))["fig4"]
-    layers, heads = figure.axes
-    data = [list(bars.lines[0].get_xdata()) for bars in layers.containers]
-    assert data == [[1, 2, 3, 4], [1, 2, 3, 4], [1, 2, 3, 4]]
+    layers, slower, heads = figure.axes
+    for axes in (layers, slower):
+        data = [list(bars.lines[0].get_xdata()) for bars in axes.containers]
+        assert data == [[1, 2, 3, 4], [1, 2, 3, 4], [1, 2, 3, 4]]
     assert list(heads.containers[0].lines[0].get_xdata()) == [1, 2, 4, 8, 16]

@@ -1,5 +1,6 @@
 import copy
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,17 @@ def test_an_error_that_is_no_number_is_stored_as_such(tmp_path: Path) -> None:
     write_result(tmp_path / "one.json", broken)
     json.loads((tmp_path / "one.json").read_text(), parse_constant=lambda word: pytest.fail(word))
     assert read_result(tmp_path / "one.json").main.by_step.broken == len(curve.x)
+
+
+def test_errors_of_prompts_are_stored_and_older_files_have_none(tmp_path: Path) -> None:
+    plain = constructed(ITEMS["linear/algoformer"])
+    assert plain.main.by_prompt == ()
+    result = replace(plain, errors={"clean": replace(plain.main, by_prompt=(0.123456789, math.inf))})
+    write_result(tmp_path / "a.json", result)
+    assert read_result(tmp_path / "a.json").main.by_prompt == (0.1235, math.inf)
+    older = plain.to_data()
+    del older["errors"]["clean"]["by_prompt"]
+    assert Result.from_data(older).main.by_prompt == ()
 
 
 def test_a_setting_that_did_not_exist_yet_has_its_default() -> None:

@@ -82,7 +82,7 @@ class Curve:
         known = [item.name for item in fields(cls)]
         if not isinstance(data, Mapping) or sorted(data) != sorted(known):
             raise ValueError(f"a curve is an object with the keys {', '.join(known)}")
-        columns = {name: _numbers(name, data[name]) for name in _COLUMNS}
+        columns = {name: read_numbers(name, data[name]) for name in _COLUMNS}
         if not isinstance(data["label"], str):
             raise ValueError(f"label must be text, got {data['label']!r}")
         return cls(label=data["label"], axis=data["axis"], **columns)
@@ -113,9 +113,10 @@ def _plain(value: float) -> float | str:
     return value if math.isfinite(value) else str(value)
 
 
-def _numbers(name: str, values: object) -> tuple[float, ...]:
+def read_numbers(name: str, values: object) -> tuple[float, ...]:
+    """Numbers as JSON has them, those that are not finite as words; anything else raises ValueError."""
     if not isinstance(values, list | tuple):
-        raise ValueError(f"{name} must be a list of numbers, got {values!r}")
+        raise ValueError(f"{name} must be a list of numbers, got {str(values)[:40]!r}")
     return tuple(_number(name, value) for value in values)
 
 
@@ -124,4 +125,4 @@ def _number(name: str, value: object) -> float:
         return float(value)
     if isinstance(value, str) and value in ("nan", "inf", "-inf"):
         return float(value)
-    raise ValueError(f"{name} must hold numbers, got {value!r}")
+    raise ValueError(f"{name} must hold numbers, got {str(value)[:40]!r}")

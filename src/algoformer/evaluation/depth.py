@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
+
+import numpy as np
+from jaxtyping import Float
 
 from algoformer.evaluation.bootstrap import curve_of
 from algoformer.evaluation.curve import Curve
@@ -18,10 +21,15 @@ from algoformer.trace import Solver
 
 @dataclass(frozen=True, kw_only=True)
 class DepthErrors:
-    """Errors with bands: on the last sample at every depth, on all samples at a few of them."""
+    """Errors with bands: on the last sample at every depth, on all samples at a few of them.
+
+    `by_prompt` is what `by_depth` is the mean of: solvers that answered the same prompts are compared best
+    prompt by prompt.
+    """
 
     by_depth: Curve
     by_sample: dict[int, Curve]
+    by_prompt: Float[np.ndarray, "prompt depth"] = field(compare=False, repr=False)
 
 
 def errors_at(
@@ -78,6 +86,7 @@ def errors_at(
                 depth: curve_of(values, axis="samples", x=errors.samples, **bands)
                 for depth, values in errors.by_sample.items()
             },
+            by_prompt=errors.by_depth,
         )
         for kind, errors in found.items()
     }

@@ -9,9 +9,20 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from algoformer.evaluation import Curve
+from algoformer.experiments.comparison import (
+    Decision,
+    Missing,
+    all_hold,
+    at_its_rate,
+    beats,
+    beats_at_its_rate,
+    differing,
+    need,
+    seeds_of,
+)
 from algoformer.experiments.pictures import Results
 from algoformer.experiments.result import Result
-from algoformer.experiments.runs import FAR, FIXED_STEP, SLOW
+from algoformer.experiments.runs import FAR, FIXED_STEP
 from algoformer.model.program import Layers
 from algoformer.report.numbers import show
 
@@ -22,20 +33,6 @@ CLEARLY = 2.0
 
 STEADY = 1.05
 """An error that changes by less than this factor counts as the same."""
-
-Decision = tuple[bool | None, str]
-"""Whether the claim holds, None where the numbers leave it open; and the numbers."""
-
-
-class Missing(Exception):
-    """A run that a claim needs was not made."""
-
-
-def need(results: Results, name: str) -> Result:
-    """The result of that name; `Missing` if it is not there."""
-    if name not in results:
-        raise Missing(name)
-    return results[name]
 
 
 def errors_fall_with_samples(results: Results) -> Decision:
@@ -61,7 +58,7 @@ def _so_far(outcomes: Sequence[bool | None], words: Sequence[str], missing: Sequ
         raise Missing(missing[0])
     text = "; ".join(words)
     if not missing:
-        return _all(outcomes), text
+        return all_hold(outcomes), text
     return (False if False in outcomes else None), f"so far {text}; not run: {', '.join(missing)}"
 
 
@@ -83,34 +80,19 @@ def beats_both_on_all_tasks(results: Results) -> Decision:
             if absent:
                 missing += [name for name in absent if name not in missing]
                 continue
-            own, theirs = (_at_its_rate(results, f"{task}/{name}") for name in ("algoformer", other))
-            outcome, text = _beats(own, theirs)
-            if outcome is False and _lower_rate(theirs) and f"{task}/algoformer{SLOW}" not in results:
-                outcome, text = None, f"{text}, itself not run at that rate,"
+            outcome, text = beats_at_its_rate(results, f"{task}/algoformer", f"{task}/{other}")
             outcomes.append(outcome)
-            words.append(f"{task}: {text} of {other}'s{' at a lower rate' if _lower_rate(theirs) else ''}")
-            seeds.append(len(_seeds(results, f"{task}/algoformer")))
+            words.append(f"{task}: {text} of {other}'s")
+            seeds.append(len(seeds_of(results, f"{task}/algoformer")))
     holds, because = _so_far(outcomes, words, missing)
     because += f" ({min(seeds)} seed{'' if min(seeds) == 1 else 's'})"
     return holds, "; ".join([because, *_beside_controls(results)])
 
 
-def _at_its_rate(results: Results, name: str) -> list[Result]:
-    """All seeds at the common rate, or the run at the lower one if it erred less on its training batches."""
-    common, slow = _seeds(results, name), results.get(name + SLOW)
-    if slow is None or not (common[0].history.get("error") and slow.history.get("error")):
-        return common
-    return [slow] if slow.history["error"][-1] < common[0].history["error"][-1] else common
-
-
-def _lower_rate(runs: Sequence[Result]) -> bool:
-    return runs[0].name.endswith(SLOW)
-
-
 def _beside_controls(results: Results) -> list[str]:
     """AlgoFormer's error as a share of the baselines' that have its number of parameters."""
     return [
-        f"{task} beside {other}: {_beats([results[f'{task}/algoformer']], [results[f'{task}/{other}']])[1]}"
+        f"{task} beside {other}: {beats([results[f'{task}/algoformer']], [results[f'{task}/{other}']])[1]}"
         for task in TASKS
         for other in ("standard-3", "looped-3")
         if {f"{task}/algoformer", f"{task}/{other}"} <= set(results)
@@ -119,14 +101,14 @@ def _beside_controls(results: Results) -> list[str]:
 
 def chain_needs_pre_and_post(results: Results) -> Decision:
     """AlgoFormer and standard have at most half the looped transformer's error, in the mean over seeds."""
-    models = [_seeds(results, f"chain/{name}") for name in ("algoformer", "standard", "looped")]
+    models = [seeds_of(results, f"chain/{name}") for name in ("algoformer", "standard", "looped")]
     own, plain, loop = (sum(run.error for run in runs) / len(runs) for runs in models)
     ratio = loop / max(own, plain)
     words = (
         f"AlgoFormer {show(own)}, standard {show(plain)}, looped {show(loop)}: "
         f"{show(ratio)} times the worse of the two"
     )
-    if _differing([run for runs in models for run in runs]):
+    if differing([run for runs in models for run in runs]):
         return None, f"{words} (trained over differing steps)"
     return ratio >= CLEARLY, words
 
@@ -137,7 +119,7 @@ def wider_window_is_steadier(results: Results) -> Decision:
     unrest = [run.main.by_step.at(FAR) / min(run.main.by_step.error) for run in runs]
     falls = all(later <= earlier * STEADY for earlier, later in pairwise(unrest))
     words = ", ".join(f"ΔT = {w}: {show(s)}" for w, s in zip((5, 10, 15), unrest, strict=True))
-    if _differing(runs):
+    if differing(runs):
         return None, f"S = error at 200 / least error: {words} (trained over differing steps)"
     if max(unrest) < STEADY:
         return False, f"S = error at 200 / least error is the same for all: {words}"
@@ -167,12 +149,12 @@ def more_layers_and_heads_help(results: Results) -> Decision:
     rows["heads"][_heads_of_one_layer(results)] = "layers/algoformer-1"
     outcomes, words, missing = [], [], []
     for what, names in rows.items():
-        known = {count: results[name] for count, name in names.items() if name in results}
+        known = {count: at_its_rate(results, name)[0] for count, name in names.items() if name in results}
         missing += [name for name in list(names.values())[:-1] if name not in results]
         words.append(f"{what} " + ", ".join(f"{n}: {_with_steps(result)}" for n, result in known.items()))
         for earlier, later in pairwise(list(names.values())[:-1]):
             if earlier in results and later in results:
-                outcomes.append(_beats([results[later]], [results[earlier]])[0])
+                outcomes.append(beats_at_its_rate(results, later, earlier)[0])
     if not outcomes:
         raise Missing(missing[0])
     return _so_far(outcomes, words, list(dict.fromkeys(missing)))
@@ -196,12 +178,12 @@ def beats_standard_of_as_many_layers(results: Results) -> Decision:
         absent = [name for name in names if name not in results]
         missing += absent
         if not absent:
-            outcome, text = _beats([results[names[0]]], [results[names[1]]])
+            outcome, text = beats_at_its_rate(results, *names)
             outcomes.append(outcome)
             words.append(f"{count}: {text}")
     same = [
         f"{count} against {3 * count} (same parameters): "
-        + _beats([results[f"layers/algoformer-{count}"]], [results[f"layers/standard-{3 * count}"]])[1]
+        + beats_at_its_rate(results, f"layers/algoformer-{count}", f"layers/standard-{3 * count}")[1]
         for count in (1, 2, 3, 4)
         if {f"layers/algoformer-{count}", f"layers/standard-{3 * count}"} <= set(results)
     ]
@@ -273,30 +255,3 @@ def solves_by_gradient_descent(results: Results) -> Decision:
 def _better_descent(results: Results, group: str, depth: int) -> Curve:
     both = [need(results, f"{group}/{name}").main.by_step for name in (FIXED_STEP, "gd")]
     return min(both, key=lambda curve: curve.at(depth))
-
-
-def _seeds(results: Results, name: str) -> list[Result]:
-    further = (results.get(f"{name}-seed{seed}") for seed in (1, 2))
-    return [need(results, name), *(result for result in further if result is not None)]
-
-
-def _beats(own: Sequence[Result], other: Sequence[Result]) -> Decision:
-    """Whether all bands of one lie below all of the other's; None where they overlap or training differs."""
-    ratio = (sum(r.error for r in own) / len(own)) / (sum(r.error for r in other) / len(other))
-    if _differing([*own, *other]):
-        return None, f"{ratio:.0%} (trained over differing steps)"
-    if max(result.band[1] for result in own) < min(result.band[0] for result in other):
-        return True, f"{ratio:.0%}"
-    if max(result.band[1] for result in other) < min(result.band[0] for result in own):
-        return False, f"{ratio:.0%}"
-    return None, f"{ratio:.0%} (bands overlap)"
-
-
-def _all(outcomes: Sequence[bool | None]) -> bool | None:
-    if False in outcomes:
-        return False
-    return None if None in outcomes else True
-
-
-def _differing(results: Sequence[Result]) -> bool:
-    return len({result.steps for result in results}) > 1

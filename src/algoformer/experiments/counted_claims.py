@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from algoformer.experiments.claims import STEADY, Decision
+from algoformer.experiments.claims import STEADY
+from algoformer.experiments.comparison import Decision
 from algoformer.experiments.pictures import Results
 from algoformer.experiments.runs import FAR
 from algoformer.model.cost import Cost, cost

@@ -86,7 +86,10 @@ def measure_model(
     trained = run.trained_depth
     if not run.loops:
         still = _errors(run, model, (trained,), {trained}, run.prompts, progress)
-        return {kind: Measured(by_sample=e.by_sample, by_step=e.by_depth) for kind, e in still.items()}
+        return {
+            kind: Measured(by_sample=e.by_sample, by_step=e.by_depth, by_prompt=_of_each(e, trained))
+            for kind, e in still.items()
+        }
     near = read_at(trained, run.far)
     deep = sorted({trained, run.far, *(depth for depth in DEEP if depth <= run.farthest)})
     whole = {trained, run.far}
@@ -102,6 +105,7 @@ def measure_model(
             by_sample=first.by_sample,
             by_step=_picked(first.by_depth, near),
             deep=_picked(second.by_depth, deep),
+            by_prompt=_of_each(first, trained),
         )
         for kind, (first, second) in pairs.items()
     }
@@ -130,6 +134,11 @@ def _errors(
             batch=max(1, rows // run.task.context),
             progress=progress,
         )
+
+
+def _of_each(errors: DepthErrors, depth: int) -> tuple[float, ...]:
+    column = errors.by_prompt[:, errors.by_depth.x.index(depth)]
+    return tuple(float(error) for error in column)
 
 
 def _picked(curve: Curve, x: Sequence[int]) -> Curve:

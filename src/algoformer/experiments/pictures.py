@@ -103,18 +103,11 @@ def draw_figure_4(results: Results, scale: Scale) -> Iterator[Drawn]:
     """Error over layers and heads."""
     heads = {count: f"heads/algoformer-{count}" for count in (1, 2, 4, 8, 16)}
     heads[SIZES[scale].heads] = "layers/algoformer-1"
-    counts = (1, 2, 3, 4)
     used = [results[name] for name in results if name.startswith(("layers/", "heads/"))]
     usual = _usual_steps(used)
-    layers = (
-        *_series(
-            results, "AlgoFormer, L + L + L layers", {n: f"layers/algoformer-{n}" for n in counts}, usual
-        ),
-        *_series(results, "standard, L layers", {n: f"layers/standard-{n}" for n in counts}, usual),
-        *_series(results, "standard, 3 L layers", {n: f"layers/standard-{3 * n}" for n in counts}, usual),
-    )
     sweeps = (
-        Sweep(title="layers", over="layers L", series=layers),
+        _layers(results, "", "layers", usual),
+        _layers(results, SLOW, "layers, a third of the rate", usual),
         Sweep(
             title="heads",
             over="heads",
@@ -126,6 +119,16 @@ def draw_figure_4(results: Results, scale: Scale) -> Iterator[Drawn]:
     if shown:
         title = f"Layers and heads: regression with representation, {usual:,} steps"
         yield "fig4", sweep_figure(shown, title=title)
+
+
+def _layers(results: Results, ending: str, title: str, usual: int | None) -> Sweep:
+    names = {
+        "AlgoFormer, L + L + L layers": {n: f"layers/algoformer-{n}{ending}" for n in (1, 2, 3, 4)},
+        "standard, L layers": {n: f"layers/standard-{n}{ending}" for n in (1, 2, 3, 4)},
+        "standard, 3 L layers": {n: f"layers/standard-{3 * n}{ending}" for n in (1, 2, 3, 4)},
+    }
+    series = (one for label, runs in names.items() for one in _series(results, label, runs, usual))
+    return Sweep(title=title, over="layers L", series=tuple(series))
 
 
 def draw_figure_5(results: Results, scale: Scale) -> Iterator[Drawn]:

@@ -129,15 +129,19 @@ def controls(group: str, task: Task, scale: Scale) -> Iterator[TrainedRun]:
     for name, (label, program) in models.items():
         yield trained(f"{group}/{name}", label, task, program, scale)
     if scale == "short":
-        rate = SHORT_RATE / 3
-        for run in main_models(group, task, scale):
-            lower = replace(run.experiment.training, learning_rate=rate)
-            yield replace(
-                run,
-                name=run.name + SLOW,
-                label=f"{run.label}, rate {rate:g}",
-                experiment=replace(run.experiment, training=lower),
-            )
+        yield from map(slower, main_models(group, task, scale))
+
+
+def slower(run: TrainedRun) -> TrainedRun:
+    """The same run at a third of the rate that is common to all at the scale `short`."""
+    rate = SHORT_RATE / 3
+    training = replace(run.experiment.training, learning_rate=rate)
+    return replace(
+        run,
+        name=run.name + SLOW,
+        label=f"{run.label}, rate {rate:g}",
+        experiment=replace(run.experiment, training=training),
+    )
 
 
 def references(group: str, task: Task, sizes: Sizes) -> Iterator[Reference]:
@@ -193,9 +197,12 @@ def loop_runs(task: Task, depth: int, window: int, sizes: Sizes, scale: Scale) -
 
 
 def figure_4(scale: Scale) -> tuple[Item, ...]:
-    """Layers and heads of AlgoFormer, and the standard transformer with as many layers or parameters."""
+    """Layers and heads of AlgoFormer, and the standard transformer with as many layers or parameters.
+
+    At the scale `short` those with several layers at a lower rate too: deeper models may want one.
+    """
     sizes, task = SIZES[scale], task_at("representation", scale)
-    items: list[Item] = []
+    items: list[TrainedRun] = []
     for layers in (1, 2, 3, 4):
         program = sizes.algoformer(layers, layers, layers)
         label = f"AlgoFormer, {layers} + {layers} + {layers} layers"
@@ -209,6 +216,8 @@ def figure_4(scale: Scale) -> tuple[Item, ...]:
             items.append(trained(f"heads/algoformer-{heads}", label, task, program, scale, sweep=True))
     if scale != "smoke":
         items += [_standard_of(3 * layers, task, sizes, scale) for layers in (2, 3, 4)]
+    if scale == "short":
+        items += [slower(run) for run in items if run.name.startswith("layers/")]
     return tuple(items)
 
 

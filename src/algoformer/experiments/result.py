@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from algoformer.evaluation import Curve
+from algoformer.evaluation.curve import read_numbers
 from algoformer.evaluation.evaluation import Against, Plain
 from algoformer.experiments.runs import fingerprint
 from algoformer.training.config import Experiment
@@ -24,6 +25,9 @@ LARGEST_FILE = 4 << 20
 DIGITS = 7
 """Significant digits of a stored error: more than the prompts' float32 can mean."""
 
+PROMPT_DIGITS = 4
+"""Of the error of one prompt, which is only ever averaged with a thousand others."""
+
 AT_ONCE = "runs at once"
 """Under this name provenance says how many runs shared the device, where it was not one."""
 
@@ -36,11 +40,13 @@ class Measured:
         by_sample: error for each number of in-context samples, by the iterations that were run.
         by_step: error on the last sample, after each of some numbers of iterations.
         deep: the same far beyond, perhaps on fewer prompts; only for loops.
+        by_prompt: error on the last sample of each prompt at the trained depth; empty where it was not kept.
     """
 
     by_sample: Mapping[int, Curve]
     by_step: Curve
     deep: Curve | None = None
+    by_prompt: tuple[float, ...] = ()
 
     def to_data(self) -> dict[str, Any]:
         """The errors as plain data."""
@@ -48,12 +54,14 @@ class Measured:
             "by_sample": {str(depth): _rounded(curve) for depth, curve in self.by_sample.items()},
             "by_step": _rounded(self.by_step),
             "deep": None if self.deep is None else _rounded(self.deep),
+            "by_prompt": [_round(error, PROMPT_DIGITS) for error in self.by_prompt],
         }
 
     @classmethod
     def from_data(cls, data: object) -> Measured:
         """Read what `to_data` gave; anything else raises ValueError."""
-        found = _object("errors", data, ("by_sample", "by_step", "deep"))
+        given = _object("errors", data)
+        found = _object("errors", {"by_prompt": [], **given}, ("by_sample", "by_step", "deep", "by_prompt"))
         by_sample = {}
         for depth, curve in _object("by_sample", found["by_sample"]).items():
             if not depth.isascii() or not depth.isdigit() or len(depth) > 9:
@@ -62,7 +70,12 @@ class Measured:
         if not by_sample:
             raise ValueError("by_sample holds no curve")
         deep = None if found["deep"] is None else _curve(found["deep"], "iterations")
-        return cls(by_sample=by_sample, by_step=_curve(found["by_step"], "iterations"), deep=deep)
+        return cls(
+            by_sample=by_sample,
+            by_step=_curve(found["by_step"], "iterations"),
+            deep=deep,
+            by_prompt=read_numbers("by_prompt", found["by_prompt"]),
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -238,8 +251,8 @@ def _text(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
-def _round(value: float) -> float | str:
-    return float(f"{value:.{DIGITS}g}") if math.isfinite(value) else str(value)
+def _round(value: float, digits: int = DIGITS) -> float | str:
+    return float(f"{value:.{digits}g}") if math.isfinite(value) else str(value)
 
 
 def _rounded(curve: Curve) -> dict[str, Any]:
@@ -283,11 +296,6 @@ def _provenance(data: object) -> Mapping[str, Plain]:
 
 
 def _history(data: object) -> Mapping[str, tuple[float, ...]]:
-    columns = {}
-    for name, values in _object("history", data).items():
-        if not isinstance(values, list) or not all(
-            isinstance(value, int | float) and not isinstance(value, bool) for value in values
-        ):
-            raise ValueError(f"history is made of columns of numbers, got another for {name[:40]!r}")
-        columns[name] = tuple(float(value) for value in values)
-    return columns
+    return {
+        name: read_numbers(f"history {name[:40]!r}", row) for name, row in _object("history", data).items()
+    }

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from algoformer.experiments import claims, counted_claims
+from algoformer.experiments.comparison import Decision, Missing
 from algoformer.experiments.pictures import Results
 from algoformer.report.page import Outcome, Verdict
 
@@ -16,13 +17,13 @@ class Claim:
 
     number: int
     words: str
-    decide: Callable[[Results], claims.Decision]
+    decide: Callable[[Results], Decision]
 
     def verdict(self, results: Results) -> Verdict:
         """What these results say."""
         try:
             holds, because = self.decide(results)
-        except claims.Missing as missing:
+        except Missing as missing:
             return Verdict(claim=self.words, outcome="not decided", because=f"needs {missing}")
         outcomes: dict[bool | None, Outcome] = {True: "holds", False: "does not hold", None: "not decided"}
         return Verdict(claim=self.words, outcome=outcomes[holds], because=because)
