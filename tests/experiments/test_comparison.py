@@ -7,6 +7,7 @@ import pytest
 
 from algoformer.experiments.comparison import at_its_rate, beats, beats_at_its_rate
 from algoformer.experiments.result import Result
+from algoformer.experiments.runs import TrainedRun
 from algoformer.experiments.summary import all_items
 from experiments.constructed import constructed
 
@@ -61,6 +62,13 @@ def test_the_rate_is_chosen_on_training_batches() -> None:
     assert at_its_rate(runs, OWN) == [runs[f"{OWN}-slow"]], "not by the held-out error, which is larger"
     runs[f"{OWN}-slow"] = slow
     assert at_its_rate(runs, OWN) == [common]
+
+
+def test_a_lower_rate_over_other_steps_is_no_comparison() -> None:
+    item = ITEMS[f"{OWN}-slow"]
+    assert isinstance(item, TrainedRun)
+    runs = {OWN: result(OWN, error=1.2), f"{OWN}-slow": constructed(item.with_steps(99_000), 0.1)}
+    assert at_its_rate(runs, OWN) == [runs[OWN]]
 
 
 def test_being_behind_a_rate_that_one_was_not_tried_at_is_no_defeat() -> None:

@@ -35,7 +35,9 @@ def seeds_of(results: Results, name: str) -> list[Result]:
 def at_its_rate(results: Results, name: str) -> list[Result]:
     """All seeds at the common rate, or the run at the lower one if it erred less on its training batches."""
     common, slow = seeds_of(results, name), results.get(name + SLOW)
-    if slow is None or not (common[0].history.get("error") and slow.history.get("error")):
+    if slow is None or differing([common[0], slow]):
+        return common
+    if not (common[0].history.get("error") and slow.history.get("error")):
         return common
     return [slow] if slow.history["error"][-1] < common[0].history["error"][-1] else common
 
