@@ -69,7 +69,7 @@ def _rises(curve: Curve) -> bool:
 
 
 def beats_both_on_all_tasks(results: Results) -> Decision:
-    """With bands apart on every task; seeds, where there are several, all together.
+    """On every task, with every seed against every seed of the other.
 
     Each model stands at the rate that suits it, where a lower one was tried; controls are named beside it.
     """
