@@ -37,6 +37,24 @@ def test_the_list_says_what_is_done_and_what_is_missing_and_how_long_it_takes(
     assert "2.7 min (as layers/standard-4)" in rows["layers/standard-4"]
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["fig4", "--results", "table1", "--list"],
+        ["--results", "table1", "--list", "fig4"],
+        ["--list", "fig4", "--folder", "table2", "--scale", "short"],
+    ],
+)
+def test_a_folder_may_have_the_name_of_a_table(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["reproduce", *words]) == 0
+    assert capsys.readouterr().out.startswith("fig4, scale ")
+
+
+def test_a_table_may_be_named_after_its_options(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["reproduce", "--results", "fig4", "--no-train", "--list", "table2"]) == 0
+    assert capsys.readouterr().out.startswith("table2: classification")
+
+
 def test_the_list_of_everything_has_a_row_for_each_figure(
     results: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -13,6 +13,7 @@ import tyro
 
 from algoformer.cli.parse import parse
 from algoformer.cli.progress import bars
+from algoformer.cli.reproduce_options import what_to_reproduce
 from algoformer.cli.reproduce_overview import minutes, overview_table
 from algoformer.cli.reproduce_table import TABLES, run_table
 from algoformer.cli.say import say
@@ -81,7 +82,7 @@ class ReproduceOptions:
 
 def run_reproduce(arguments: list[str]) -> int:
     """Train, measure, draw; or list."""
-    if any(word in TABLES for word in arguments):
+    if what_to_reproduce(arguments) in TABLES:
         return run_table(arguments)
     chosen = parse(ReproduceOptions, arguments, command="reproduce", description=DESCRIPTION)
     if chosen.figure == "verdicts":
