@@ -147,6 +147,29 @@ def test_a_mangled_result_is_left_out_with_a_word(results: Path, capsys: pytest.
     assert " missing " in next(line for line in said.out.splitlines() if "layers/standard-1 " in line)
 
 
+@pytest.mark.parametrize("words", [["fig5", "--no-train"], ["verdicts"], ["table2", "--no-train"]])
+def test_results_are_not_looked_for_in_a_folder_that_is_not_there(
+    words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for place in ("mistyped", "a-file.txt"):
+        (tmp_path / "a-file.txt").write_text("not results")
+        assert main(["reproduce", *words, "--results", str(tmp_path / place)]) == 2
+        said = capsys.readouterr()
+        assert said.out == ""
+        assert str(tmp_path / place) in said.err
+        assert "--results" in said.err
+    assert [path.name for path in tmp_path.iterdir()] == ["a-file.txt"], "nothing is made"
+
+
+def test_textbook_methods_are_measured_into_results_that_are_there(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["reproduce", "fig5", "--only", "linear/newton", "--no-train", "--results", str(tmp_path)]
+    assert main(words) == 0
+    assert (tmp_path / "linear" / "newton.json").exists()
+    assert "1 of 1 results" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [

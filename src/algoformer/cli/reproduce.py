@@ -13,7 +13,7 @@ import tyro
 
 from algoformer.cli.parse import parse
 from algoformer.cli.progress import bars
-from algoformer.cli.reproduce_options import what_to_reproduce
+from algoformer.cli.reproduce_options import results_folder, what_to_reproduce
 from algoformer.cli.reproduce_overview import minutes, overview_table
 from algoformer.cli.reproduce_table import TABLES, run_table
 from algoformer.cli.say import say
@@ -119,7 +119,8 @@ def run_reproduce(arguments: list[str]) -> int:
 
 def open_archive(chosen: ReproduceOptions) -> Archive:
     """The folder of results, with a line for each file in it that cannot be read."""
-    archive = Archive(chosen.results or Path("reproduced") / chosen.scale)
+    reads_only = not chosen.list and (chosen.figure == "verdicts" or not chosen.train)
+    archive = Archive(results_folder(chosen.results, chosen.scale, reads_only=reads_only))
     for line in archive.refused:
         print(f"left out: {line}", file=sys.stderr)
     return archive

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
+
+from algoformer.experiments.scales import Scale
 
 FLAGS = {f"--{no}{name}" for name in ("list", "train", "prepare") for no in ("", "no-")} | {"-h", "--help"}
 """Options that no value follows."""
@@ -23,3 +26,19 @@ def what_to_reproduce(arguments: Sequence[str]) -> str | None:
         elif option != "--only":  # which takes any number of values
             option = None
     return None
+
+
+def results_folder(given: Path | None, scale: Scale, *, reads_only: bool) -> Path:
+    """Where results are: as given, or the scale's own folder.
+
+    Raises:
+        ValueError: it is a file, or with `reads_only` it is not there: it would be made, and be empty.
+    """
+    folder = given or Path("reproduced") / scale
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"results must be a folder, got the file {folder}; choose another with --results")
+    if reads_only and not folder.exists():
+        raise ValueError(
+            f"results: there is no folder {folder}; name the one that holds them with --results, or make some"
+        )
+    return folder

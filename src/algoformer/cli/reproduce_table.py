@@ -12,6 +12,7 @@ import tyro
 
 from algoformer.cli.parse import parse
 from algoformer.cli.progress import training_bars
+from algoformer.cli.reproduce_options import results_folder
 from algoformer.cli.say import say
 from algoformer.cli.train import pick_device
 from algoformer.evaluation import Cell, Table
@@ -78,7 +79,11 @@ def run_table(arguments: list[str]) -> int:
     trains = chosen.train and not chosen.list and not chosen.prepare
     shop = TextShop(
         folder=chosen.folder,
-        results=chosen.results or Path("reproduced") / chosen.scale,
+        results=results_folder(
+            chosen.results,
+            chosen.scale,
+            reads_only=not (chosen.train or chosen.list or chosen.prepare),
+        ),
         data=chosen.data,
         device=pick_device(chosen.device) if trains else "cpu",
         workers=chosen.workers,
