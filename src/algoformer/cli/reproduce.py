@@ -216,10 +216,17 @@ def draw(recipe: Recipe, items: Sequence[Item], shop: Workshop, scale: Scale) ->
 
 
 def say_what_is_there(recipe: Recipe, items: Sequence[Item], shop: Workshop) -> int:
-    """Which runs are missing still; 1 if one of them failed."""
-    states = {item.name: shop.status(item).state for item in items}
-    missing = [name for name, state in states.items() if state not in ("done", "other steps")]
-    print(f"{recipe.name}: {len(items) - len(missing)} of {len(items)} results in {shop.archive.folder}")
+    """How many results are there, which stand over other steps, which are missing; 1 if one failed."""
+    found = [shop.status(item) for item in items]
+    done = sum(status.state == "done" for status in found)
+    print(f"{recipe.name}: {done} of {len(items)} results in {shop.archive.folder}")
+    unfinished = [status for status in found if status.state != "done"]
+    other = [
+        f"{status.item.name} ({status.result.steps:,})" for status in unfinished if status.result is not None
+    ]
+    if other:
+        print(f"over other steps: {', '.join(other)}")
+    missing = [status.item.name for status in unfinished if status.result is None]
     if missing:
         print(f"missing: {', '.join(missing)}")
     return 1 if shop.failures else 0
