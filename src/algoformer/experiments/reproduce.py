@@ -5,14 +5,14 @@ from __future__ import annotations
 import fnmatch
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Literal, Protocol, TypeVar, runtime_checkable
 
 from algoformer.experiments.archive import Archive
 from algoformer.experiments.measuring import measure_reference, measure_run
-from algoformer.experiments.result import AT_ONCE, Result
+from algoformer.experiments.result import Result
 from algoformer.experiments.runs import Item, Reference, TrainedRun, fingerprint
 from algoformer.experiments.scales import nearest
 from algoformer.experiments.side_by_side import Planned, available_cores, train_side_by_side
@@ -144,21 +144,24 @@ class Workshop:
         by_name = {run.name: run for run in runs}
         train_side_by_side(
             {
-                name: Planned(experiment=run.experiment, folder=self.run_folder(run), shard_mb=self.shard_mb)
+                name: Planned(
+                    experiment=run.experiment,
+                    folder=self.run_folder(run),
+                    shard_mb=self.shard_mb,
+                    runs_at_once=min(workers, len(runs)),
+                )
                 for name, run in by_name.items()
             },
             workers=workers,
             device=self.device,
             max_minutes=self._left(began),
             progress=watcher.step,
-            finished=lambda name: self._measure(by_name[name], watcher, at_once=min(workers, len(by_name))),
+            finished=lambda name: self._measure(by_name[name], watcher),
             failed=lambda name, reason: self._fail(name, reason, watcher),
         )
 
-    def _measure(self, run: TrainedRun, watcher: Watcher, *, at_once: int = 1) -> None:
+    def _measure(self, run: TrainedRun, watcher: Watcher) -> None:
         result = measure_run(run, self.run_folder(run), device=self.device, command=self.command)
-        if at_once > 1:
-            result = replace(result, provenance={**result.provenance, AT_ONCE: at_once})
         watcher.result(result, self.archive.add(result))
 
     def _fail(self, name: str, reason: str, watcher: Watcher) -> None:
