@@ -88,6 +88,24 @@ def test_a_run_that_was_begun_is_listed_with_its_steps(
     assert "of 1,000" in row
 
 
+def test_a_damaged_run_is_listed_as_such_with_the_folder_to_remove(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    places = ["--folder", str(tmp_path / "runs"), "--results", str(tmp_path)]
+    command = ["reproduce", "fig5", "--only", "linear/algoformer-3-3", "--device", "cpu", *places]
+    assert main([*command, "--max-minutes", "0.001"]) == 0
+    (folder,) = (tmp_path / "runs").iterdir()
+    (folder / "checkpoint.safetensors").write_text("damaged")
+    capsys.readouterr()
+    assert main([*command, "--list"]) == 0
+    said = capsys.readouterr()
+    row = next(line for line in said.out.splitlines() if " linear/algoformer-3-3 " in line)
+    assert " damaged " in row
+    assert f"Remove {folder} to begin the run anew" in said.err
+    assert main(command) == 1
+    assert f"Remove {folder} to begin the run anew" in capsys.readouterr().err
+
+
 def test_what_is_there_is_drawn_without_training(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["reproduce", "fig4", "--scale", "short", "--results", str(results), "--no-train"]) == 0
     out = capsys.readouterr().out

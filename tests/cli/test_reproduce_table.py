@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 
 from algoformer.cli import main
+from algoformer.experiments.reproduce import choose
+from algoformer.experiments.text_items import table_items
+from algoformer.experiments.text_shop import TextShop
 from algoformer.language import load_text_model
 
 pytest.importorskip("tokenizers", reason="the extra `text` is not installed")
@@ -52,6 +55,22 @@ def test_a_model_is_prepared_trained_scored_and_exported(
     assert "float16" in capsys.readouterr().out
     assert main(export) == 2
     assert "exists already" in capsys.readouterr().err
+
+
+def test_a_damaged_run_is_listed_as_such_with_the_folder_to_remove(
+    tmp_path: Path, places: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["reproduce", "table2", "--only", "small_topics/looped", "--steps", "3", *places]
+    (item,) = choose(table_items("table2", "smoke", steps=3), ["small_topics/looped"])
+    run = TextShop(folder=tmp_path / "runs", results=tmp_path).run_folder(item)
+    run.mkdir(parents=True)
+    (run / "checkpoint.safetensors").write_text("damaged")
+    assert main([*command, "--list"]) == 0
+    said = capsys.readouterr()
+    assert " damaged " in next(line for line in said.out.splitlines() if " small_topics/looped " in line)
+    assert f"Remove {run} to begin the run anew" in said.err
+    assert main([*command, "--device", "cpu"]) == 1
+    assert f"Remove {run} to begin the run anew" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -166,6 +166,27 @@ def test_a_run_that_fails_does_not_stop_the_others(tmp_path: Path) -> None:
     assert listener.results == [good.name]
 
 
+def test_a_damaged_checkpoint_is_named_with_its_remedy_and_the_others_go_on(tmp_path: Path) -> None:
+    bad, good = items_of("fig5")[:2]
+    assert isinstance(bad, TrainedRun)
+    shop = workshop(tmp_path)
+    folder = shop.run_folder(bad)
+    train(bad.experiment, folder)
+    (folder / "checkpoint.safetensors").write_bytes(b"x" * 100)
+    status = shop.status(bad)
+    assert (status.state, status.step) == ("damaged", 0)
+    listener = Listener()
+    shop.make([bad, good], listener)
+    assert listener.results == [good.name]
+    assert listener.failures == shop.failures == {bad.name: status.problem}
+    assert "checkpoint.safetensors is not a checkpoint, or is cut off" in status.problem
+    assert status.problem.endswith(f". Remove {folder} to begin the run anew")
+    shutil.rmtree(folder)
+    again = Listener()
+    workshop(tmp_path).make([bad], again)
+    assert again.results == [bad.name]
+
+
 def test_runs_side_by_side_leave_results_as_they_finish(tmp_path: Path) -> None:
     runs = items_of("fig5")[:2]
     listener = Listener()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -86,6 +87,25 @@ def test_an_unfinished_run_is_not_scored_and_goes_on(tmp_path: Path) -> None:
     assert shop.make_one(item, lambda *_: None)
     found: Any = shop.scores(item)
     assert found["steps"] == 4
+
+
+def test_a_damaged_run_is_named_with_its_remedy(tmp_path: Path) -> None:
+    item = tiny(table_items("table2", "smoke", steps=4)[0])
+    shop = TextShop(folder=tmp_path / "runs", results=tmp_path / "results")
+    assert not shop.make_one(item, lambda *_: None, max_minutes=1e-9)
+    folder = shop.run_folder(item)
+    (folder / "checkpoint.safetensors").write_bytes(b"x" * 100)
+    shop.make([item], nothing)
+    assert shop.failures[item.name].endswith(f". Remove {folder} to begin the run anew")
+
+
+def test_a_damaged_packed_text_is_named_with_its_remedy(tmp_path: Path) -> None:
+    item = tiny(table_items("table2", "smoke", steps=4)[0])
+    shop = TextShop(folder=tmp_path / "runs", results=tmp_path / "results")
+    (packed,) = shop.prepare([item])
+    packed.write_bytes(packed.read_bytes()[:-1])
+    with pytest.raises(ValueError, match=re.escape(f"Remove {packed} to have the text packed anew")):
+        shop.make([item], nothing)
 
 
 def _scored(shop: TextShop, item: TextItem, low: int | float, high: int | float, **facts: Any) -> None:

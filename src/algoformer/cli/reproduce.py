@@ -110,6 +110,9 @@ def run_reproduce(arguments: list[str]) -> int:
     )
     if chosen.list:
         say(status_table(recipe, items, shop, kind=device_kind(chosen, archive), scale=chosen.scale))
+        for item in items:
+            if problem := shop.status(item).problem:
+                print(f"{item.name}: {problem}", file=sys.stderr)
         return 0
     wanted = items if chosen.train else [item for item in items if isinstance(item, Reference)]
     make_with_bar(wanted, shop)

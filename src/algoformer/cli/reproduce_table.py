@@ -92,6 +92,7 @@ def run_table(arguments: list[str]) -> int:
     )
     if chosen.list:
         say(_status(chosen.table, items, shop))
+        _say_failures(shop)
         return 0
     if chosen.prepare:
         for path in shop.prepare(items):
@@ -108,17 +109,29 @@ def run_table(arguments: list[str]) -> int:
     missing = [item.name for item in items if shop.scores(item) is None]
     if missing:
         print(f"missing: {', '.join(missing)}")
+    _say_failures(shop)
+    return 1 if shop.failures else 0
+
+
+def _say_failures(shop: TextShop) -> None:
     for name, reason in shop.failures.items():
         print(f"{name}: {reason}", file=sys.stderr)
-    return 1 if shop.failures else 0
+
+
+def _state(item: TextItem, shop: TextShop) -> str:
+    if shop.scores(item) is not None:
+        return "done"
+    if shop.is_damaged(item):
+        return "damaged"
+    step = shop.steps_done(item)
+    return f"step {step:,}" if step else "missing"
 
 
 def _status(table: TableName, items: list[TextItem], shop: TextShop) -> Table:
     rows: list[tuple[Cell, ...]] = []
     for item in items:
-        done = shop.scores(item) is not None
-        step, steps = 0 if done else shop.steps_done(item), item.experiment.training.steps
-        state = "done" if done else f"step {step:,}" if step else "missing"
+        steps = item.experiment.training.steps
+        state = _state(item, shop)
         packed = "packed" if shop.packed_path(item).exists() else ""
         rows.append((item.name, state, f"{steps:,}", f"{item.experiment.text.budget:,}", packed))
     return Table(
