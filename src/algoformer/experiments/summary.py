@@ -117,7 +117,7 @@ def _how(result: Result | None) -> str:
         return ""
     seconds = result.provenance.get("seconds")
     minutes = f" in {seconds / 60:.1f} min" if isinstance(seconds, int | float) else ""
-    others = f", {count} runs at once" if (count := result.provenance.get(AT_ONCE, 1)) != 1 else ""
+    others = f", {result.runs_at_once} {AT_ONCE}" if result.runs_at_once != 1 else ""
     device = result.provenance.get("device", "an unknown device")
     return f"{result.steps:,} steps{minutes} on {device}{others}"
 
