@@ -69,6 +69,22 @@ def test_the_list_of_everything_has_a_row_for_each_figure(
     assert not (results / "README.md").exists(), "a list writes nothing"
 
 
+def test_the_list_of_everything_is_of_the_steps_that_are_asked_for(
+    results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["reproduce", "verdicts", "--scale", "short", "--results", str(results), "--list"]
+    assert main([*command, "--steps", "7000"]) == 0
+    row = next(line for line in capsys.readouterr().out.splitlines() if " fig4 " in line)
+    assert " 1 of " in row, "only one run has 7,000 steps"
+
+
+def test_everything_that_can_be_reproduced_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["reproduce"])
+    said = " ".join(capsys.readouterr().err.split())
+    assert "fig2, fig5, fig3, fig4, depth, verdicts, table1, table2" in said
+
+
 def test_a_run_that_was_begun_is_listed_with_its_steps(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -202,6 +218,10 @@ def test_textbook_methods_are_measured_into_results_that_are_there(
         (["fig5", "--workers", "0"], "workers must be at least 1, got 0"),
         (["fig5", "--max-minutes", "-1"], "max-minutes must be positive, got -1"),
         (["fig5", "--shard-mb", "0"], "shard_mb must be a positive number of MB"),
+        (["verdicts", "--workers", "-3", "--list"], "workers must be at least 1, got -3"),
+        (["verdicts", "--only", "foo", "--list"], "leave out --only"),
+        (["verdicts", "--no-train", "--max-minutes", "1"], "leave out --no-train, --max-minutes"),
+        (["verdict"], "did you mean 'verdicts'"),
     ],
 )
 def test_wrong_options_are_refused_in_one_line(

@@ -13,7 +13,7 @@ import tyro
 
 from algoformer.cli.parse import parse
 from algoformer.cli.progress import bars
-from algoformer.cli.reproduce_options import results_folder, what_to_reproduce
+from algoformer.cli.reproduce_options import check_numbers, results_folder, what_to_reproduce, with_steps
 from algoformer.cli.reproduce_overview import minutes, overview_table
 from algoformer.cli.reproduce_table import TABLES, run_table
 from algoformer.cli.say import say
@@ -47,13 +47,15 @@ Examples:
 """
 
 
+NAMES = (*RECIPES, "verdicts", *TABLES)
+"""What can be reproduced."""
+
+
 @dataclass(frozen=True)
 class ReproduceOptions:
     """Options of `algoformer reproduce`."""
 
-    figure: Annotated[
-        tyro.conf.Positional[str], tyro.conf.arg(help=f"One of {', '.join(RECIPES)}, verdicts.")
-    ]
+    figure: Annotated[tyro.conf.Positional[str], tyro.conf.arg(help=f"One of {', '.join(NAMES)}.")]
     scale: Annotated[
         Scale, tyro.conf.arg(help="smoke: two CPU cores; short: a GPU, minutes a run; paper: 500,000 steps.")
     ] = "smoke"
@@ -85,17 +87,12 @@ def run_reproduce(arguments: list[str]) -> int:
     if what_to_reproduce(arguments) in TABLES:
         return run_table(arguments)
     chosen = parse(ReproduceOptions, arguments, command="reproduce", description=DESCRIPTION)
+    nearest("figure or table", chosen.figure, NAMES)
+    check_numbers(steps=chosen.steps, workers=chosen.workers, max_minutes=chosen.max_minutes)
+    shard_limit(chosen.shard_mb)  # refuses what is none before anything is trained
     if chosen.figure == "verdicts":
         return say_verdicts(chosen)
-    nearest("figure or table", chosen.figure, [*RECIPES, "verdicts", *TABLES])
     recipe = recipe_of(chosen.figure)
-    for name, least in {"steps": 1, "workers": 1}.items():
-        value = getattr(chosen, name)
-        if value is not None and value < least:
-            raise ValueError(f"{name} must be at least {least}, got {value}")
-    if chosen.max_minutes is not None and not chosen.max_minutes > 0:
-        raise ValueError(f"max-minutes must be positive, got {chosen.max_minutes}")
-    shard_limit(chosen.shard_mb)  # refuses what is none before anything is trained
     everything = [with_steps(item, chosen.steps) for item in recipe.items(chosen.scale)]
     items = choose(everything, chosen.only)
     archive = open_archive(chosen)
@@ -131,10 +128,21 @@ def open_archive(chosen: ReproduceOptions) -> Archive:
 
 def say_verdicts(chosen: ReproduceOptions) -> int:
     """Print what the results say about the paper's claims, and write it into the results' README.md."""
+    about_training = {
+        "--only": chosen.only,
+        "--no-train": not chosen.train,
+        "--workers": chosen.workers,
+        "--max-minutes": chosen.max_minutes,
+        "--shard-mb": chosen.shard_mb,
+    }
+    given = [option for option, value in about_training.items() if value]
+    if given:
+        words = "verdicts takes all results that there are and trains nothing"
+        raise ValueError(f"{words}: leave out {', '.join(given)}")
     archive = open_archive(chosen)
     if chosen.list:
         shop = Workshop(folder=chosen.folder, archive=archive)
-        say(overview_table(shop, chosen.scale, kind=device_kind(chosen, archive)))
+        say(overview_table(shop, chosen.scale, kind=device_kind(chosen, archive), steps=chosen.steps))
         return 0
     results = archive.by_name(with_steps(item, chosen.steps) for item in all_items(chosen.scale))
     say(verdict_table(results))
@@ -150,11 +158,6 @@ def device_kind(chosen: ReproduceOptions, archive: Archive) -> str:
     if chosen.device != "auto":
         return "cpu" if chosen.device == "cpu" else "cuda"
     return usual_device(archive.results, "cpu" if chosen.scale == "smoke" else "cuda")
-
-
-def with_steps(item: Item, steps: int | None) -> Item:
-    """The item over another number of training steps, if one is given and it is trained at all."""
-    return item.with_steps(steps) if steps is not None and isinstance(item, TrainedRun) else item
 
 
 class Bar:

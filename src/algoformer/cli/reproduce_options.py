@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from algoformer.experiments.runs import Item, TrainedRun
 from algoformer.experiments.scales import Scale
 
 FLAGS = {f"--{no}{name}" for name in ("list", "train", "prepare") for no in ("", "no-")} | {"-h", "--help"}
@@ -26,6 +27,20 @@ def what_to_reproduce(arguments: Sequence[str]) -> str | None:
         elif option != "--only":  # which takes any number of values
             option = None
     return None
+
+
+def check_numbers(*, steps: int | None, workers: int | None, max_minutes: float | None) -> None:
+    """Refuse numbers with which nothing could be done; None is no number."""
+    for name, value in {"steps": steps, "workers": workers}.items():
+        if value is not None and value < 1:
+            raise ValueError(f"{name} must be at least 1, got {value}")
+    if max_minutes is not None and not max_minutes > 0:
+        raise ValueError(f"max-minutes must be positive, got {max_minutes}")
+
+
+def with_steps(item: Item, steps: int | None) -> Item:
+    """The item over another number of training steps, if one is given and it is trained at all."""
+    return item.with_steps(steps) if steps is not None and isinstance(item, TrainedRun) else item
 
 
 def results_folder(given: Path | None, scale: Scale, *, reads_only: bool) -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from algoformer.cli.reproduce_options import with_steps
 from algoformer.evaluation import Cell, Table
 from algoformer.experiments.estimates import estimate
 from algoformer.experiments.recipes import RECIPES
@@ -12,13 +13,21 @@ from algoformer.experiments.runs import Item, TrainedRun, fingerprint
 from algoformer.experiments.scales import Scale
 
 
-def overview_table(shop: Workshop, scale: Scale, *, kind: str) -> Table:
-    """A row for each figure, the important ones first; what two figures need is counted in the first."""
+def overview_table(shop: Workshop, scale: Scale, *, kind: str, steps: int | None = None) -> Table:
+    """A row for each figure, the important ones first; what two figures need is counted in the first.
+
+    Args:
+        shop: where runs and results are.
+        scale: of all figures.
+        kind: of the device that the rest is estimated for.
+        steps: of every run, instead of the scale's.
+    """
     seen: set[str] = set()
     rows: list[tuple[Cell, ...]] = []
     total = 0.0
     for name, title, items in _parts(scale):
-        runs = {fingerprint(item.settings): item for item in items if isinstance(item, TrainedRun)}
+        wanted = (with_steps(item, steps) for item in items)
+        runs = {fingerprint(item.settings): item for item in wanted if isinstance(item, TrainedRun)}
         new = [shop.status(run) for digest, run in runs.items() if digest not in seen]
         seen |= set(runs)
         left = sum(_left(status, shop, kind) for status in new)

@@ -12,7 +12,7 @@ import tyro
 
 from algoformer.cli.parse import parse
 from algoformer.cli.progress import training_bars
-from algoformer.cli.reproduce_options import results_folder
+from algoformer.cli.reproduce_options import check_numbers, results_folder
 from algoformer.cli.say import say
 from algoformer.cli.train import pick_device
 from algoformer.evaluation import Cell, Table
@@ -69,11 +69,7 @@ class TableOptions:
 def run_table(arguments: list[str]) -> int:
     """Train, score, judge; or list."""
     chosen = parse(TableOptions, arguments, command="reproduce", description=DESCRIPTION)
-    for name in ("steps", "workers"):
-        if getattr(chosen, name) is not None and getattr(chosen, name) < 1:
-            raise ValueError(f"{name} must be at least 1, got {getattr(chosen, name)}")
-    if chosen.max_minutes is not None and not chosen.max_minutes > 0:
-        raise ValueError(f"max-minutes must be positive, got {chosen.max_minutes}")
+    check_numbers(steps=chosen.steps, workers=chosen.workers, max_minutes=chosen.max_minutes)
     everything = table_items(chosen.table, chosen.scale, steps=chosen.steps)
     items = choose(everything, chosen.only)
     trains = chosen.train and not chosen.list and not chosen.prepare
