@@ -14,7 +14,7 @@ import tyro
 from algoformer.cli.parse import parse
 from algoformer.cli.progress import bars
 from algoformer.cli.reproduce_options import check_numbers, results_folder, what_to_reproduce, with_steps
-from algoformer.cli.reproduce_overview import minutes, overview_table
+from algoformer.cli.reproduce_overview import duration, minutes, overview_table
 from algoformer.cli.reproduce_table import TABLES, run_table
 from algoformer.cli.say import say
 from algoformer.cli.train import pick_device
@@ -25,8 +25,8 @@ from algoformer.experiments.recipes import RECIPES, Recipe, recipe_of
 from algoformer.experiments.reproduce import Workshop, choose
 from algoformer.experiments.result import Result
 from algoformer.experiments.runs import Item, Reference, TrainedRun
-from algoformer.experiments.scales import Scale, nearest
-from algoformer.experiments.summary import SMALL, all_items, target_table, verdict_table, write_page
+from algoformer.experiments.scales import SMALL, Scale, nearest
+from algoformer.experiments.summary import all_items, target_table, verdict_table, write_page
 from algoformer.extras import require
 from algoformer.report import save
 from algoformer.training.shard_index import shard_limit
@@ -270,14 +270,3 @@ def _state_words(state: str, steps: int | None) -> str:
     if state == "other steps" and steps is not None:
         return f"has {steps:,} steps"
     return "trained, not measured" if state == "trained" else state
-
-
-def duration(seconds: int | float) -> str:
-    """A time as people say it.
-
-    >>> [duration(seconds) for seconds in (8, 100, 9000)]
-    ['8 s', '1.7 min', '2.5 h']
-    """
-    if seconds < 60:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.1f} min" if seconds < 3600 else f"{seconds / 3600:.1f} h"

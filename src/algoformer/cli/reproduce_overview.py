@@ -65,3 +65,14 @@ def minutes(seconds: float, kind: str) -> str:
     ('10.5 GPU minutes', '1.0 minutes of one CPU core')
     """
     return f"{seconds / 60:.1f} {'minutes of one CPU core' if kind == 'cpu' else 'GPU minutes'}"
+
+
+def duration(seconds: int | float) -> str:
+    """A time as people say it.
+
+    >>> [duration(seconds) for seconds in (8, 100, 9000)]
+    ['8 s', '1.7 min', '2.5 h']
+    """
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.1f} min" if seconds < 3600 else f"{seconds / 3600:.1f} h"

@@ -11,7 +11,7 @@ from algoformer.experiments.pictures import VARIANTS, Results
 from algoformer.experiments.recipes import ITERATIONS, NOISES, RECIPES
 from algoformer.experiments.result import AT_ONCE, Result
 from algoformer.experiments.runs import FAR, FARTHEST, Item, TrainedRun
-from algoformer.experiments.scales import Scale
+from algoformer.experiments.scales import SMALL, Scale
 from algoformer.experiments.verdicts import CLAIMS
 from algoformer.report.markdown import markdown_table
 from algoformer.report.numbers import show
@@ -94,9 +94,6 @@ TARGETS = (
         others="least squares layer by layer 0",
     ),
 )
-
-SMALL = "At this scale tasks and models are tiny: it shows how verdicts are made, and decides nothing."
-"""What a page says first that was made at the scale `smoke`."""
 
 GROWTH_NEEDED, GROWTH_AIM = 1.05, 1.0
 """Of the error at 200 and at 1000 iterations over that at the trained depth, with the recommended recipe."""
