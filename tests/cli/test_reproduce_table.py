@@ -8,7 +8,12 @@ from pathlib import Path
 import pytest
 
 from algoformer.cli import main
+from algoformer.experiments.reproduce import choose
+from algoformer.experiments.scales import SMALL
+from algoformer.experiments.text_items import table_items
+from algoformer.experiments.text_shop import TextShop
 from algoformer.language import load_text_model
+from experiments.scored import scored
 
 pytest.importorskip("tokenizers", reason="the extra `text` is not installed")
 
@@ -38,6 +43,14 @@ def test_a_model_is_prepared_trained_scored_and_exported(
     assert scores["steps"] == 3
     assert scores["training_tokens"] > 0
     assert scores["command"].startswith("algoformer reproduce table2")
+    # the same over ten times the steps, and another model, both from the one that was timed
+    command = ["reproduce", "table2", "--steps", "30", *places, "--list"]
+    assert main(command) == 0
+    said = capsys.readouterr().out
+    rows = {line.split()[0]: line for line in said.splitlines() if "small_topics/" in line}
+    assert "(as small_topics/looped" in rows["small_topics/looped"]
+    assert "(estimate from small_topics/looped" in rows["small_topics/standard"]
+    assert "One after the other " in said
     page = (tmp_path / "results" / "table2.md").read_text()
     assert "| small_topics | naive Bayes |" in page
     assert "| small_topics | looped |" in page
@@ -52,6 +65,46 @@ def test_a_model_is_prepared_trained_scored_and_exported(
     assert "float16" in capsys.readouterr().out
     assert main(export) == 2
     assert "exists already" in capsys.readouterr().err
+
+
+def test_what_there_is_nothing_of_is_left_out(
+    tmp_path: Path, places: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "results").mkdir()
+    assert main(["reproduce", "table2", "--no-train", *places]) == 0
+    assert "needed" not in capsys.readouterr().out, "at this scale nothing was asked for"
+    page = (tmp_path / "results" / "table2.md").read_text()
+    assert [line for line in page.splitlines() if line.startswith("#")] == [
+        "# table2: classification, whole test sets"
+    ]
+
+
+def test_the_small_scale_decides_nothing_and_says_so(
+    tmp_path: Path, places: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    shop = TextShop(folder=tmp_path / "runs", results=tmp_path / "results")
+    for item in table_items("table1", "smoke"):
+        scored(shop, item, *((91, 92) if item.program == "algoformer" else (81, 82)))
+    assert main(["reproduce", "table1", "--no-train", *places]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    claim = next(number for number, line in enumerate(lines) if line.startswith("The claim that"))
+    assert lines[claim + 1] == SMALL
+
+
+def test_a_damaged_run_is_listed_as_such_with_the_folder_to_remove(
+    tmp_path: Path, places: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["reproduce", "table2", "--only", "small_topics/looped", "--steps", "3", *places]
+    (item,) = choose(table_items("table2", "smoke", steps=3), ["small_topics/looped"])
+    run = TextShop(folder=tmp_path / "runs", results=tmp_path).run_folder(item)
+    run.mkdir(parents=True)
+    (run / "checkpoint.safetensors").write_text("damaged")
+    assert main([*command, "--list"]) == 0
+    said = capsys.readouterr()
+    assert " damaged " in next(line for line in said.out.splitlines() if " small_topics/looped " in line)
+    assert f"Remove {run} to begin the run anew" in said.err
+    assert main([*command, "--device", "cpu"]) == 1
+    assert f"Remove {run} to begin the run anew" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

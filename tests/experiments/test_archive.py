@@ -2,6 +2,8 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from algoformer.experiments.archive import Archive
 from algoformer.experiments.runs import TrainedRun
 from algoformer.experiments.summary import all_items
@@ -59,13 +61,35 @@ def test_a_measurement_on_fewer_prompts_is_not_the_result(tmp_path: Path) -> Non
 
 def test_other_files_are_left_alone_and_mangled_results_are_named(tmp_path: Path) -> None:
     (tmp_path / "theory.json").write_text("[1, 2]")
-    (tmp_path / "notes.json").write_text("{not json")
+    (tmp_path / "folder.json").mkdir()
     good = constructed(RUN).to_data()
     (tmp_path / "bad.json").write_text(json.dumps(good | {"prompts": "all"}))
     archive = Archive(tmp_path)
     assert archive.results == []
     assert len(archive.refused) == 1
     assert "bad.json is no result of a run: prompts" in archive.refused[0]
+
+
+@pytest.mark.parametrize("left", [b"{\n", b"", b'{"format": "\xff\xfe'], ids=["begun", "empty", "no text"])
+def test_a_file_that_was_cut_off_is_named(tmp_path: Path, left: bytes) -> None:
+    path = Archive(tmp_path).add(constructed(RUN))
+    path.write_bytes(left)
+    archive = Archive(tmp_path)
+    assert archive.results == []
+    assert len(archive.refused) == 1
+    assert archive.refused[0].startswith(f"{path} is not readable as JSON: ")
+    archive.add(constructed(RUN))
+    assert len(Archive(tmp_path).results) == 1, "its place is free for a result"
+
+
+def test_a_file_that_may_not_be_read_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = Archive(tmp_path).add(constructed(RUN))
+
+    def refuse(*_: object, **__: object) -> str:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "read_text", refuse)
+    assert Archive(tmp_path).refused == [f"{path} cannot be read: Permission denied"]
 
 
 def test_an_empty_place_is_an_empty_archive(tmp_path: Path) -> None:

@@ -87,6 +87,22 @@ def test_the_same_run_over_other_steps_is_the_best_basis() -> None:
     assert (found.seconds, found.basis) == (pytest.approx(1_200), "as chain/looped")
 
 
+def shared(item: TrainedRun) -> Result:
+    result = on_a_core(item)
+    return replace(result, provenance={**result.provenance, "runs at once": 2})
+
+
+def test_runs_side_by_side_are_a_basis_where_there_is_no_other_and_it_is_said() -> None:
+    run = RUNS["chain/looped"]
+    found = estimate(run, [shared(run.with_steps(1_000))], device="cpu")
+    assert (found.seconds, found.basis) == (pytest.approx(2_400), "as chain/looped, 2 runs at once")
+    # a run that was alone tells more about one after the other, even if it is less alike
+    alone = on_a_core(RUNS["chain/algoformer"])
+    assert estimate(run, [shared(run), alone], device="cpu").basis == "estimate from chain/algoformer"
+    on_a_gpu = replace(shared(run), provenance={"device": "NVIDIA L4", "seconds": 1.0, "runs at once": 2})
+    assert estimate(run, [on_a_gpu], device="cuda").basis == "as chain/looped on an H200"
+
+
 def test_another_run_is_scaled_by_its_work() -> None:
     run, other = RUNS["chain/algoformer"], RUNS["chain/looped"]
     found = estimate(run, [on_a_core(other)], device="cpu")

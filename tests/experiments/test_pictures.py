@@ -116,6 +116,19 @@ def test_figure_3_has_a_row_for_each_way_to_train_that_was_run() -> None:
     assert all("random burn-in" in axes.get_title() for axes in figure.axes)
 
 
+def test_models_stand_in_order_before_textbook_methods_whichever_panel_lacks_one() -> None:
+    textbook = ["gradient descent, one step for all", "gradient descent, a step for each prompt"]
+    windows = sorted({int(name.rpartition("-")[2]) for name in EVERYTHING["fig3"] if "loops/" in name})
+    for missing in (f"loops/fixed-{depth}-{windows[0]}" for depth in (10, 20, 30)):
+        results = {name: run for name, run in EVERYTHING["fig3"].items() if name != missing}
+        figure = dict(RECIPES["fig3"].draw(results, "short"))["fig3"]
+        assert legend_of(figure) == ["T = 10", "T = 20", "T = 30", *textbook]
+    # also where the panel that has the missing model has no textbook method
+    names = ("linear/algoformer", "linear/newton", "linear-noise-1/algoformer-10-10")
+    figure = dict(RECIPES["fig5"].draw({name: EVERYTHING["fig5"][name] for name in names}, "short"))["fig5"]
+    assert legend_of(figure) == ["AlgoFormer (20, 15)", "AlgoFormer (10, 10)", "Newton"]
+
+
 def test_figure_4_has_a_point_for_each_size() -> None:
     figure = dict(RECIPES["fig4"].draw(EVERYTHING["fig4"], "short"))["fig4"]
     layers, slower, heads = figure.axes

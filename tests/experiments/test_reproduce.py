@@ -166,6 +166,27 @@ def test_a_run_that_fails_does_not_stop_the_others(tmp_path: Path) -> None:
     assert listener.results == [good.name]
 
 
+def test_a_damaged_checkpoint_is_named_with_its_remedy_and_the_others_go_on(tmp_path: Path) -> None:
+    bad, good = items_of("fig5")[:2]
+    assert isinstance(bad, TrainedRun)
+    shop = workshop(tmp_path)
+    folder = shop.run_folder(bad)
+    train(bad.experiment, folder)
+    (folder / "checkpoint.safetensors").write_bytes(b"x" * 100)
+    status = shop.status(bad)
+    assert (status.state, status.step) == ("damaged", 0)
+    listener = Listener()
+    shop.make([bad, good], listener)
+    assert listener.results == [good.name]
+    assert listener.failures == shop.failures == {bad.name: status.problem}
+    assert "checkpoint.safetensors is not a checkpoint, or is cut off" in status.problem
+    assert status.problem.endswith(f". Remove {folder} to begin the run anew")
+    shutil.rmtree(folder)
+    again = Listener()
+    workshop(tmp_path).make([bad], again)
+    assert again.results == [bad.name]
+
+
 def test_runs_side_by_side_leave_results_as_they_finish(tmp_path: Path) -> None:
     runs = items_of("fig5")[:2]
     listener = Listener()
@@ -173,6 +194,22 @@ def test_runs_side_by_side_leave_results_as_they_finish(tmp_path: Path) -> None:
     replace(shop, shard_mb=0.04).make(runs, listener)
     assert sorted(listener.results) == sorted(run.name for run in runs)
     assert max(path.stat().st_size for path in (tmp_path / "runs").rglob("*.safetensors")) <= 40_000
+
+
+def test_seconds_beside_other_runs_are_known_as_such_whoever_measures_them(tmp_path: Path) -> None:
+    first, second = (run for run in items_of("fig5", steps=60)[:2] if isinstance(run, TrainedRun))
+    shop = Workshop(folder=tmp_path / "runs", archive=Archive(tmp_path / "results"), workers=2)
+    replace(shop, max_minutes=1e-3).make([first, second], Listener())
+    assert {shop.status(run).state for run in (first, second)} == {"begun"}
+    # both go on alone: some of their seconds are still those of two
+    train(first.experiment, shop.run_folder(first), resume=True)
+    alone = workshop(tmp_path)
+    assert [alone.status(run).state for run in (first, second)] == ["trained", "begun"]
+    alone.make([first, second], Listener())
+    third = replace(second.with_steps(2), name="alone")
+    alone.make([third], Listener())
+    found = [alone.archive.find(run) for run in (first, second, third)]
+    assert [result.provenance.get("runs at once") for result in found if result is not None] == [2, 2, None]
 
 
 COMMAND = ["-m", "algoformer", "reproduce", "fig5", "--only", "linear/algoformer", "--device", "cpu"]

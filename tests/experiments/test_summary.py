@@ -32,6 +32,29 @@ def test_a_missed_number_is_called_missed() -> None:
     assert table.rows[0][6] == "20,000 steps in 6.7 min on NVIDIA H200"
 
 
+def test_what_others_have_is_what_their_results_say() -> None:
+    errors = {
+        "representation/linear-in-x": 0.231,
+        "representation/fixed-step": 0.12,
+        "representation/gd": 0.09,
+        "autoregressive/zero": 1.624,
+        "autoregressive/oracle": 1.133,
+    }
+    linear, representation, autoregressive, _ = (
+        row[1]
+        for row in target_table({name: constructed(ITEMS[name], errors[name]) for name in errors}).rows[:4]
+    )
+    assert str(linear).startswith("Yang et al., 500,000 steps")
+    assert representation == "best linear in x 0.231; 20 steps of gradient descent on Φ* 0.0900"
+    assert autoregressive == "predict zero 1.62; ridge with Φ* known 1.13"
+
+
+def test_of_others_that_were_not_run_nothing_is_said() -> None:
+    only = {"representation/fixed-step": constructed(ITEMS["representation/fixed-step"], 0.12)}
+    others = [row[1] for row in target_table(only).rows[:4]]
+    assert others[1:3] == ["20 steps of gradient descent on Φ* 0.120", ""]
+
+
 def test_depth_that_holds_reaches_the_aim() -> None:
     results = {"linear/algoformer": constructed(ITEMS["linear/algoformer"], growth=0.98)}
     assert [row[5] for row in target_table(results).rows[4:6]] == ["aim reached", "aim reached"]

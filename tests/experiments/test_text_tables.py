@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from algoformer.experiments.runs import fingerprint
+from algoformer.experiments.scales import SMALL, Scale
 from algoformer.experiments.text_items import TextItem, table_items
 from algoformer.experiments.text_shop import TextShop
 from algoformer.experiments.text_tables import PAPER, score_table, verdict, write_table
@@ -17,8 +18,12 @@ from algoformer.experiments.text_targets import target_table
 from algoformer.language.corpora import load_labelled
 from algoformer.language.naive_bayes import floor
 from algoformer.training.files import write_json
+from experiments.scored import scored
 
 pytest.importorskip("tokenizers", reason="the extra `text` is not installed")
+
+
+SCALES: tuple[Scale, ...] = ("smoke", "short", "paper")
 
 
 def tiny(item: TextItem) -> TextItem:
@@ -46,7 +51,7 @@ def test_a_table_is_made_once_and_several_runs_at_a_time(tmp_path: Path) -> None
     table = score_table("table2", items, shop)
     assert table.column("model") == ("naive Bayes", "AlgoFormer", "standard")
     assert len(list(verdict("table2", items, shop))) == 2
-    page = write_table("table2", items, shop).read_text()
+    page = write_table("table2", items, shop, "smoke").read_text()
     assert "naive Bayes" in page
     assert "2 runs at once" in page
     changed = replace(items[0], experiment=replace(items[0].experiment, width=16))
@@ -88,24 +93,23 @@ def test_an_unfinished_run_is_not_scored_and_goes_on(tmp_path: Path) -> None:
     assert found["steps"] == 4
 
 
-def _scored(shop: TextShop, item: TextItem, low: int | float, high: int | float, **facts: Any) -> None:
-    score = {"value": (low + high) / 2, "low": float(low), "high": float(high), "signature": "case:lc"}
-    splits = ["test", *(f"test-{name}" for name in item.experiment.text.also_tested)]
-    rest = {"cross_entropy": 1.0, "perplexity": 2.7, "answer_seconds": 3.0}
-    data = {
-        "hash": fingerprint(item.experiment.to_data()),
-        "measurements": [
-            {"split": name, "rows": 9, "scores": {"BLEU": score, "chrF": score}} | rest for name in splits
-        ],
-        "parameters": 3,
-        "valid_loss": 1.0,
-        "seconds": 2.0,
-        "steps": 5,
-        "best_step": 4,
-        "device": "none",
-        "tokens_per_second": 7.0,
-    }
-    write_json(shop.score_path(item), data | facts)
+def test_a_damaged_run_is_named_with_its_remedy(tmp_path: Path) -> None:
+    item = tiny(table_items("table2", "smoke", steps=4)[0])
+    shop = TextShop(folder=tmp_path / "runs", results=tmp_path / "results")
+    assert not shop.make_one(item, lambda *_: None, max_minutes=1e-9)
+    folder = shop.run_folder(item)
+    (folder / "checkpoint.safetensors").write_bytes(b"x" * 100)
+    shop.make([item], nothing)
+    assert shop.failures[item.name].endswith(f". Remove {folder} to begin the run anew")
+
+
+def test_a_damaged_packed_text_is_named_with_its_remedy(tmp_path: Path) -> None:
+    item = tiny(table_items("table2", "smoke", steps=4)[0])
+    shop = TextShop(folder=tmp_path / "runs", results=tmp_path / "results")
+    (packed,) = shop.prepare([item])
+    packed.write_bytes(packed.read_bytes()[:-1])
+    with pytest.raises(ValueError, match=re.escape(f"Remove {packed} to have the text packed anew")):
+        shop.make([item], nothing)
 
 
 @pytest.mark.parametrize(
@@ -116,9 +120,13 @@ def test_the_verdict_is_what_the_intervals_can_tell(tmp_path: Path, ours: Any, w
     shop = TextShop(folder=tmp_path, results=tmp_path)
     for item in items:
         # variants are compared with each other, however good they are
-        _scored(
-            shop, item, *((90, 91) if item.variant else ours if item.program == "algoformer" else (9, 10))
-        )
+        scored(shop, item, *((90, 91) if item.variant else ours if item.program == "algoformer" else (9, 10)))
+    pages = {scale: write_table("table1", items, shop, scale).read_text() for scale in SCALES}
+    assert {scale: SMALL in page for scale, page in pages.items()} == {
+        "smoke": True,
+        "short": False,
+        "paper": False,
+    }
     *found, last = verdict("table1", items, shop)
     assert len(found) == 4
     assert all(word in line for line in found[:2])
@@ -142,7 +150,7 @@ def test_a_target_that_is_missed_is_called_so(tmp_path: Path) -> None:
             # a better one of more parameters than allowed does not count
             big = {"parameters": 41_000_000} if item.variant else {}
             value = 99.0 if item.variant else middle
-            _scored(shop, item, value - 1, value + 1, **big)
+            scored(shop, item, value - 1, value + 1, **big)
     words = {row[0]: (row[3], row[4], row[5]) for row in target_table("table1", items, shop).rows}
     first, second, third, fourth = words.values()
     assert first == ("21.00", "aim reached", "iwslt14_de_en/algoformer")

@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from algoformer.training.files import append_line, read_json, remove_leftovers, write_atomically, write_json
 from algoformer.training.files import write_text as put
+from algoformer.training.tensor_file import write_tensors
 
 
 class Stop(Exception):
@@ -57,6 +59,26 @@ def test_a_failure_at_any_stage_leaves_the_old_file(
         put(file, "new")
     monkeypatch.undo()
     assert _only_old_is_there(file)
+
+
+def test_an_error_that_a_foreign_writer_put_into_words_is_the_one_python_would_raise(file: Path) -> None:
+    def write(temporary: Path) -> None:
+        words = 'Error while serializing: I/O error: Permission denied (os error 13) at path "/x/.tmpHyaqqS"'
+        raise OSError(errno.EIO, words)
+
+    with pytest.raises(PermissionError) as caught:
+        write_atomically(file, write)
+    assert caught.value.strerror is not None
+    assert caught.value.strerror.startswith(f"{file} could not be written (Permission denied); ")
+    assert _only_old_is_there(file)
+
+
+def test_tensors_that_cannot_be_written_are_named_as_the_user_named_them(tmp_path: Path) -> None:
+    path = tmp_path / ("x" * 250)  # with what is added to it for a moment, the name is too long
+    with pytest.raises(OSError, match=r"x{250} could not be written \(File name too long\)") as caught:
+        write_tensors(path, {}, {"a": torch.zeros(2)})
+    assert ".tmp" not in str(caught.value)
+    assert caught.value.errno == errno.ENAMETOOLONG
 
 
 def test_a_folder_that_cannot_be_synchronized_is_no_failure(

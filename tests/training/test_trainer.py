@@ -83,6 +83,8 @@ def test_folders_that_do_not_fit_are_refused_and_left_alone(tmp_path: Path) -> N
         train(small(), resume=True)
     with pytest.raises(ValueError, match="max_minutes must be positive"):
         train(small(), max_minutes=0)
+    with pytest.raises(ValueError, match=r"runs_at_once must be at least 1, .* got 0"):
+        train(small(), runs_at_once=0)
     with pytest.raises(ValueError, match="holds no readable run"):
         load_experiment(tmp_path)
 

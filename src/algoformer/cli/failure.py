@@ -5,6 +5,12 @@ from __future__ import annotations
 import errno
 import os
 
+WRONG_PLACE = (
+    *(errno.EACCES, errno.EPERM, errno.EROFS),
+    *(errno.ENOENT, errno.EEXIST, errno.EISDIR, errno.ENOTDIR, errno.ENAMETOOLONG),
+)
+"""What goes wrong when a file or folder cannot be where it was asked for: the user's to mend."""
+
 
 def is_first_process() -> bool:
     """Whether this process speaks for all: of those that torchrun started, only the first one does."""
@@ -26,8 +32,10 @@ def describe_failure(error: BaseException) -> str:
     text = " ".join(str(error).split())
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         return f"the disk is full ({error.filename or text}); nothing that was there before is lost"
-    if isinstance(error, PermissionError | FileNotFoundError | IsADirectoryError | NotADirectoryError):
-        return f"{error.strerror}: {error.filename}"
+    if isinstance(error, OSError) and error.errno in WRONG_PLACE:
+        # what this library says about a file has the file's name in it already
+        said = error.strerror or text
+        return said if error.filename is None else f"{said}: {error.filename}"
     if "No space left" in text:
         return f"the disk is full ({text}); nothing that was there before is lost"
     if isinstance(error, ValueError | FloatingPointError | ModuleNotFoundError):

@@ -13,7 +13,8 @@ import tyro
 
 from algoformer.cli.parse import parse
 from algoformer.cli.progress import bars
-from algoformer.cli.reproduce_overview import minutes, overview_table
+from algoformer.cli.reproduce_options import check_numbers, results_folder, what_to_reproduce, with_steps
+from algoformer.cli.reproduce_overview import duration, minutes, overview_table
 from algoformer.cli.reproduce_table import TABLES, run_table
 from algoformer.cli.say import say
 from algoformer.cli.train import pick_device
@@ -24,8 +25,8 @@ from algoformer.experiments.recipes import RECIPES, Recipe, recipe_of
 from algoformer.experiments.reproduce import Workshop, choose
 from algoformer.experiments.result import Result
 from algoformer.experiments.runs import Item, Reference, TrainedRun
-from algoformer.experiments.scales import Scale, nearest
-from algoformer.experiments.summary import SMALL, all_items, target_table, verdict_table, write_page
+from algoformer.experiments.scales import SMALL, Scale, nearest
+from algoformer.experiments.summary import all_items, target_table, verdict_table, write_page
 from algoformer.extras import require
 from algoformer.report import save
 from algoformer.training.shard_index import shard_limit
@@ -46,13 +47,15 @@ Examples:
 """
 
 
+NAMES = (*RECIPES, "verdicts", *TABLES)
+"""What can be reproduced."""
+
+
 @dataclass(frozen=True)
 class ReproduceOptions:
     """Options of `algoformer reproduce`."""
 
-    figure: Annotated[
-        tyro.conf.Positional[str], tyro.conf.arg(help=f"One of {', '.join(RECIPES)}, verdicts.")
-    ]
+    figure: Annotated[tyro.conf.Positional[str], tyro.conf.arg(help=f"One of {', '.join(NAMES)}.")]
     scale: Annotated[
         Scale, tyro.conf.arg(help="smoke: two CPU cores; short: a GPU, minutes a run; paper: 500,000 steps.")
     ] = "smoke"
@@ -81,20 +84,15 @@ class ReproduceOptions:
 
 def run_reproduce(arguments: list[str]) -> int:
     """Train, measure, draw; or list."""
-    if any(word in TABLES for word in arguments):
+    if what_to_reproduce(arguments) in TABLES:
         return run_table(arguments)
     chosen = parse(ReproduceOptions, arguments, command="reproduce", description=DESCRIPTION)
+    nearest("figure or table", chosen.figure, NAMES)
+    check_numbers(steps=chosen.steps, workers=chosen.workers, max_minutes=chosen.max_minutes)
+    shard_limit(chosen.shard_mb)  # refuses what is none before anything is trained
     if chosen.figure == "verdicts":
         return say_verdicts(chosen)
-    nearest("figure or table", chosen.figure, [*RECIPES, "verdicts", *TABLES])
     recipe = recipe_of(chosen.figure)
-    for name, least in {"steps": 1, "workers": 1}.items():
-        value = getattr(chosen, name)
-        if value is not None and value < least:
-            raise ValueError(f"{name} must be at least {least}, got {value}")
-    if chosen.max_minutes is not None and not chosen.max_minutes > 0:
-        raise ValueError(f"max-minutes must be positive, got {chosen.max_minutes}")
-    shard_limit(chosen.shard_mb)  # refuses what is none before anything is trained
     everything = [with_steps(item, chosen.steps) for item in recipe.items(chosen.scale)]
     items = choose(everything, chosen.only)
     archive = open_archive(chosen)
@@ -109,6 +107,9 @@ def run_reproduce(arguments: list[str]) -> int:
     )
     if chosen.list:
         say(status_table(recipe, items, shop, kind=device_kind(chosen, archive), scale=chosen.scale))
+        for item in items:
+            if problem := shop.status(item).problem:
+                print(f"{item.name}: {problem}", file=sys.stderr)
         return 0
     wanted = items if chosen.train else [item for item in items if isinstance(item, Reference)]
     make_with_bar(wanted, shop)
@@ -118,7 +119,8 @@ def run_reproduce(arguments: list[str]) -> int:
 
 def open_archive(chosen: ReproduceOptions) -> Archive:
     """The folder of results, with a line for each file in it that cannot be read."""
-    archive = Archive(chosen.results or Path("reproduced") / chosen.scale)
+    reads_only = not chosen.list and (chosen.figure == "verdicts" or not chosen.train)
+    archive = Archive(results_folder(chosen.results, chosen.scale, reads_only=reads_only))
     for line in archive.refused:
         print(f"left out: {line}", file=sys.stderr)
     return archive
@@ -126,10 +128,21 @@ def open_archive(chosen: ReproduceOptions) -> Archive:
 
 def say_verdicts(chosen: ReproduceOptions) -> int:
     """Print what the results say about the paper's claims, and write it into the results' README.md."""
+    about_training = {
+        "--only": chosen.only,
+        "--no-train": not chosen.train,
+        "--workers": chosen.workers,
+        "--max-minutes": chosen.max_minutes,
+        "--shard-mb": chosen.shard_mb,
+    }
+    given = [option for option, value in about_training.items() if value]
+    if given:
+        words = "verdicts takes all results that there are and trains nothing"
+        raise ValueError(f"{words}: leave out {', '.join(given)}")
     archive = open_archive(chosen)
     if chosen.list:
         shop = Workshop(folder=chosen.folder, archive=archive)
-        say(overview_table(shop, chosen.scale, kind=device_kind(chosen, archive)))
+        say(overview_table(shop, chosen.scale, kind=device_kind(chosen, archive), steps=chosen.steps))
         return 0
     results = archive.by_name(with_steps(item, chosen.steps) for item in all_items(chosen.scale))
     say(verdict_table(results))
@@ -145,11 +158,6 @@ def device_kind(chosen: ReproduceOptions, archive: Archive) -> str:
     if chosen.device != "auto":
         return "cpu" if chosen.device == "cpu" else "cuda"
     return usual_device(archive.results, "cpu" if chosen.scale == "smoke" else "cuda")
-
-
-def with_steps(item: Item, steps: int | None) -> Item:
-    """The item over another number of training steps, if one is given and it is trained at all."""
-    return item.with_steps(steps) if steps is not None and isinstance(item, TrainedRun) else item
 
 
 class Bar:
@@ -214,10 +222,17 @@ def draw(recipe: Recipe, items: Sequence[Item], shop: Workshop, scale: Scale) ->
 
 
 def say_what_is_there(recipe: Recipe, items: Sequence[Item], shop: Workshop) -> int:
-    """Which runs are missing still; 1 if one of them failed."""
-    states = {item.name: shop.status(item).state for item in items}
-    missing = [name for name, state in states.items() if state not in ("done", "other steps")]
-    print(f"{recipe.name}: {len(items) - len(missing)} of {len(items)} results in {shop.archive.folder}")
+    """How many results are there, which stand over other steps, which are missing; 1 if one failed."""
+    found = [shop.status(item) for item in items]
+    done = sum(status.state == "done" for status in found)
+    print(f"{recipe.name}: {done} of {len(items)} results in {shop.archive.folder}")
+    unfinished = [status for status in found if status.state != "done"]
+    other = [
+        f"{status.item.name} ({status.result.steps:,})" for status in unfinished if status.result is not None
+    ]
+    if other:
+        print(f"over other steps: {', '.join(other)}")
+    missing = [status.item.name for status in unfinished if status.result is None]
     if missing:
         print(f"missing: {', '.join(missing)}")
     return 1 if shop.failures else 0
@@ -255,14 +270,3 @@ def _state_words(state: str, steps: int | None) -> str:
     if state == "other steps" and steps is not None:
         return f"has {steps:,} steps"
     return "trained, not measured" if state == "trained" else state
-
-
-def duration(seconds: int | float) -> str:
-    """A time as people say it.
-
-    >>> [duration(seconds) for seconds in (8, 100, 9000)]
-    ['8 s', '1.7 min', '2.5 h']
-    """
-    if seconds < 60:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.1f} min" if seconds < 3600 else f"{seconds / 3600:.1f} h"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from algoformer.cli.reproduce_options import with_steps
 from algoformer.evaluation import Cell, Table
 from algoformer.experiments.estimates import estimate
 from algoformer.experiments.recipes import RECIPES
@@ -12,13 +13,21 @@ from algoformer.experiments.runs import Item, TrainedRun, fingerprint
 from algoformer.experiments.scales import Scale
 
 
-def overview_table(shop: Workshop, scale: Scale, *, kind: str) -> Table:
-    """A row for each figure, the important ones first; what two figures need is counted in the first."""
+def overview_table(shop: Workshop, scale: Scale, *, kind: str, steps: int | None = None) -> Table:
+    """A row for each figure, the important ones first; what two figures need is counted in the first.
+
+    Args:
+        shop: where runs and results are.
+        scale: of all figures.
+        kind: of the device that the rest is estimated for.
+        steps: of every run, instead of the scale's.
+    """
     seen: set[str] = set()
     rows: list[tuple[Cell, ...]] = []
     total = 0.0
     for name, title, items in _parts(scale):
-        runs = {fingerprint(item.settings): item for item in items if isinstance(item, TrainedRun)}
+        wanted = (with_steps(item, steps) for item in items)
+        runs = {fingerprint(item.settings): item for item in wanted if isinstance(item, TrainedRun)}
         new = [shop.status(run) for digest, run in runs.items() if digest not in seen]
         seen |= set(runs)
         left = sum(_left(status, shop, kind) for status in new)
@@ -56,3 +65,14 @@ def minutes(seconds: float, kind: str) -> str:
     ('10.5 GPU minutes', '1.0 minutes of one CPU core')
     """
     return f"{seconds / 60:.1f} {'minutes of one CPU core' if kind == 'cpu' else 'GPU minutes'}"
+
+
+def duration(seconds: int | float) -> str:
+    """A time as people say it.
+
+    >>> [duration(seconds) for seconds in (8, 100, 9000)]
+    ['8 s', '1.7 min', '2.5 h']
+    """
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.1f} min" if seconds < 3600 else f"{seconds / 3600:.1f} h"

@@ -12,12 +12,15 @@ import tyro
 
 from algoformer.cli.parse import parse
 from algoformer.cli.progress import training_bars
+from algoformer.cli.reproduce_options import check_numbers, results_folder
+from algoformer.cli.reproduce_overview import duration, minutes
 from algoformer.cli.say import say
 from algoformer.cli.train import pick_device
 from algoformer.evaluation import Cell, Table
 from algoformer.experiments.reproduce import choose
-from algoformer.experiments.scales import Scale
-from algoformer.experiments.text_items import TableName, TextItem, table_items
+from algoformer.experiments.scales import SMALL, Scale
+from algoformer.experiments.text_estimates import TimedText, estimate_text, timed_texts, usual_text_device
+from algoformer.experiments.text_items import TextItem, table_items
 from algoformer.experiments.text_shop import TextShop
 from algoformer.experiments.text_tables import score_table, verdict, write_table
 from algoformer.experiments.text_targets import target_table
@@ -68,17 +71,17 @@ class TableOptions:
 def run_table(arguments: list[str]) -> int:
     """Train, score, judge; or list."""
     chosen = parse(TableOptions, arguments, command="reproduce", description=DESCRIPTION)
-    for name in ("steps", "workers"):
-        if getattr(chosen, name) is not None and getattr(chosen, name) < 1:
-            raise ValueError(f"{name} must be at least 1, got {getattr(chosen, name)}")
-    if chosen.max_minutes is not None and not chosen.max_minutes > 0:
-        raise ValueError(f"max-minutes must be positive, got {chosen.max_minutes}")
+    check_numbers(steps=chosen.steps, workers=chosen.workers, max_minutes=chosen.max_minutes)
     everything = table_items(chosen.table, chosen.scale, steps=chosen.steps)
     items = choose(everything, chosen.only)
     trains = chosen.train and not chosen.list and not chosen.prepare
     shop = TextShop(
         folder=chosen.folder,
-        results=chosen.results or Path("reproduced") / chosen.scale,
+        results=results_folder(
+            chosen.results,
+            chosen.scale,
+            reads_only=not (chosen.train or chosen.list or chosen.prepare),
+        ),
         data=chosen.data,
         device=pick_device(chosen.device) if trains else "cpu",
         workers=chosen.workers,
@@ -86,7 +89,8 @@ def run_table(arguments: list[str]) -> int:
         command=shlex.join(["algoformer", "reproduce", *arguments]),
     )
     if chosen.list:
-        say(_status(chosen.table, items, shop))
+        say(_status(chosen, items, shop))
+        _say_failures(shop)
         return 0
     if chosen.prepare:
         for path in shop.prepare(items):
@@ -96,28 +100,57 @@ def run_table(arguments: list[str]) -> int:
         with training_bars({item.name: item.experiment.training.steps for item in items}) as show:
             shop.make(items, show)
     say(score_table(chosen.table, everything, shop))
-    say(target_table(chosen.table, everything, shop))
-    for line in verdict(chosen.table, everything, shop):
+    targets = target_table(chosen.table, everything, shop)
+    if targets.rows:
+        say(targets)
+    lines = list(verdict(chosen.table, everything, shop))
+    for line in [*lines, SMALL] if lines and chosen.scale == "smoke" else lines:
         print(line)
-    print(write_table(chosen.table, everything, shop))
+    print(write_table(chosen.table, everything, shop, chosen.scale))
     missing = [item.name for item in items if shop.scores(item) is None]
     if missing:
         print(f"missing: {', '.join(missing)}")
-    for name, reason in shop.failures.items():
-        print(f"{name}: {reason}", file=sys.stderr)
+    _say_failures(shop)
     return 1 if shop.failures else 0
 
 
-def _status(table: TableName, items: list[TextItem], shop: TextShop) -> Table:
+def _say_failures(shop: TextShop) -> None:
+    for name, reason in shop.failures.items():
+        print(f"{name}: {reason}", file=sys.stderr)
+
+
+def _state(item: TextItem, shop: TextShop) -> tuple[str, int]:
+    """Where a run stands, in words, and the steps that need not be taken any more."""
+    if shop.scores(item) is not None:
+        return "done", item.experiment.training.steps
+    if shop.is_damaged(item):
+        return "damaged", 0
+    step = shop.steps_done(item)
+    return (f"step {step:,}" if step else "missing"), step
+
+
+def _status(chosen: TableOptions, items: list[TextItem], shop: TextShop) -> Table:
     rows: list[tuple[Cell, ...]] = []
+    known, total = timed_texts(shop.results), 0.0
+    device = _device_kind(chosen, known)
     for item in items:
-        done = shop.scores(item) is not None
-        step, steps = 0 if done else shop.steps_done(item), item.experiment.training.steps
-        state = "done" if done else f"step {step:,}" if step else "missing"
+        state, done = _state(item, shop)
+        steps = item.experiment.training.steps
         packed = "packed" if shop.packed_path(item).exists() else ""
-        rows.append((item.name, state, f"{steps:,}", f"{item.experiment.text.budget:,}", packed))
+        rest = estimate_text(item, known, device=device, done=done)
+        total += 0.0 if rest is None else rest.seconds
+        left = "nothing was timed yet" if rest is None else f"{duration(rest.seconds)} ({rest.basis})"
+        left = "" if state == "done" else left
+        rows.append((item.name, state, f"{steps:,}", f"{item.experiment.text.budget:,}", packed, left))
     return Table(
-        columns=("run", "state", "steps", "tokens a step", "text"),
+        columns=("run", "state", "steps", "tokens a step", "text", "left"),
         rows=tuple(rows),
-        title=f"{table}: {TABLES[table]}",
+        title=f"{chosen.table}: {TABLES[chosen.table]}",
+        note=f"One after the other {minutes(total, device)} of training are left." if total else "",
     )
+
+
+def _device_kind(chosen: TableOptions, known: list[TimedText]) -> str:
+    if chosen.device != "auto":
+        return "cpu" if chosen.device == "cpu" else "cuda"
+    return usual_text_device(known, "cpu" if chosen.scale == "smoke" else "cuda")

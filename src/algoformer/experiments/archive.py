@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import json
 import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 
 from algoformer.experiments.result import LARGEST_FILE, Result, read_result, write_result
 from algoformer.experiments.runs import Item, TrainedRun, fingerprint
+from algoformer.training.files import read_json
 
 
 class Archive:
@@ -21,7 +21,7 @@ class Archive:
     Attributes:
         folder: where the results are.
         results: all that could be read.
-        refused: what looks like a result and is none, with the reason, to be told to the user.
+        refused: what may have been a result and is none, with the reason, to be told to the user.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -29,12 +29,13 @@ class Archive:
         self.results: list[Result] = []
         self.refused: list[str] = []
         for path in sorted(folder.rglob("*.json")):
-            if not _looks_like_one(path):
-                continue
             try:
-                self.results.append(read_result(path))
+                if _looks_like_one(path):
+                    self.results.append(read_result(path))
             except ValueError as error:
                 self.refused.append(str(error))
+            except OSError as error:
+                self.refused.append(f"{path} cannot be read: {error.strerror}")
 
     def find(self, item: Item) -> Result | None:
         """The result of exactly this run on as many prompts."""
@@ -79,13 +80,11 @@ class Archive:
 
 
 def _looks_like_one(path: Path) -> bool:
-    # a folder of results may hold other JSON files; only what says that it is a result is held to it
-    try:
-        if path.stat().st_size > LARGEST_FILE:
-            return False
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, OSError, RecursionError):
+    # a folder of results may hold other JSON files; only what says that it is a result is held to it, and
+    # what was cut off, which says nothing any more
+    if not path.is_file() or path.stat().st_size > LARGEST_FILE:
         return False
+    data = read_json(path)
     return isinstance(data, dict) and {"format", "settings", "errors"} <= set(data)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from algoformer.experiments.result import Result
+from algoformer.experiments.result import AT_ONCE, Result
 from algoformer.experiments.runs import SIZES, TrainedRun, trained
 from algoformer.model.cost import cost
 from algoformer.model.program import Program, default_steps, traced_part
@@ -76,12 +76,14 @@ def estimate(run: TrainedRun, known: Sequence[Result], *, device: str, done: int
     """How long the rest of a run takes on a device of this kind ("cuda" or "cpu").
 
     The best basis is a run of the same program and task; then, on the same task if possible, the run whose
-    step is most alike in FLOP. On a GPU there are always the milliseconds of one H200 to go by.
+    step is most alike in FLOP. On a GPU there are always the milliseconds of one H200 to go by. Runs that
+    shared the device count only where no other does, for they took longer than a run takes alone.
     """
     flops = step_flops(run.experiment)
     left = max(0, run.experiment.training.steps - done)
     timed = [_Timed.of(result) for result in known if _is_timed(result, device)]
     timed += _on_one_h200() if device == "cuda" else ()
+    timed = [one for one in timed if one.runs_at_once == 1] or timed
     if not timed:
         return Estimate(seconds=left * flops / NOMINAL, basis="guess: nothing was measured yet")
     own = (run.experiment.program, run.experiment.task, run.experiment.width)
@@ -96,7 +98,8 @@ def estimate(run: TrainedRun, known: Sequence[Result], *, device: str, done: int
     if device == "cuda":
         pace *= _slowness(run.experiment) / _slowness(near.experiment)
     starting = STARTING if device == "cuda" else 0.0
-    return Estimate(seconds=starting + left * pace, basis=f"{words} {near.name}")
+    shared = f", {near.runs_at_once} {AT_ONCE}" if near.runs_at_once > 1 else ""
+    return Estimate(seconds=starting + left * pace, basis=f"{words} {near.name}{shared}")
 
 
 def _slowness(experiment: Experiment) -> float:
@@ -109,6 +112,7 @@ class _Timed:
     experiment: Experiment
     flops: float
     seconds_a_step: float
+    runs_at_once: int = 1
 
     @property
     def kind(self) -> tuple[Program, Task, int]:
@@ -124,6 +128,7 @@ class _Timed:
             experiment=experiment,
             flops=step_flops(experiment),
             seconds_a_step=result.seconds_a_step or 0.0,
+            runs_at_once=result.runs_at_once,
         )
 
 

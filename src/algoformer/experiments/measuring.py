@@ -15,7 +15,7 @@ from algoformer.evaluation.depth import DepthErrors, errors_at
 from algoformer.evaluation.errors import Progress
 from algoformer.evaluation.evaluation import Against, Plain
 from algoformer.experiments.fixed_step import best_fixed_step
-from algoformer.experiments.result import Measured, Result
+from algoformer.experiments.result import AT_ONCE, Measured, Result
 from algoformer.experiments.runs import (
     FAR,
     FARTHEST,
@@ -30,8 +30,8 @@ from algoformer.tasks import Task
 from algoformer.trace import Solver
 from algoformer.training import Checkpoint, load_checkpoint, read_metrics
 from algoformer.training.provenance import source_commit
+from algoformer.training.session import device_name, shared_by
 from algoformer.training.solver import open_solver
-from algoformer.training.trainer import device_name
 
 ROWS_AT_ONCE = {"cpu": 1 << 13, "cuda": 1 << 17}
 """Rows of prompts that go through a model together: 0.5 GB of the widest activations on a GPU."""
@@ -226,7 +226,8 @@ def _provenance(run: TrainedRun, checkpoint: Checkpoint, command: str) -> dict[s
         "seconds": round(float(card.get("seconds", 0.0)), 2),
         "torch": str(card.get("torch", "unknown")),
     }
-    return facts
+    at_once = shared_by(card)
+    return facts | ({AT_ONCE: at_once} if at_once > 1 else {})
 
 
 def _rounded(facts: Mapping[str, Plain]) -> dict[str, Plain]:

@@ -5,20 +5,21 @@ from __future__ import annotations
 import fnmatch
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Literal, Protocol, TypeVar, runtime_checkable
 
 from algoformer.experiments.archive import Archive
+from algoformer.experiments.begun import DamagedRun, steps_taken
 from algoformer.experiments.measuring import measure_reference, measure_run
-from algoformer.experiments.result import AT_ONCE, Result
+from algoformer.experiments.result import Result
 from algoformer.experiments.runs import Item, Reference, TrainedRun, fingerprint
 from algoformer.experiments.scales import nearest
 from algoformer.experiments.side_by_side import Planned, available_cores, train_side_by_side
 from algoformer.training import load_checkpoint, train
 
-State = Literal["done", "other steps", "trained", "begun", "missing"]
+State = Literal["done", "other steps", "trained", "begun", "damaged", "missing"]
 
 
 @runtime_checkable
@@ -42,15 +43,18 @@ class Status:
     Attributes:
         item: what it is about.
         state: "done" has a result; "other steps" has one over another number of steps; "trained" has its
-            weights but no result; "begun" has a checkpoint to go on from.
+            weights but no result; "begun" has a checkpoint to go on from; "damaged" has one that cannot be
+            read.
         step: training steps taken.
         result: what there is to draw.
+        problem: of what is damaged, with the remedy.
     """
 
     item: Item
     state: State
     step: int = 0
     result: Result | None = None
+    problem: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +94,11 @@ class Workshop:
         if result is not None:
             return Status(item=item, state="done", result=result, step=result.steps or 0)
         near = self.archive.nearest(item)
-        step = self._step_of(item) if isinstance(item, TrainedRun) else 0
+        try:
+            folder = self.run_folder(item) if isinstance(item, TrainedRun) else None
+            step = 0 if folder is None else steps_taken(folder, load_checkpoint)
+        except DamagedRun as error:
+            return Status(item=item, state="damaged", result=near, problem=str(error))
         if isinstance(item, TrainedRun) and step == item.experiment.training.steps:
             return Status(item=item, state="trained", step=step, result=near)
         if step:
@@ -107,10 +115,13 @@ class Workshop:
         waiting = _once_each(
             item for item in items if isinstance(item, TrainedRun) and self.status(item).state != "done"
         )
-        ready = [run for run in waiting if self.status(run).state == "trained"]
-        for run in ready:
-            self._measure(run, watcher)
-        waiting = [run for run in waiting if run not in ready]
+        begun = {run.name: self.status(run) for run in waiting}
+        for run in waiting:
+            if begun[run.name].state == "trained":
+                self._measure(run, watcher)
+            elif begun[run.name].state == "damaged":
+                self._fail(run.name, begun[run.name].problem, watcher)
+        waiting = [run for run in waiting if begun[run.name].state not in ("trained", "damaged")]
         workers = self.workers or (1 if self.device != "cpu" else available_cores())
         if self.device == "cpu" and (workers == 1 or len(waiting) == 1):
             self._one_by_one(waiting, watcher, began)
@@ -144,21 +155,24 @@ class Workshop:
         by_name = {run.name: run for run in runs}
         train_side_by_side(
             {
-                name: Planned(experiment=run.experiment, folder=self.run_folder(run), shard_mb=self.shard_mb)
+                name: Planned(
+                    experiment=run.experiment,
+                    folder=self.run_folder(run),
+                    shard_mb=self.shard_mb,
+                    runs_at_once=min(workers, len(runs)),
+                )
                 for name, run in by_name.items()
             },
             workers=workers,
             device=self.device,
             max_minutes=self._left(began),
             progress=watcher.step,
-            finished=lambda name: self._measure(by_name[name], watcher, at_once=min(workers, len(by_name))),
+            finished=lambda name: self._measure(by_name[name], watcher),
             failed=lambda name, reason: self._fail(name, reason, watcher),
         )
 
-    def _measure(self, run: TrainedRun, watcher: Watcher, *, at_once: int = 1) -> None:
+    def _measure(self, run: TrainedRun, watcher: Watcher) -> None:
         result = measure_run(run, self.run_folder(run), device=self.device, command=self.command)
-        if at_once > 1:
-            result = replace(result, provenance={**result.provenance, AT_ONCE: at_once})
         watcher.result(result, self.archive.add(result))
 
     def _fail(self, name: str, reason: str, watcher: Watcher) -> None:
@@ -167,16 +181,6 @@ class Workshop:
 
     def _left(self, began: float) -> float | None:
         return None if self.max_minutes is None else self.max_minutes - (time.monotonic() - began) / 60
-
-    def _step_of(self, run: TrainedRun) -> int:
-        path = self.run_folder(run) / "checkpoint.safetensors"
-        if not path.exists():
-            return 0
-        try:
-            step = load_checkpoint(path).card.get("step", 0)
-        except ValueError:
-            return 0
-        return step if isinstance(step, int) else 0
 
 
 @runtime_checkable

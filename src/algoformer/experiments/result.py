@@ -134,12 +134,17 @@ class Result:
 
     @property
     def seconds_a_step(self) -> float | None:
-        """Of training, where it was timed and no other run shared the device."""
+        """Of training, where it was timed; `runs_at_once` says whether the device was its own."""
         seconds = self.provenance.get("seconds")
-        shared = self.provenance.get(AT_ONCE, 1) != 1
-        if self.steps is None or shared or not isinstance(seconds, int | float) or not seconds > 0:
+        if self.steps is None or not isinstance(seconds, int | float) or not seconds > 0:
             return None
         return float(seconds) / self.steps
+
+    @property
+    def runs_at_once(self) -> int:
+        """How many runs shared the device while it was trained, itself among them."""
+        stored = self.provenance.get(AT_ONCE, 1)
+        return stored if isinstance(stored, int) else 1
 
     @property
     def error(self) -> float:

@@ -47,6 +47,9 @@ class Planned:
     shard_mb: float | None = None
     """No file of a checkpoint is larger."""
 
+    runs_at_once: int = 1
+    """Of which this is one."""
+
     def make(self, *, device: str, max_minutes: float | None, tell: Tell) -> bool:
         """Train it; whether it has taken all its steps."""
         from algoformer.training.trainer import train
@@ -58,6 +61,7 @@ class Planned:
             device=device,
             max_minutes=max_minutes,
             shard_mb=self.shard_mb,
+            runs_at_once=self.runs_at_once,
             progress=tell,
         )
         return run.finished

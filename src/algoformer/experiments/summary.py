@@ -11,7 +11,7 @@ from algoformer.experiments.pictures import VARIANTS, Results
 from algoformer.experiments.recipes import ITERATIONS, NOISES, RECIPES
 from algoformer.experiments.result import AT_ONCE, Result
 from algoformer.experiments.runs import FAR, FARTHEST, Item, TrainedRun
-from algoformer.experiments.scales import Scale
+from algoformer.experiments.scales import SMALL, Scale
 from algoformer.experiments.verdicts import CLAIMS
 from algoformer.report.markdown import markdown_table
 from algoformer.report.numbers import show
@@ -22,14 +22,37 @@ END = "<!-- up to here -->"
 
 
 @dataclass(frozen=True, kw_only=True)
+class Peer:
+    """A textbook method on the same prompts.
+
+    Attributes:
+        words: what it is; {depth} stands for its iterations.
+        names: of its results; the best counts.
+    """
+
+    words: str
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Target:
-    """A number that was asked for: what is needed, what is aimed at, what others have."""
+    """A number that was asked for.
+
+    Attributes:
+        name: of the run.
+        words: what it is.
+        needed: at most.
+        aim: hoped for.
+        others: what is known from elsewhere.
+        peers: what others have on the same prompts.
+    """
 
     name: str
     words: str
     needed: float
     aim: float
-    peers: str
+    others: str = ""
+    peers: tuple[Peer, ...] = ()
 
 
 TARGETS = (
@@ -38,33 +61,39 @@ TARGETS = (
         words="linear regression, σ = 0, at 40 samples",
         needed=4e-4,
         aim=1e-4,
-        peers="Yang et al., 500,000 steps: standard 4.8e-4, looped 7.8e-4; the paper: around 1e-3",
+        others="Yang et al., 500,000 steps: standard 4.8e-4, looped 7.8e-4; the paper: around 1e-3",
     ),
     Target(
         name="representation/algoformer",
         words="regression with representation, σ = 0, at 40 samples",
         needed=0.02,
         aim=0.005,
-        peers="best linear in x 0.254; 20 steps of gradient descent on Φ* 0.10",
+        peers=(
+            Peer(words="best linear in x", names=("representation/linear-in-x",)),
+            Peer(
+                words="{depth} steps of gradient descent on Φ*",
+                names=("representation/fixed-step", "representation/gd"),
+            ),
+        ),
     ),
     Target(
         name="autoregressive/algoformer",
         words="AR(3), last target, one coordinate",
         needed=1.25,
         aim=1.18,
-        peers="predict zero 1.563; ridge with Φ* known 1.152",
+        peers=(
+            Peer(words="predict zero", names=("autoregressive/zero",)),
+            Peer(words="ridge with Φ* known", names=("autoregressive/oracle",)),
+        ),
     ),
     Target(
         name="chain/algoformer",
         words="chain of thought, mean over layers, at 40 samples",
         needed=0.05,
         aim=0.01,
-        peers="least squares layer by layer 0",
+        others="least squares layer by layer 0",
     ),
 )
-
-SMALL = "At this scale tasks and models are tiny: it shows how verdicts are made, and decides nothing."
-"""What a page says first that was made at the scale `smoke`."""
 
 GROWTH_NEEDED, GROWTH_AIM = 1.05, 1.0
 """Of the error at 200 and at 1000 iterations over that at the trained depth, with the recommended recipe."""
@@ -91,7 +120,8 @@ def target_table(results: Results) -> Table:
     for target in TARGETS:
         result = results.get(target.name)
         value = None if result is None else result.error
-        rows.append((target.words, target.peers, *_judged(value, target.needed, target.aim), _how(result)))
+        others = "; ".join(_others(target, results))
+        rows.append((target.words, others, *_judged(value, target.needed, target.aim), _how(result)))
     for target in TARGETS:
         result = results.get(target.name)
         for depth in (FAR, FARTHEST):
@@ -103,6 +133,16 @@ def target_table(results: Results) -> Table:
             rows.append((words, "", needed, aim, digits, judged, _how(result)))
     columns = ("what", "others", "needed", "aim", "here", "", "how")
     return Table(columns=columns, rows=tuple(rows))
+
+
+def _others(target: Target, results: Results) -> Iterator[str]:
+    if target.others:
+        yield target.others
+    for peer in target.peers:
+        found = [results[name] for name in peer.names if name in results]
+        if found:
+            best = min(found, key=lambda result: result.error)
+            yield f"{peer.words.format(depth=best.trained_depth)} {show(best.error)}"
 
 
 def _judged(value: float | None, needed: float, aim: float) -> tuple[str, str, float | None, str]:
@@ -117,7 +157,7 @@ def _how(result: Result | None) -> str:
         return ""
     seconds = result.provenance.get("seconds")
     minutes = f" in {seconds / 60:.1f} min" if isinstance(seconds, int | float) else ""
-    others = f", {count} runs at once" if (count := result.provenance.get(AT_ONCE, 1)) != 1 else ""
+    others = f", {result.runs_at_once} {AT_ONCE}" if result.runs_at_once != 1 else ""
     device = result.provenance.get("device", "an unknown device")
     return f"{result.steps:,} steps{minutes} on {device}{others}"
 

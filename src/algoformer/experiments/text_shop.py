@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from algoformer.experiments.begun import DamagedRun, steps_taken
 from algoformer.experiments.decoding_study import study
 from algoformer.experiments.runs import fingerprint
 from algoformer.experiments.side_by_side import Tell, available_cores, train_side_by_side
@@ -91,10 +92,21 @@ class TextShop:
         return found if found.get("hash") == fingerprint(item.experiment.to_data()) else None
 
     def steps_done(self, item: TextItem) -> int:
-        """Training steps that an unscored model has taken so far."""
-        path = self.run_folder(item) / "checkpoint.safetensors"
-        step = load_text_model(path).card.get("step") if path.exists() else 0
-        return step if isinstance(step, int) else 0
+        """Training steps that an unscored model has taken so far.
+
+        Raises:
+            DamagedRun: its checkpoint cannot be read.
+        """
+        return steps_taken(self.run_folder(item), load_text_model)
+
+    def is_damaged(self, item: TextItem) -> bool:
+        """Whether a run can neither go on nor begin; then `failures` has the reason and the remedy."""
+        try:
+            self.steps_done(item)
+        except DamagedRun as error:
+            self.failures[item.name] = str(error)
+            return True
+        return False
 
     def packed_path(self, item: TextItem) -> Path:
         """Where the tokens are, one file for all models that read a set in the same way."""
@@ -102,11 +114,18 @@ class TextShop:
         return self.folder / f"{item.name.partition('/')[0]}-{fingerprint(deciding(settings))}.packed"
 
     def text(self, item: TextItem) -> PackedText:
-        """The tokens that a model reads, from the file, or made and put there."""
+        """The tokens that a model reads, from the file, or made and put there.
+
+        Raises:
+            ValueError: the file is damaged, or there is neither a file nor a corpus to make it from.
+        """
         path = self.packed_path(item)
         if not path.exists():
             pack(path, prepare_text(item.experiment.text, data=self.data))
-        text = unpack(path)
+        try:
+            text = unpack(path)
+        except ValueError as error:
+            raise ValueError(f"{error}. Remove {path} to have the text packed anew") from None
         check_text(text, item.experiment.text)
         return text
 
@@ -130,7 +149,7 @@ class TextShop:
 
     def make(self, items: Sequence[TextItem], watch: Watch) -> None:
         """Train and score what has no scores yet, in the order given; `failures` says what went wrong."""
-        waiting = [item for item in items if self.scores(item) is None]
+        waiting = [item for item in items if self.scores(item) is None and not self.is_damaged(item)]
         if any(item.experiment.text.kind == "translation" for item in waiting):
             require("sacrebleu.metrics", extra="text")  # rather now than after hours of training
         for item in waiting:
@@ -174,7 +193,10 @@ class TextShop:
         )
         if not run.finished:
             return False
-        best = load_text_model(folder / BEST)
+        try:
+            best = load_text_model(folder / BEST)
+        except ValueError as error:
+            raise DamagedRun(folder, error) from None
         best.model.to(self.device)
         found = [one.to_data() for one in measure(best, text, decoding=self.decoding)]
         extra = {"decoding": study(best, text, batch=self.decoding.batch)} if item.studied else {}

@@ -8,6 +8,7 @@ from typing import Any
 
 from algoformer.evaluation import Cell, Table
 from algoformer.experiments.decoding_study import study_table
+from algoformer.experiments.scales import SMALL, Scale
 from algoformer.experiments.text_items import TableName, TextItem
 from algoformer.experiments.text_shop import TextShop
 from algoformer.experiments.text_targets import target_table
@@ -84,20 +85,26 @@ def verdict(table: TableName, items: Sequence[TextItem], shop: TextShop) -> Iter
         )
 
 
-def write_table(table: TableName, items: Sequence[TextItem], shop: TextShop) -> Path:
-    """Scores, targets, verdicts and ways to decode as a page beside the scores."""
+def write_table(table: TableName, items: Sequence[TextItem], shop: TextShop, scale: Scale) -> Path:
+    """Scores, targets, verdicts and ways to decode as a page beside the scores; empty parts are left out."""
     path = shop.results / f"{table}.md"
     made = score_table(table, items, shop)
     lines = [f"# {made.title}", "", markdown_table(made), made.note, "", NOTES[table], ""]
-    lines += ["## What was asked for", "", markdown_table(target_table(table, items, shop)), ""]
-    lines += ["## Is AlgoFormer ahead?", "", *(f"- {line}" for line in verdict(table, items, shop)), ""]
+    targets = target_table(table, items, shop)
+    if targets.rows:
+        lines += ["## What was asked for", "", markdown_table(targets), ""]
+    judged = [f"- {line}" for line in verdict(table, items, shop)]
+    if judged:
+        small = [SMALL, ""] if scale == "smoke" else []
+        lines += ["## Is AlgoFormer ahead?", "", *small, *judged, ""]
     for item in items:
         found = shop.scores(item)
         if found is not None and "decoding" in found:
             studied = study_table(found["decoding"], title=f"Ways to decode: {item.name}")
             lines += [f"## {studied.title}", "", markdown_table(studied), studied.note, ""]
     facts = [_provenance(item, found) for item in items if (found := shop.scores(item)) is not None]
-    lines += ["## Runs", "", *facts]
+    if facts:
+        lines += ["## Runs", "", *facts]
     write_text(path, "\n".join(lines) + "\n")
     return path
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import math
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -174,19 +174,20 @@ def mark_training(axes: Axes, steps: int, text: str = "") -> None:
     )
 
 
-def finish(figure: Figure, *axes: Axes, note: str = "") -> Figure:
+def finish(figure: Figure, *axes: Axes, note: str = "", last: Collection[str] = ()) -> Figure:
     """Put one legend under all panels, in as many columns as fit, and settle where everything goes.
 
-    A label that several of the axes have stands there once; a note stands above all of them. Every drawing
-    would move the panels by a hair, and pictures would depend on how often they were drawn.
+    A label that several of the axes have stands there once, in the order of all of them, and what begins as
+    one of `last` after the others; a note stands above all of them. Every drawing would move the panels by a
+    hair, and pictures would depend on how often they were drawn.
     """
     entries = {
         label: handle
         for one in reversed(axes)
         for handle, label in zip(*one.get_legend_handles_labels(), strict=True)
     }
-    order = [label for one in axes for label in one.get_legend_handles_labels()[1]]
-    labels = list(dict.fromkeys(order))
+    order = in_one_order(one.get_legend_handles_labels()[1] for one in axes)
+    labels = sorted(order, key=lambda label: label.startswith(tuple(last)))
     handles = [entries[label] for label in labels]
     longest = max(len(label) for label in labels)
     fitting = max(1, int(figure.get_figwidth() * 11.5 / (longest + 7)))
@@ -206,6 +207,23 @@ def finish(figure: Figure, *axes: Axes, note: str = "") -> Figure:
     figure.draw_without_rendering()
     figure.set_layout_engine("none")
     return figure
+
+
+def in_one_order(lists: Iterable[Sequence[str]]) -> list[str]:
+    """All that the lists hold, once; what an earlier list lacks stands before what it precedes in its own.
+
+    >>> in_one_order([["T = 20", "Newton"], ["T = 10", "T = 20", "T = 30", "Newton"]])
+    ['T = 10', 'T = 20', 'T = 30', 'Newton']
+    """
+    order: list[str] = []
+    for labels in lists:
+        place = len(order)
+        for label in reversed(labels):
+            if label in order:
+                place = order.index(label)
+            else:
+                order.insert(place, label)
+    return order
 
 
 def save(figure: Figure, path: Path | str) -> tuple[Path, Path]:

@@ -78,7 +78,7 @@ def panel_figure(
         rows: of panels.
         log_x: whether the x axis is logarithmic too.
         same_scale: whether all panels have the same y axis.
-        textbook: labels that are drawn dashed, whatever they say.
+        textbook: labels that are drawn dashed, whatever they say, and stand last in the legend.
     """
     curves = [curve for panel in shown for curve in panel.curves]
     if not curves:
@@ -95,7 +95,7 @@ def panel_figure(
             _draw_panel(axes, panel, styles, scaled, log_x=log_x)
         if place % columns == 0:
             axes.set_ylabel(ERROR, color=INK)
-    return finish(figure, *all_axes, note=note)
+    return finish(figure, *all_axes, note=note, last=textbook)
 
 
 def _draw_panel(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -80,10 +81,13 @@ def read_json(path: Path) -> Any:
 
 
 def _named(error: OSError, path: Path) -> OSError:
-    reason = error.strerror or str(error)
-    return type(error)(
-        error.errno, f"{path} could not be written ({reason}); what was there before is intact"
-    )
+    number, reason = error.errno, error.strerror or str(error)
+    # a writer that is not Python's says it in words only, and names its own temporary file in them
+    foreign = re.search(r"\(os error (\d+)\)", reason)
+    if foreign is not None:
+        number = int(foreign[1])
+        reason = os.strerror(number)
+    return OSError(number, f"{path} could not be written ({reason}); what was there before is intact")
 
 
 def _remove(path: Path) -> None:

@@ -24,6 +24,9 @@ from algoformer.training.spread import Agreement, Stop
 Progress = Callable[[int, int, Metrics], None]
 """Called with steps done, steps in all, and the newest metrics."""
 
+RUNS_AT_ONCE = "runs_at_once"
+"""Under this name a card says how many runs shared the device, where it was not one."""
+
 logger = logging.getLogger("algoformer.training")
 
 
@@ -35,6 +38,7 @@ class Session(ABC, Generic[Kept]):
         folder: where to write; None writes nothing.
         checkpoint: what to go on from; None starts anew.
         engine: how steps are taken, in words, for the card.
+        runs_at_once: this run and others beside it on the device, for the card.
     """
 
     def __init__(
@@ -44,14 +48,18 @@ class Session(ABC, Generic[Kept]):
         checkpoint: Restorable | None,
         *,
         engine: str,
+        runs_at_once: int = 1,
     ) -> None:
         self.config, self.folder, self.spread = stepper.described.training, folder, stepper.spread
         self.moved, self.engine = stepper, engine
+        self.runs_at_once = runs_at_once
         self.step = 0
         self.seconds = 0.0
         self.metrics: list[Metrics] = []
         if checkpoint is not None:
             self.step, self.seconds = restore(stepper, checkpoint)
+            # the seconds before are among those that the card will hold
+            self.runs_at_once = max(runs_at_once, shared_by(checkpoint.card))
             logger.info("resumed at step %d", self.step)
         self.spread.refuse_difference("checkpoint", self.step)
         if folder is not None:
@@ -120,6 +128,8 @@ class Session(ABC, Generic[Kept]):
             "engine": self.engine,
             "device": device_name(self.moved.device),
         }
+        if self.runs_at_once > 1:
+            card[RUNS_AT_ONCE] = self.runs_at_once
         if not self.spread.alone:
             card |= {"processes": self.spread.processes, "parallel": self.spread.kind}
         checkpoint, folder = self.capture(card), self.folder
@@ -163,6 +173,12 @@ class Session(ABC, Generic[Kept]):
                 f"the {what} no longer a number at step {self.step}; the last good checkpoint is kept. "
                 "Try a lower learning rate, or clip the gradient"
             )
+
+
+def shared_by(card: Mapping[str, Any]) -> int:
+    """The most runs that shared the device while the seconds on a checkpoint's card went by; 1 is alone."""
+    stored = card.get(RUNS_AT_ONCE, 1)
+    return stored if type(stored) is int and stored > 1 else 1
 
 
 def device_name(device: torch.device) -> str:

@@ -70,6 +70,7 @@ def train(
     max_minutes: float | None = None,
     shard_mb: int | float | None = None,
     tensorboard: bool = True,
+    runs_at_once: int = 1,
     progress: Progress | None = None,
 ) -> Run:
     """Train the experiment's model; with a folder, leave config, metrics and checkpoints there.
@@ -95,6 +96,8 @@ def train(
         shard_mb: no file of a checkpoint may have more MB (10⁶ bytes) than this; inf is one file. The
             checkpoint remembers it: None goes on as before, and starts with one file.
         tensorboard: where TensorBoard is installed, also write the metrics to `folder`/tensorboard.
+        runs_at_once: how many runs share the device meanwhile, this one among them. The checkpoint's card
+            keeps the most there ever were, so that its seconds are not taken for the pace of one alone.
         progress: called after every logged step.
 
     Raises:
@@ -106,6 +109,8 @@ def train(
     """
     if max_minutes is not None and not max_minutes > 0:
         raise ValueError(f"max_minutes must be positive, or None for no limit, got {max_minutes}")
+    if runs_at_once < 1:
+        raise ValueError(f"runs_at_once must be at least 1, the run itself, got {runs_at_once}")
     if resume and folder is None:
         raise ValueError("resume needs the folder of the run to go on with")
     spread = plan_spread(parallel, batch=experiment.training.batch, device=torch.device(device))
@@ -127,7 +132,15 @@ def train(
             # the first process owns the folder, the others only read in it
             reading = RunFolder(Path(folder), CHECKPOINTS)
             opened = spread.after_the_first(lambda: stack.enter_context(opening) if spread.first else reading)
-        session = _Session(experiment, opened, initial, device=where, plan=plan, spread=spread)
+        session = _Session(
+            experiment,
+            opened,
+            initial,
+            device=where,
+            plan=plan,
+            spread=spread,
+            runs_at_once=runs_at_once,
+        )
         stack.enter_context(matmul_precision(experiment.training.precision))
         session.loop(max_minutes, progress or (lambda done, total, metrics: None))
         model = spread.whole_model(session.stepper.trained, everywhere=True)
@@ -152,6 +165,7 @@ class _Session(Session[Checkpoint]):
         device: torch.device,
         plan: Plan,
         spread: Spread,
+        runs_at_once: int,
     ) -> None:
         self.experiment, self.plan = experiment, plan
         checkpoint = None if folder is None else spread.after_the_first(folder.load)
@@ -160,7 +174,7 @@ class _Session(Session[Checkpoint]):
         model = build_model(experiment, like=start).to(device)
         generator = torch.Generator(device).manual_seed(prompt_seed(experiment.training.seed))
         self.stepper = TrainingStep(experiment, model, generator, spread)
-        super().__init__(self.stepper, folder, checkpoint, engine=str(plan))
+        super().__init__(self.stepper, folder, checkpoint, engine=str(plan), runs_at_once=runs_at_once)
 
     @contextmanager
     def stepping(self) -> Iterator[Callable[[int], None]]:
