@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Annotated, cast
 
@@ -51,16 +51,12 @@ def answer_lines(
     with ExitStack() as stack:
         stdin = cast(io.BufferedReader, sys.stdin.buffer)
         stream = stdin if file is None else stack.enter_context(file.open("rb"))
-        total = None if file is None else _count_lines(file)
-        progress = stack.enter_context(bars())
-        # drawn between the lines of a terminal, a bar would be in their way
-        bar = None if sys.stdout.isatty() else progress.add_task("lines", total=total, note="")
+        show = stack.enter_context(_line_bar(file))
         lines = Held(read_lines(stream, encoding=encoding, errors=errors, name=name))
         for done, text in enumerate(answer(lines), start=1):
             sys.stdout.write(text + "\n")
             sys.stdout.flush()
-            if bar is not None:
-                progress.update(bar, completed=done)
+            show(done)
         lines.raise_error()
 
 
@@ -83,6 +79,21 @@ class Held:
             raise self._error
 
 
-def _count_lines(file: Path) -> int:
+@contextmanager
+def _line_bar(file: Path | None) -> Iterator[Callable[[int], None]]:
+    """A bar over the lines; a callback for how many are done."""
+    # redrawn again and again, it would erase lines that are typed or printed on the same terminal
+    if sys.stdout.isatty() or (file is None and sys.stdin.isatty()):
+        yield lambda done: None
+        return
+    with bars() as progress:
+        bar = progress.add_task("lines", total=_count_lines(file), note="")
+        yield lambda done: progress.update(bar, completed=done)
+
+
+def _count_lines(file: Path | None) -> int | None:
+    # what comes through a pipe can be read once only, even where the pipe has a name
+    if file is None or not file.is_file():
+        return None
     with file.open("rb") as stream:
         return sum(1 for _ in stream)
