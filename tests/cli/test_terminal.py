@@ -6,10 +6,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from terminal import Terminal, next_line, started
 
 from algoformer.language import TextCheckpoint, TextClassifier, Tokenizer, TokenModel, save_text_model
 from algoformer.model.presets import algoformer
+from terminal import Terminal, next_line, started
 
 pytest.importorskip("tokenizers", reason="the extra `text` is not installed")
 
