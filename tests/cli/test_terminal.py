@@ -78,3 +78,19 @@ def test_a_pipe_with_a_name_is_read_to_its_end(classifier: Path, tmp_path: Path)
     ) as process:
         out, _ = process.communicate(b"one\ntwo\n", timeout=120)
     assert out.count(b"\t") == 2
+
+
+@pytest.mark.parametrize("command", ["translate", "classify"])
+def test_who_waits_for_an_answer_before_the_next_line_gets_it(
+    command: str, request: pytest.FixtureRequest
+) -> None:
+    model = request.getfixturevalue({"translate": "translator", "classify": "classifier"}[command])
+    with started(command, str(model), stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        for line in (b"one\n", b"\n", b"two\n"):
+            process.stdin.write(line)
+            process.stdin.flush()
+            assert next_line(process).endswith("\n")
+        rest, _ = process.communicate(timeout=120)
+    assert rest == b""
+    assert process.returncode == 0

@@ -13,7 +13,7 @@ import tyro
 
 from algoformer.cli.progress import bars
 from algoformer.language.checkpoint import TextCheckpoint, load_text_model
-from algoformer.language.lines import Errors, read_lines
+from algoformer.language.line_reader import Errors, LineReader, blocks
 from algoformer.language.training.trainer import BEST
 
 CheckpointOption = Annotated[
@@ -40,9 +40,21 @@ def open_text_model(path: Path, device: str) -> TextCheckpoint:
 
 
 def answer_lines(
-    file: Path | None, *, encoding: str, errors: Errors, answer: Callable[[Iterable[str]], Iterable[str]]
+    file: Path | None,
+    *,
+    encoding: str,
+    errors: Errors,
+    most: int,
+    answer: Callable[[Iterable[str]], Iterable[str]],
 ) -> None:
     """Print what `answer` gives for each line of a file or of standard input, as soon as it is there.
+
+    Args:
+        file: the text; None for standard input.
+        encoding: of the text.
+        errors: what to do with bytes that are no text.
+        most: lines that are answered together at most.
+        answer: a line for each line.
 
     Raises:
         ValueError: a line is not in the encoding. What comes before it was answered and printed.
@@ -52,31 +64,12 @@ def answer_lines(
         stdin = cast(io.BufferedReader, sys.stdin.buffer)
         stream = stdin if file is None else stack.enter_context(file.open("rb"))
         show = stack.enter_context(_line_bar(file))
-        lines = Held(read_lines(stream, encoding=encoding, errors=errors, name=name))
-        for done, text in enumerate(answer(lines), start=1):
+        lines = LineReader(stream, encoding=encoding, errors=errors, name=name)
+        answers = (text for block in blocks(lines, most) for text in answer(block))
+        for done, text in enumerate(answers, start=1):
             sys.stdout.write(text + "\n")
             sys.stdout.flush()
             show(done)
-        lines.raise_error()
-
-
-class Held:
-    """Lines up to one that cannot be read; its error is kept until those before it are answered."""
-
-    def __init__(self, lines: Iterator[str]) -> None:
-        self._lines = lines
-        self._error: ValueError | None = None
-
-    def __iter__(self) -> Iterator[str]:
-        try:
-            yield from self._lines
-        except ValueError as error:
-            self._error = error
-
-    def raise_error(self) -> None:
-        """Raise what went wrong, if something did."""
-        if self._error is not None:
-            raise self._error
 
 
 @contextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
@@ -58,17 +57,20 @@ class TranslateOptions:
 def run_translate(arguments: list[str]) -> int:
     """Translate line by line."""
     chosen = parse(TranslateOptions, arguments, command="translate", description=DESCRIPTION)
-    typed = chosen.file is None and sys.stdin.isatty()
     decoding = Decoding(
         beam=chosen.beam,
         length_penalty=chosen.length_penalty,
         policy=chosen.policy,
         early_exit=None if chosen.early_exit is None else EarlyExit(threshold=chosen.early_exit),
         whole_lines=chosen.whole_lines,
-        # where somebody types, a line is answered at once
-        batch=1 if typed else chosen.batch,
-        ahead=1 if typed else Decoding.ahead,
+        batch=chosen.batch,
     )
     translator = Translator(open_text_model(chosen.checkpoint, pick_device(chosen.device)), decoding)
-    answer_lines(chosen.file, encoding=chosen.encoding, errors=chosen.errors, answer=translator.translate)
+    answer_lines(
+        chosen.file,
+        encoding=chosen.encoding,
+        errors=chosen.errors,
+        most=decoding.batch * decoding.ahead,
+        answer=translator.translate,
+    )
     return 0
