@@ -125,6 +125,35 @@ def test_wrong_labels_are_refused(tmp_path: Path, row: tuple[str, ...], message:
         load_labelled("imdb", data=tmp_path)
 
 
+@pytest.mark.parametrize("text", ["label,text\r\n", "", '0,""\r\n'])
+@pytest.mark.parametrize("split", ["train", "valid", "test"])
+def test_a_file_without_texts_is_refused_when_it_is_read(tmp_path: Path, split: str, text: str) -> None:
+    for name in ("train", "valid", "test"):
+        put(tmp_path, f"ag_news/{name}.csv", table([("label", "text"), ("1", name)]))
+    put(tmp_path, f"ag_news/{split}.csv", text)
+    with pytest.raises(
+        ValueError, match=rf"ag_news/{split}\.csv holds no texts; put the whole file there.*csv"
+    ):
+        load_labelled("ag_news", data=tmp_path)
+
+
+def test_sides_without_sentences_are_refused_when_they_are_read(tmp_path: Path) -> None:
+    multi30k(tmp_path)
+    for language in ("de", "en"):
+        put(tmp_path, f"multi30k_de_en/test2016.{language}.gz", "")
+    with pytest.raises(ValueError, match=r"test2016\.de\.gz holds no texts"):
+        load_parallel("multi30k_de_en", data=tmp_path)
+
+
+def test_a_set_that_repeats_its_test_set_leaves_nothing_to_train_on(tmp_path: Path) -> None:
+    for name in ("train", "valid", "test"):
+        put(tmp_path, f"ag_news/{name}.csv", table([("label", "text"), ("1", "the same")]))
+    with pytest.raises(
+        ValueError, match=r"nothing is left to train on in ag_news: .*1 of 1 left out, also in"
+    ):
+        load_labelled("ag_news", data=tmp_path)
+
+
 def test_an_unknown_name_meets_its_nearest() -> None:
     with pytest.raises(ValueError, match=r"'multi30k'; did you mean 'multi30k_de_en'\?"):
         load_parallel("multi30k", data=".")

@@ -109,8 +109,18 @@ def _missing(source: Source, reader: Reader, path: str) -> str:
     )
 
 
+def _refuse_empty(source: Source, reader: Reader, path: str) -> None:
+    raise ValueError(
+        f"{reader.folder / path} holds no texts; put the whole file there: "
+        f"{source.name} ({source.about}) is {source.where}"
+    )
+
+
 def _lines(reader: Reader, source: Source, path: str) -> tuple[str, ...]:
-    return tuple(plain(source.repair(line)) for line in reader.lines(path))
+    lines = tuple(plain(source.repair(line)) for line in reader.lines(path))
+    if not any(lines):
+        _refuse_empty(source, reader, path)
+    return lines
 
 
 def _labelled(reader: Reader, source: Source, path: str) -> LabelledText:
@@ -126,6 +136,8 @@ def _labelled(reader: Reader, source: Source, path: str) -> LabelledText:
             )
         labels.append(int(row[0]) - first)
         texts.append(plain(source.repair(" ".join(row[1:]))))
+    if not any(texts):
+        _refuse_empty(source, reader, path)
     return LabelledText(texts=tuple(texts), labels=tuple(labels))
 
 
@@ -161,7 +173,7 @@ def _assembled(
             if count:
                 notes.append(f"{name}: {count} of {len(splits[name])} left out, {reason}")
         splits[name] = kept.split
-    return Corpus(
+    corpus = Corpus(
         name=source.name,
         train=splits.pop("train"),
         valid=splits.pop("valid"),
@@ -172,3 +184,6 @@ def _assembled(
         notes=tuple(notes),
         terms=source.terms,
     )
+    if not len(corpus.train):
+        raise ValueError(f"nothing is left to train on in {source.name}: {'; '.join(notes)}")
+    return corpus
