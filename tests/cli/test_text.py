@@ -110,6 +110,20 @@ def test_lines_before_one_that_cannot_be_read_are_translated(
     assert len(capsys.readouterr().out.split("\n")) == 5
 
 
+@pytest.mark.parametrize(("stream", "words"), [("stdin", "standard input"), ("stdout", "standard output")])
+def test_a_closed_stream_is_named(
+    translator: Path,
+    stream: str,
+    words: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    typed(monkeypatch, b"eins\n")
+    monkeypatch.setattr(sys, stream, None)
+    assert main(["translate", str(translator), "--device", "cpu"]) == 2
+    assert f"{words} is closed" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
@@ -145,7 +159,7 @@ def test_what_cannot_be_done_is_said_in_one_line(
     places: dict[str, Any] = {"RUN": run, "TRANSLATOR": translator, "FOLDER": empty}
     for name, place in places.items():
         words = [word.replace(name, str(place)) for word in words]
-    assert main(words) != 0
+    assert main(words) == 2
     said = capsys.readouterr().err
     assert complaint in said
     assert "Traceback" not in said

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Annotated, cast
 
@@ -57,19 +57,30 @@ def answer_lines(
         answer: a line for each line.
 
     Raises:
-        ValueError: a line is not in the encoding. What comes before it was answered and printed.
+        ValueError: a line is not in the encoding; what comes before it was answered and printed. Or there is
+            nowhere to read from or to print on.
     """
     name = "standard input" if file is None else str(file)
-    with ExitStack() as stack:
-        stdin = cast(io.BufferedReader, sys.stdin.buffer)
-        stream = stdin if file is None else stack.enter_context(file.open("rb"))
-        show = stack.enter_context(_line_bar(file))
+    if sys.stdout is None:
+        raise ValueError(
+            "standard output is closed, so that no answer can be printed; open it, with > FILE say"
+        )
+    with _opened(file) as stream, _line_bar(file) as show:
         lines = LineReader(stream, encoding=encoding, errors=errors, name=name)
         answers = (text for block in blocks(lines, most) for text in answer(block))
         for done, text in enumerate(answers, start=1):
             sys.stdout.write(text + "\n")
             sys.stdout.flush()
             show(done)
+
+
+def _opened(file: Path | None) -> AbstractContextManager[io.BufferedReader]:
+    """The file, or standard input, which stays open afterwards."""
+    if file is not None:
+        return file.open("rb")
+    if sys.stdin is None:
+        raise ValueError("standard input is closed; name a file, or give the lines through a pipe")
+    return nullcontext(cast(io.BufferedReader, sys.stdin.buffer))
 
 
 @contextmanager
