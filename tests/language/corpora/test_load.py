@@ -65,7 +65,7 @@ def test_a_missing_file_is_named_with_the_way_to_get_it(tmp_path: Path) -> None:
     (tmp_path / "multi30k_de_en/test2016.en.gz").unlink()
     with pytest.raises(
         ValueError,
-        match=r"test2016\.en\.gz is missing.*github\.com/multi30k.*bentrevett/multi30k.*--data hub",
+        match=r"test2016\.en\.gz is missing.*github\.com/multi30k.*test_2016_flickr renamed test2016.*bentrevett/multi30k.*--data hub",
     ):
         load_parallel("multi30k_de_en", data=tmp_path)
 

@@ -42,7 +42,8 @@ def load_parallel(
     """
     if name in SMALL_PARALLEL:
         return SMALL_PARALLEL[name]()
-    source = known(name, PARALLEL, others=tuple(SMALL_PARALLEL))
+    labelled = dict.fromkeys((*SMALL_LABELLED, *LABELLED), "classification")
+    source = known(name, PARALLEL, others=SMALL_PARALLEL, elsewhere=labelled)
     place = data_place(data)
     if place == HUB:
         return _assembled(source, hub.parallel_from_hub(source), Reader(Path()), classes=())
@@ -81,7 +82,8 @@ def load_labelled(name: str, *, data: Path | str | None = None, strict: bool = F
     """
     if name in SMALL_LABELLED:
         return SMALL_LABELLED[name]()
-    source = known(name, LABELLED, others=tuple(SMALL_LABELLED))
+    parallel = dict.fromkeys((*SMALL_PARALLEL, *PARALLEL), "translation")
+    source = known(name, LABELLED, others=SMALL_LABELLED, elsewhere=parallel)
     place = data_place(data)
     if place == HUB:
         splits, classes = hub.labelled_from_hub(source)
