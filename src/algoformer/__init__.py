@@ -19,11 +19,14 @@ if TYPE_CHECKING:
     from algoformer.model import Loop as Loop
     from algoformer.model import Parallel as Parallel
     from algoformer.model import Program as Program
-    from algoformer.model import presets as programs  # noqa: F401 - a name for users
+    from algoformer.model import presets
     from algoformer.prompt import Prompt as Prompt
     from algoformer.trace import Solver as Solver
     from algoformer.trace import Trace as Trace
     from algoformer.trace import Unroll as Unroll
+
+    programs = presets
+    """The named programs: `programs.standard`, `programs.looped`, `programs.algoformer`, ..."""
 
 __version__ = "0.1.0"
 
@@ -42,12 +45,12 @@ _HOMES = {
     "presets": "model",
     "programs": "model",
 }
-"""Where the public names are at home; `programs` are the presets `standard`, `looped`, `algoformer`, ..."""
+"""Where the public names are at home; those above, and `presets`, which `programs` are elsewhere called."""
 
 __all__ = [*_HOMES, *_ROOMS]
 
 
-def __getattr__(name: str) -> Any:
+def _found(name: str) -> Any:
     if name in _ROOMS:
         return import_module(f"algoformer.{name}")
     if name not in _HOMES:
@@ -55,6 +58,11 @@ def __getattr__(name: str) -> Any:
     found = getattr(import_module(f"algoformer.{_HOMES[name]}"), {"programs": "presets"}.get(name, name))
     globals()[name] = found
     return found
+
+
+if not TYPE_CHECKING:
+    # a type checker would take it for a promise that every name is there
+    __getattr__ = _found
 
 
 def __dir__() -> list[str]:
