@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 
 MARKS = re.compile(
-    r"(?<![.!?…])(?P<marks>[.!?…]++)[\"'’”“»«›‹)\]}]*+ (?=[\"'‘“„»«›‹(\[{¿¡]*+(?P<following>\w{0,9}))"
+    r"(?<![.!?…])(?P<marks>[.!?…]++)[\"'’”“»«›‹)\]}]*+ "
+    r"(?=(?:[–—-] )?+[\"'‘“„»«›‹(\[{¿¡]*+(?P<following>\w{0,9}))"
 )
 """What may be an end: marks, quotes or brackets that close, a space, and how the next word begins.
 
