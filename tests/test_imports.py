@@ -75,6 +75,16 @@ print(sorted({{name.split('.')[0] for name in set(sys.modules) - before}} & set(
     assert run(code) == "[]"
 
 
+def test_all_names_can_be_taken_at_once() -> None:
+    code = f"""
+import algoformer
+from algoformer import *
+print(all(globals()[name] is getattr(algoformer, name) for name in {PUBLIC + ROOMS!r}))
+print(set({PUBLIC + ROOMS!r}) <= set(dir(algoformer)), hasattr(algoformer, "nothing"))
+"""
+    assert run(code).splitlines() == ["True", "True False"]
+
+
 @pytest.mark.parametrize("name", PUBLIC + ROOMS)
 def test_the_public_names_exist(name: str) -> None:
     assert getattr(algoformer, name) is not None

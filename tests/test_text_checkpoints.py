@@ -9,8 +9,9 @@ import pytest
 
 from algoformer.language import TextCheckpoint, load_text_model
 from algoformer.language.classify import Classifying
+from algoformer.language.early_exit import EarlyExit
 from algoformer.language.training.export import answers
-from algoformer.language.translate import Translator
+from algoformer.language.translate import Decoding, Translator
 
 FOLDER = Path(__file__).parents[1] / "checkpoints"
 NAMES = ("tatoeba_de_en", "dbpedia")
@@ -57,6 +58,23 @@ def test_the_translator_is_of_use() -> None:
         for text, words in zip(found, wanted.values(), strict=True)
     ]
     assert sum(good) >= 3, found
+
+
+@pytest.mark.parametrize(
+    "decoding", [Decoding(), Decoding(beam=1), Decoding(beam=1, early_exit=EarlyExit(threshold=0.01))]
+)
+def test_several_sentences_in_a_line_are_translated_as_each_by_itself(decoding: Decoding) -> None:
+    translator = Translator(shipped("tatoeba_de_en"), decoding)
+    alone = ["Ich habe keine Zeit.", "Der Hund schläft.", "Wo ist der Bahnhof?", "Das Wasser ist kalt!"]
+    lines = [alone[0], " ".join(alone), "", " ".join(alone[:2]), alone[2]]
+    first, second, third, fourth = translator.translate(alone)
+    assert list(translator.translate(lines)) == [
+        first,
+        f"{first} {second} {third} {fourth}",
+        "",
+        f"{first} {second}",
+        third,
+    ]
 
 
 def test_the_classifier_is_of_use() -> None:

@@ -1,5 +1,7 @@
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -85,6 +87,31 @@ def test_bad_input_gets_one_clear_line_and_a_failing_exit(
 def test_the_help_does_not_wait_for_torch() -> None:
     code = (
         "import sys; from algoformer.cli import main; main(['--help']); "
-        "sys.exit('rich' in sys.modules or 'tyro' in sys.modules)"
+        "sys.exit(any(name in sys.modules for name in ('torch', 'rich', 'tyro')))"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode == 0
+
+
+def test_ctrl_c_while_torch_is_imported_is_quiet(tmp_path: Path) -> None:
+    (tmp_path / "torch.py").write_text("raise KeyboardInterrupt\n")
+    paths = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
+    done = subprocess.run(
+        [sys.executable, "-m", "algoformer", "tasks"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": paths},
+    )
+    assert done.returncode == 130
+    assert done.stderr == "\nalgoformer: stopped by Ctrl-C; what was saved is kept\n"
+
+
+def test_a_reader_that_leaves_is_no_complaint() -> None:
+    # the pipe has no reader any more when the help is printed
+    ours, theirs = os.pipe()
+    os.close(ours)
+    done = subprocess.run(
+        [sys.executable, "-m", "algoformer", "--help"], stdout=theirs, stderr=subprocess.PIPE, check=False
+    )
+    os.close(theirs)
+    assert (done.returncode, done.stderr) == (1, b"")

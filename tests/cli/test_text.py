@@ -110,6 +110,20 @@ def test_lines_before_one_that_cannot_be_read_are_translated(
     assert len(capsys.readouterr().out.split("\n")) == 5
 
 
+@pytest.mark.parametrize(("stream", "words"), [("stdin", "standard input"), ("stdout", "standard output")])
+def test_a_closed_stream_is_named(
+    translator: Path,
+    stream: str,
+    words: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    typed(monkeypatch, b"eins\n")
+    monkeypatch.setattr(sys, stream, None)
+    assert main(["translate", str(translator), "--device", "cpu"]) == 2
+    assert f"{words} is closed" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
@@ -129,6 +143,16 @@ def test_lines_before_one_that_cannot_be_read_are_translated(
         (["text", "train", "--packed", "RUN/config.json"], "not packed text"),
         (["text", "train", "--program", "loopde"], "looped"),
         (["text", "train", "--resume", "--out", "FOLDER"], "no run to resume"),
+        (
+            ["text", "train", "--kind", "classification", "--text.corpora", "small_de_en"],
+            "'small_de_en' is a set for translation: give --kind translation, or choose another set. Known: ",
+        ),
+        (["text", "train", "--text.corpora", "ag_news"], "is a set for classification: give --kind"),
+        (["text", "train", "--text.corpora", "zzz"], "unknown set of text 'zzz'. Known: small_de_en, "),
+        (["text", "train", "--packed", "TRANSLATOR"], "it holds a model; give the file that text pack wrote"),
+        (["text", "pack", "FOLDER"], "is a folder; name a file in it"),
+        (["text", "pack", "TRANSLATOR"], "translator.safetensors exists already; choose another name"),
+        (["text", "export", "RUN", "TRANSLATOR"], "exists already; choose another name"),
     ],
 )
 def test_what_cannot_be_done_is_said_in_one_line(
@@ -145,7 +169,48 @@ def test_what_cannot_be_done_is_said_in_one_line(
     places: dict[str, Any] = {"RUN": run, "TRANSLATOR": translator, "FOLDER": empty}
     for name, place in places.items():
         words = [word.replace(name, str(place)) for word in words]
-    assert main(words) != 0
+    assert main(words) == 2
     said = capsys.readouterr().err
     assert complaint in said
     assert "Traceback" not in said
+
+
+@pytest.mark.parametrize(
+    "words", [["translate", "FILE"], ["info", "FILE"], ["text", "train", "--packed", "FILE"]], ids=" ".join
+)
+def test_a_file_that_may_not_be_read_is_not_called_missing(
+    words: list[str],
+    translator: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    whole = Path.open
+
+    def guarded(path: Path, *arguments: Any, **options: Any) -> Any:
+        if path == translator:
+            raise PermissionError(13, "Permission denied", str(path))
+        return whole(path, *arguments, **options)
+
+    monkeypatch.setattr(Path, "open", guarded)
+    typed(monkeypatch, b"a\n")
+    assert main([word.replace("FILE", str(translator)) for word in words]) == 2
+    assert f"{translator} cannot be read: Permission denied" in capsys.readouterr().err
+
+
+def test_a_file_with_another_checksum_is_a_note_among_others(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "ag_news").mkdir()
+    for name in ("train", "valid", "test"):
+        rows = "".join(f"{label},{name} number {label}\n" for label in range(4))
+        (tmp_path / "ag_news" / f"{name}.csv").write_text("label,text\n" + rows)
+    (tmp_path / "ag_news" / "classes.txt").write_text("one\ntwo\nthree\nfour\n")
+    options = [*TINY, "--text.corpora", "ag_news", "--data", str(tmp_path)]
+    assert main(["text", "pack", str(tmp_path / "packed"), *options]) == 0
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 1
+    assert lines[0].startswith(f"{tmp_path}/ag_news/classes.txt is not the file that this library knows")
+    assert main(["text", "train", *options, "--out", str(tmp_path / "run"), "--device", "cpu"]) == 0
+    said = capsys.readouterr().err
+    assert said.count("is not the file that this library knows") == 1
+    assert "UnknownFileWarning" not in said

@@ -1,6 +1,7 @@
 """Beam search against all sequences there are."""
 
 import itertools
+from typing import Any
 
 import pytest
 import torch
@@ -175,10 +176,12 @@ def test_of_sequences_with_equal_scores_the_first_wins() -> None:
         ({"most": 0}, "most must be at least 1, got 0"),
         ({"beam": 0}, "beam must be at least 1, got 0"),
         ({"beam": 2, "nbest": 3}, r"nbest must lie in 1..2 \(the beam\), got 3"),
-        ({"length_penalty": -1}, "length_penalty must not be negative, got -1"),
+        ({"length_penalty": -1}, "length_penalty must be finite and not negative, got -1"),
+        ({"length_penalty": float("nan")}, "length_penalty must be finite and not negative, got nan"),
+        ({"length_penalty": float("inf"), "beam": 1}, "length_penalty must be finite .* got inf"),
         ({"most": 12}, "context=12"),
     ],
 )
-def test_what_cannot_be_searched_is_refused(options: dict[str, int], words: str) -> None:
+def test_what_cannot_be_searched_is_refused(options: dict[str, Any], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         generate(tiny(4), torch.tensor([[1, 2]]), **{"end": 0, "most": 3, **options})

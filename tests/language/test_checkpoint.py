@@ -120,6 +120,16 @@ def test_a_header_that_does_not_fit_is_refused(tmp_path: Path, entries: dict[str
         load_text_model(changed(tmp_path / "model.safetensors", **entries))
 
 
+@pytest.mark.parametrize("half", [True, False])
+@pytest.mark.parametrize("number", [float("nan"), float("-inf")])
+def test_weights_that_are_no_numbers_are_refused(tmp_path: Path, number: float, half: bool) -> None:
+    model = classifier()
+    model.head.bias.data[1] = number
+    save_text_model(tmp_path / "model.safetensors", TextCheckpoint(model=model), half=half)
+    with pytest.raises(ValueError, match=r"weight 'head.bias' has numbers that are not finite"):
+        load_text_model(tmp_path / "model.safetensors")
+
+
 def test_files_that_are_no_checkpoint_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="does not exist"):
         load_text_model(tmp_path / "nothing")

@@ -51,6 +51,25 @@ def test_every_line_is_answered_in_its_place_as_if_it_were_alone(
         assert found == [next(iter(several.translate([line]))) for line in LINES]
 
 
+def test_a_line_is_its_sentences_unless_it_shall_be_whole(tokenizer: Tokenizer) -> None:
+    alone = ["the dog.", "A cat?", "The dog!"]
+    by_sentence = translator(tokenizer, Decoding(beam=2))
+    found = list(by_sentence.translate(["", " ".join(alone), alone[1]]))
+    assert found[1] == " ".join(filter(None, by_sentence.translate(alone)))
+    assert found[2] == next(iter(by_sentence.translate(alone[1:2])))
+    tokens = tokenizer.encode_all(["", " ".join(alone)])
+    whole = translator(tokenizer, Decoding(beam=2, whole_lines=True))
+    # tokens are never taken apart into sentences: what is scored is what was asked for
+    assert whole.translate_block(["", " ".join(alone)]) == by_sentence.translate_encoded(tokens)
+    assert whole.translate_block([" ".join(alone)]) != found[1:2]
+
+
+def test_sentences_are_told_by_capitals_that_the_model_does_not_read(tokenizer: Tokenizer) -> None:
+    lower = translator(tokenizer, Decoding(beam=1), lowercase=True)
+    alone = list(lower.translate(["the dog sees Dr. Cat.", "the dog sees."]))
+    assert list(lower.translate(["The dog sees Dr. Cat. The dog sees."])) == [" ".join(filter(None, alone))]
+
+
 def test_no_more_is_read_ahead_than_asked_for(tokenizer: Tokenizer) -> None:
     read = []
 

@@ -40,12 +40,37 @@ COMMANDS = {
 """Each command is imported only when it is called, so that help is quick."""
 
 
+WRONG = (ValueError, FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError)
+"""What is raised for options and files that are wrong."""
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Run one command: 0 if it went well, 2 if its options or files are wrong, 1 for any other failure.
 
     After Ctrl-C it is 130, as for any program.
     """
     words = sys.argv[1:] if arguments is None else arguments
+    try:
+        code = _answer(words)
+        if sys.stdout is not None:
+            sys.stdout.flush()  # where the reader has gone, this is the last moment to notice
+        return code
+    except KeyboardInterrupt:
+        print("\nalgoformer: stopped by Ctrl-C; what was saved is kept", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        # the reader (head, less) has gone; without this Python complains once more at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except Exception as error:
+        if os.environ.get("ALGOFORMER_TRACEBACK"):
+            raise
+        if not is_said_elsewhere(error):
+            print(f"algoformer {words[0]}: {describe_failure(error)}", file=sys.stderr)
+        return 2 if isinstance(error, WRONG) else 1
+
+
+def _answer(words: list[str]) -> int:
     if not words or words[0] in ("-h", "--help", "help"):
         print(usage())
         return 0 if words else 2
@@ -60,21 +85,7 @@ def main(arguments: list[str] | None = None) -> int:
         hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(COMMANDS)}"
         print(f"algoformer: no command {name!r}; {hint}", file=sys.stderr)
         return 2
-    try:
-        return _call(name, words[1:])
-    except KeyboardInterrupt:
-        print("\nalgoformer: stopped by Ctrl-C; what was saved is kept", file=sys.stderr)
-        return 130
-    except BrokenPipeError:
-        # the reader (head, less) has gone; without this Python complains once more at exit
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
-    except Exception as error:
-        if os.environ.get("ALGOFORMER_TRACEBACK"):
-            raise
-        if not is_said_elsewhere(error):
-            print(f"algoformer {name}: {describe_failure(error)}", file=sys.stderr)
-        return 2 if isinstance(error, ValueError) else 1
+    return _call(name, words[1:])
 
 
 def _call(name: str, arguments: list[str]) -> int:

@@ -47,12 +47,8 @@ class ClassifyOptions:
 def run_classify(arguments: list[str]) -> int:
     """Classify line by line."""
     chosen = parse(ClassifyOptions, arguments, command="classify", description=DESCRIPTION)
-    typed = chosen.file is None and sys.stdin.isatty()
-    classifying = Classifying(
-        open_text_model(chosen.checkpoint, pick_device(chosen.device)),
-        batch=1 if typed else chosen.batch,
-        ahead=1 if typed else Classifying.ahead,
-    )
+    checkpoint = open_text_model(chosen.checkpoint, pick_device(chosen.device))
+    classifying = Classifying(checkpoint, batch=chosen.batch)
     shortened = 0
 
     def answer(lines: Iterable[str]) -> Iterator[str]:
@@ -61,7 +57,13 @@ def run_classify(arguments: list[str]) -> int:
             shortened += label is not None and label.shortened
             yield "" if label is None else f"{label.name}\t{label.probability:.4f}"
 
-    answer_lines(chosen.file, encoding=chosen.encoding, errors=chosen.errors, answer=answer)
+    answer_lines(
+        chosen.file,
+        encoding=chosen.encoding,
+        errors=chosen.errors,
+        most=classifying.batch * classifying.ahead,
+        answer=answer,
+    )
     if shortened:
         most = classifying.model.trunk.context
         words = "1 line was" if shortened == 1 else f"{shortened} lines were"

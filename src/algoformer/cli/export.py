@@ -10,6 +10,7 @@ import torch
 import tyro
 
 from algoformer.cli.measure import held_out_prompts, load_contender
+from algoformer.cli.new_file import refuse_existing
 from algoformer.cli.parse import parse
 from algoformer.cli.progress import counting
 from algoformer.cli.train import pick_device
@@ -46,8 +47,7 @@ class ExportOptions:
 def run_export(arguments: list[str]) -> int:
     """Measure the model as it will be stored, and write it."""
     chosen = parse(ExportOptions, arguments, command="export", description=DESCRIPTION)
-    if chosen.file.exists():
-        raise ValueError(f"{chosen.file} exists already; choose another name")
+    refuse_existing(chosen.file)
     contender = load_contender(chosen.run, raw=chosen.raw)
     card = {name: value for name, value in contender.card.items() if name in CARRIED}
     model = contender.model

@@ -12,6 +12,7 @@ from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
+    ProgressColumn,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
@@ -42,7 +43,8 @@ def console() -> Console:
 def bars() -> Iterator[Progress]:
     """A group of bars; drawn only if standard error is a terminal."""
     screen = console()
-    with Progress(
+    with _display(
+        screen,
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
@@ -50,8 +52,6 @@ def bars() -> Iterator[Progress]:
         TimeElapsedColumn(),
         TextColumn("left"),
         TimeRemainingColumn(),
-        console=screen,
-        disable=not screen.is_terminal,
     ) as progress:
         yield progress
 
@@ -89,7 +89,7 @@ def training_bars(runs: Mapping[str, int], screen: Console | None = None) -> Ite
         return
     bar = [BarColumn(bar_width=None)] if screen.width >= WIDE else []
     numbers = MofNCompleteColumn(), TextColumn("{task.fields[note]}")
-    with Progress(TextColumn("{task.description}"), *bar, *numbers, console=screen) as progress:
+    with _display(screen, TextColumn("{task.description}"), *bar, *numbers) as progress:
         tasks = {name: progress.add_task(name, total=total, note="") for name, total in runs.items()}
 
         def draw(name: str, done: int, total: int, metrics: Mapping[str, float]) -> None:
@@ -97,6 +97,11 @@ def training_bars(runs: Mapping[str, int], screen: Console | None = None) -> Ite
             progress.update(tasks[name], completed=done, total=total, note=note)
 
         yield draw
+
+
+def _display(screen: Console, *columns: ProgressColumn) -> Progress:
+    # left to itself, rich would print results on the bars' stream, and a file they are written to stay empty
+    return Progress(*columns, console=screen, disable=not screen.is_terminal, redirect_stdout=False)
 
 
 class _News:

@@ -11,8 +11,10 @@ from typing import Annotated, Any, Literal
 import tyro
 
 from algoformer.cli.choose_text import read_text_experiment
+from algoformer.cli.new_file import refuse_existing
 from algoformer.cli.progress import training_bars
 from algoformer.cli.say import say
+from algoformer.cli.text_corpus import read_corpus
 from algoformer.cli.text_export import measurement_table, run_text_export
 from algoformer.cli.text_files import open_text_model
 from algoformer.cli.train import pick_device
@@ -22,7 +24,6 @@ from algoformer.language.training import (
     TextExperiment,
     TextRun,
     load_text_experiment,
-    prepare_text,
     train_text,
 )
 from algoformer.language.training.measure import measure
@@ -112,10 +113,9 @@ def run_packing(arguments: list[str]) -> int:
         rest, command="text pack FILE", description=DESCRIPTION, extra=[DATA]
     )
     assert file is not None  # --help has ended above
-    text = prepare_text(experiment.text, data=settings.data)
+    refuse_existing(file)
+    text = read_corpus(experiment.text, settings.data)
     pack(file, text)
-    for line in [*text.card["notes"], *(note for split in text.splits.values() for note in split.notes)]:
-        print(line, file=sys.stderr)
     rows = ", ".join(f"{name} {len(split):,}" for name, split in text.splits.items())
     print(f"{file}: {rows}; {len(text.tokenizer):,} tokens; {text.card['terms']}")
     return 0
@@ -136,7 +136,7 @@ def run_training(arguments: list[str]) -> int:
         experiment = load_text_experiment(folder)
     device = pick_device(settings.device)
     text = unpack(settings.packed) if settings.packed is not None else None
-    text = text or prepare_text(experiment.text, data=settings.data)
+    text = text or read_corpus(experiment.text, settings.data)
     try:
         run = train_with_bar(experiment, text, folder, settings, device)
     except KeyboardInterrupt:

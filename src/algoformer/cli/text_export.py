@@ -9,13 +9,15 @@ from typing import Annotated, Literal
 
 import tyro
 
+from algoformer.cli.new_file import refuse_existing
 from algoformer.cli.parse import parse
 from algoformer.cli.say import say
+from algoformer.cli.text_corpus import read_corpus
 from algoformer.cli.text_files import open_text_model
 from algoformer.cli.train import pick_device
 from algoformer.evaluation import Table
 from algoformer.language.packing import unpack
-from algoformer.language.training import TextExperiment, prepare_text
+from algoformer.language.training import TextExperiment
 from algoformer.language.training.export import export_text
 from algoformer.language.training.measure import Measurement
 from algoformer.language.translate import Decoding
@@ -42,15 +44,14 @@ class TextExportOptions:
 def run_text_export(arguments: list[str]) -> int:
     """Measure the model as it will be stored, and write it."""
     chosen = parse(TextExportOptions, arguments, command="text export", description=DESCRIPTION)
-    if chosen.file.exists():
-        raise ValueError(f"{chosen.file} exists already; choose another name")
+    refuse_existing(chosen.file)
     device = pick_device(chosen.device)
     checkpoint = open_text_model(chosen.run, device)
     if chosen.packed is not None:
         text = unpack(chosen.packed)
     else:
         settings = TextExperiment.from_data(checkpoint.card.get("experiment")).text
-        text = prepare_text(settings, data=chosen.data)
+        text = read_corpus(settings, chosen.data)
     found = export_text(
         chosen.file,
         checkpoint,

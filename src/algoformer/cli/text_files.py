@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Annotated, cast
 
@@ -13,7 +13,7 @@ import tyro
 
 from algoformer.cli.progress import bars
 from algoformer.language.checkpoint import TextCheckpoint, load_text_model
-from algoformer.language.lines import Errors, read_lines
+from algoformer.language.line_reader import Errors, LineReader, blocks
 from algoformer.language.training.trainer import BEST
 
 CheckpointOption = Annotated[
@@ -40,49 +40,64 @@ def open_text_model(path: Path, device: str) -> TextCheckpoint:
 
 
 def answer_lines(
-    file: Path | None, *, encoding: str, errors: Errors, answer: Callable[[Iterable[str]], Iterable[str]]
+    file: Path | None,
+    *,
+    encoding: str,
+    errors: Errors,
+    most: int,
+    answer: Callable[[Iterable[str]], Iterable[str]],
 ) -> None:
     """Print what `answer` gives for each line of a file or of standard input, as soon as it is there.
 
+    Args:
+        file: the text; None for standard input.
+        encoding: of the text.
+        errors: what to do with bytes that are no text.
+        most: lines that are answered together at most.
+        answer: a line for each line.
+
     Raises:
-        ValueError: a line is not in the encoding. What comes before it was answered and printed.
+        ValueError: a line is not in the encoding; what comes before it was answered and printed. Or there is
+            nowhere to read from or to print on.
     """
     name = "standard input" if file is None else str(file)
-    with ExitStack() as stack:
-        stdin = cast(io.BufferedReader, sys.stdin.buffer)
-        stream = stdin if file is None else stack.enter_context(file.open("rb"))
-        total = None if file is None else _count_lines(file)
-        progress = stack.enter_context(bars())
-        # drawn between the lines of a terminal, a bar would be in their way
-        bar = None if sys.stdout.isatty() else progress.add_task("lines", total=total, note="")
-        lines = Held(read_lines(stream, encoding=encoding, errors=errors, name=name))
-        for done, text in enumerate(answer(lines), start=1):
+    if sys.stdout is None:
+        raise ValueError(
+            "standard output is closed, so that no answer can be printed; open it, with > FILE say"
+        )
+    with _opened(file) as stream, _line_bar(file) as show:
+        lines = LineReader(stream, encoding=encoding, errors=errors, name=name)
+        answers = (text for block in blocks(lines, most) for text in answer(block))
+        for done, text in enumerate(answers, start=1):
             sys.stdout.write(text + "\n")
             sys.stdout.flush()
-            if bar is not None:
-                progress.update(bar, completed=done)
-        lines.raise_error()
+            show(done)
 
 
-class Held:
-    """Lines up to one that cannot be read; its error is kept until those before it are answered."""
-
-    def __init__(self, lines: Iterator[str]) -> None:
-        self._lines = lines
-        self._error: ValueError | None = None
-
-    def __iter__(self) -> Iterator[str]:
-        try:
-            yield from self._lines
-        except ValueError as error:
-            self._error = error
-
-    def raise_error(self) -> None:
-        """Raise what went wrong, if something did."""
-        if self._error is not None:
-            raise self._error
+def _opened(file: Path | None) -> AbstractContextManager[io.BufferedReader]:
+    """The file, or standard input, which stays open afterwards."""
+    if file is not None:
+        return file.open("rb")
+    if sys.stdin is None:
+        raise ValueError("standard input is closed; name a file, or give the lines through a pipe")
+    return nullcontext(cast(io.BufferedReader, sys.stdin.buffer))
 
 
-def _count_lines(file: Path) -> int:
+@contextmanager
+def _line_bar(file: Path | None) -> Iterator[Callable[[int], None]]:
+    """A bar over the lines; a callback for how many are done."""
+    # redrawn again and again, it would erase lines that are typed or printed on the same terminal
+    if sys.stdout.isatty() or (file is None and sys.stdin.isatty()):
+        yield lambda done: None
+        return
+    with bars() as progress:
+        bar = progress.add_task("lines", total=_count_lines(file), note="")
+        yield lambda done: progress.update(bar, completed=done)
+
+
+def _count_lines(file: Path | None) -> int | None:
+    # what comes through a pipe can be read once only, even where the pipe has a name
+    if file is None or not file.is_file():
+        return None
     with file.open("rb") as stream:
         return sum(1 for _ in stream)

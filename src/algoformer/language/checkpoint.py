@@ -14,6 +14,7 @@ from algoformer.language.token_model import TokenModel
 from algoformer.language.trunk import ends_with_norm
 from algoformer.model.cost import parameters
 from algoformer.model.program import Program, from_data, to_data
+from algoformer.training.files import check_readable
 from algoformer.training.stored_model import check_size, stored_model, stored_state
 from algoformer.training.tensor_file import read_tensors, write_tensors
 
@@ -88,6 +89,7 @@ def load_text_model(path: Path | str) -> TextCheckpoint:
         ValueError: the file is missing, cut off, not a model of text of this library, or its weights do not
             fit its program. Nothing in it is ever executed, and nothing is built that the file does not hold.
     """
+    check_readable(Path(path))
     return read_tensors(Path(path), _load, what="model of text")
 
 

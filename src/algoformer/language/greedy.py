@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -92,5 +93,7 @@ def check_search(model: TokenModel, *, end: int, most: int, length_penalty: int 
         raise ValueError(f"end must be a token, 0..{model.vocabulary - 1}, got {end}")
     if most < 1:
         raise ValueError(f"most must be at least 1, got {most}")
-    if length_penalty < 0:
-        raise ValueError(f"length_penalty must not be negative, got {length_penalty}")
+    if not 0 <= length_penalty < math.inf:
+        raise ValueError(
+            f"length_penalty must be finite and not negative, got {length_penalty}; 1 is neutral"
+        )

@@ -15,7 +15,7 @@ import numpy as np
 
 from algoformer.language.tokenizer import Tokenizer
 from algoformer.language.tokens import TokenPairs, TokenTable, TokenTexts
-from algoformer.training.files import write_atomically
+from algoformer.training.files import check_readable, write_atomically
 
 HEADER = "algoformer"
 KIND = "packed text"
@@ -97,6 +97,7 @@ def unpack(path: Path | str) -> PackedText:
     path = Path(path)
     if not path.is_file():
         raise ValueError(f"{path} does not exist or is not a file")
+    check_readable(path)
     try:
         with safe_open(path, framework="np") as file:
             metadata = file.metadata() or {}
@@ -110,6 +111,8 @@ def unpack(path: Path | str) -> PackedText:
 
 def _read(metadata: Mapping[str, str], tensors: dict[str, np.ndarray]) -> PackedText:
     outer = _object(metadata.get(HEADER, ""))
+    if "content" not in outer and "program" in outer:
+        raise ValueError("it holds a model; give the file that text pack wrote")
     text = str(outer.get("content"))
     if outer.get("sha256") != _digest(text, tensors):
         raise ValueError("its checksum does not fit its content")

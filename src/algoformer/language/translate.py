@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 
@@ -14,12 +15,13 @@ from algoformer.language.checkpoint import TextCheckpoint
 from algoformer.language.early_exit import EarlyExit
 from algoformer.language.generate import generate
 from algoformer.language.lines import batched, one_line, prepared
+from algoformer.language.sentences import sentences
 from algoformer.language.token_model import TokenModel
 from algoformer.language.tokenizer import EOS, Tokenizer
 from algoformer.language.tokens import TokenTable
 
-SENTENCE_ENDS = (".", "!", "?", ":", ";")
-"""After these a line that is too long is cut first."""
+SIGNS = (".", "!", "?", ":", ";")
+"""After these a text that is too long is cut first."""
 
 STEP = 8
 """Sentences are padded to a multiple of this."""
@@ -35,6 +37,7 @@ class Decoding:
         policy: of the cache.
         early_exit: as for `CachedDecoder`.
         captured: as for `CachedDecoder`.
+        whole_lines: translate a line of several sentences in one go, for models that were trained on such.
         batch: sentences at a time.
         ahead: batches of lines that are read before any is translated, to put like lengths together.
     """
@@ -44,6 +47,7 @@ class Decoding:
     policy: Policy = "full"
     early_exit: EarlyExit | None = None
     captured: bool | None = None
+    whole_lines: bool = False
     batch: int = 32
     ahead: int = 8
 
@@ -56,8 +60,8 @@ class Decoding:
 class Translator:
     """A trained model and its tokenizer, ready for lines of text.
 
-    A line with more tokens than the model was trained on is cut at ends of sentences, or between words where
-    there are none, and its parts are translated one by one.
+    A line is translated sentence by sentence. A sentence (or with `whole_lines` a line) that leaves no room
+    for its translation is cut once more, where it can be at a sign, otherwise between words.
 
     Args:
         checkpoint: a translator; its model stays where it is.
@@ -101,11 +105,13 @@ class Translator:
 
     def translate_block(self, lines: Sequence[str]) -> list[str]:
         """The translations of some lines."""
-        texts = [prepared(line, lowercase=self.lowercase) for line in lines]
-        return self.translate_encoded(self.tokenizer.encode_all(texts))
+        parts = [self._parts(line) for line in lines]
+        texts = self.translate_encoded(self.tokenizer.encode_all([part for some in parts for part in some]))
+        found = iter(texts)
+        return [" ".join(filter(None, islice(found, len(some)))) for some in parts]
 
     def translate_encoded(self, encoded: Sequence[Sequence[int]]) -> list[str]:
-        """The translations of tokenized lines of any length."""
+        """The translations of tokenized texts of any length, none of them taken apart into sentences."""
         owners, parts = [], []
         for number, tokens in enumerate(encoded):
             for part in cut(tokens, self.tokenizer, self.longest):
@@ -115,6 +121,13 @@ class Translator:
         for owner, text in zip(owners, self._translated(TokenTable.of(parts)), strict=True):
             found[owner].append(text)
         return [" ".join(pieces) for pieces in found]
+
+    def _parts(self, line: str) -> list[str]:
+        """What is translated of a line at a time, as the training text was written."""
+        # sentences are told by their capitals, so before these are gone
+        text = prepared(line, lowercase=False)
+        parts = [text] if self.decoding.whole_lines else sentences(text)
+        return [prepared(part, lowercase=self.lowercase) for part in parts]
 
     def _translated(self, sources: TokenTable) -> list[str]:
         """The translations of tokenized sentences, none of them longer than `longest`."""
@@ -163,7 +176,7 @@ class Translator:
 
 
 def cut(tokens: Sequence[int], tokenizer: Tokenizer, longest: int) -> list[list[int]]:
-    """Tokens in parts of at most `longest`, cut at the last end of a sentence or else before the last word.
+    """Tokens in parts of at most `longest`, cut after the last of `SIGNS` or else before the last word.
 
     Nothing is left out: the parts together are the tokens.
     """
@@ -178,7 +191,7 @@ def cut(tokens: Sequence[int], tokenizer: Tokenizer, longest: int) -> list[list[
 def _place_to_cut(pieces: list[bytes]) -> int:
     longest = len(pieces) - 1
     words = [place for place in range(1, longest + 1) if pieces[place].startswith(b" ")]
-    ends = tuple(end.encode() for end in SENTENCE_ENDS)
+    ends = tuple(end.encode() for end in SIGNS)
     sentences = [place for place in words if pieces[place - 1].endswith(ends)]
     # a first sentence of two words is no good place to cut a long line
     good = [place for place in sentences if 4 * place >= longest]

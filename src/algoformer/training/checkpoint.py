@@ -14,6 +14,7 @@ from algoformer.model.algoformer import AlgoFormer
 from algoformer.model.cost import cost
 from algoformer.model.program import from_data, to_data
 from algoformer.tasks import Task
+from algoformer.training.files import check_readable
 from algoformer.training.stored_model import LARGEST_SIZE, check_size, stored_model, stored_state
 from algoformer.training.tensor_file import read_tensors, write_tensors
 
@@ -68,6 +69,7 @@ def load_checkpoint(path: Path | str) -> Checkpoint:
             weights do not fit the program. Nothing in a file is ever executed, nothing is built that the
             files do not hold, and nothing is read but `path` and the shards beside it.
     """
+    check_readable(Path(path))
     return read_tensors(Path(path), _load, what="checkpoint")
 
 

@@ -80,6 +80,19 @@ def read_json(path: Path) -> Any:
         raise ValueError(f"{path} is not readable as JSON: {error}") from None
 
 
+def check_readable(path: Path) -> None:
+    """Refuse a file that may not be read; safetensors would say that there is none.
+
+    Raises:
+        ValueError: it is there, but cannot be opened; the message says why.
+    """
+    if path.is_file():
+        try:
+            path.open("rb").close()
+        except OSError as error:
+            raise ValueError(f"{path} cannot be read: {error.strerror or error}") from None
+
+
 def _named(error: OSError, path: Path) -> OSError:
     number, reason = error.errno, error.strerror or str(error)
     # a writer that is not Python's says it in words only, and names its own temporary file in them

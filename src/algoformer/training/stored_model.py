@@ -42,7 +42,7 @@ def stored_model(
         at_least: how many weights the header claims besides those of layers.
 
     Raises:
-        ValueError: the weights do not fit the program.
+        ValueError: the weights do not fit the program, or are not finite numbers.
     """
     found = {
         name.removeprefix("model."): shape for name, shape in shapes.items() if name.startswith("model.")
@@ -64,6 +64,7 @@ def stored_model(
         if shape != found[name]:
             raise ValueError(f"weight {name!r} has shape {found[name]}, its program needs {shape}")
     weights = _in_one_precision({name: tensor(f"model.{name}") for name in found})
+    _refuse_not_finite(weights)
     model.load_state_dict(weights, assign=True)
     return model.requires_grad_(True)
 
@@ -88,3 +89,13 @@ def _in_one_precision(weights: dict[str, Tensor]) -> dict[str, Tensor]:
         # half precision saves space in a file; products in it are neither exact nor quick on a CPU
         return {name: value.float() for name, value in weights.items()}
     return weights
+
+
+def _refuse_not_finite(weights: Mapping[str, Tensor]) -> None:
+    # such a model answers everything with nothing, and would not say why
+    for name, value in weights.items():
+        if not bool(value.isfinite().all()):
+            raise ValueError(
+                f"weight {name!r} has numbers that are not finite, so nothing can be answered: training "
+                "diverged, or the file is damaged; take an earlier checkpoint, or train at a lower rate"
+            )

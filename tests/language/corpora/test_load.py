@@ -63,10 +63,8 @@ def test_unknown_content_under_a_known_name_warns(tmp_path: Path) -> None:
 def test_a_missing_file_is_named_with_the_way_to_get_it(tmp_path: Path) -> None:
     multi30k(tmp_path)
     (tmp_path / "multi30k_de_en/test2016.en.gz").unlink()
-    with pytest.raises(
-        ValueError,
-        match=r"test2016\.en\.gz is missing.*github\.com/multi30k.*bentrevett/multi30k.*--data hub",
-    ):
+    way = r"github\.com/multi30k.*test_2016_flickr renamed test2016.*bentrevett/multi30k.*--data hub"
+    with pytest.raises(ValueError, match=rf"test2016\.en\.gz is missing.*{way}"):
         load_parallel("multi30k_de_en", data=tmp_path)
 
 
@@ -123,6 +121,35 @@ def test_wrong_labels_are_refused(tmp_path: Path, row: tuple[str, ...], message:
         put(tmp_path, f"imdb/{split}.csv", table([("label", "text"), row]))
     with pytest.raises(ValueError, match=message):
         load_labelled("imdb", data=tmp_path)
+
+
+@pytest.mark.parametrize("text", ["label,text\r\n", "", '0,""\r\n'])
+@pytest.mark.parametrize("split", ["train", "valid", "test"])
+def test_a_file_without_texts_is_refused_when_it_is_read(tmp_path: Path, split: str, text: str) -> None:
+    for name in ("train", "valid", "test"):
+        put(tmp_path, f"ag_news/{name}.csv", table([("label", "text"), ("1", name)]))
+    put(tmp_path, f"ag_news/{split}.csv", text)
+    with pytest.raises(
+        ValueError, match=rf"ag_news/{split}\.csv holds no texts; put the whole file there.*csv"
+    ):
+        load_labelled("ag_news", data=tmp_path)
+
+
+def test_sides_without_sentences_are_refused_when_they_are_read(tmp_path: Path) -> None:
+    multi30k(tmp_path)
+    for language in ("de", "en"):
+        put(tmp_path, f"multi30k_de_en/test2016.{language}.gz", "")
+    with pytest.raises(ValueError, match=r"test2016\.de\.gz holds no texts"):
+        load_parallel("multi30k_de_en", data=tmp_path)
+
+
+def test_a_set_that_repeats_its_test_set_leaves_nothing_to_train_on(tmp_path: Path) -> None:
+    for name in ("train", "valid", "test"):
+        put(tmp_path, f"ag_news/{name}.csv", table([("label", "text"), ("1", "the same")]))
+    with pytest.raises(
+        ValueError, match=r"nothing is left to train on in ag_news: .*1 of 1 left out, also in"
+    ):
+        load_labelled("ag_news", data=tmp_path)
 
 
 def test_an_unknown_name_meets_its_nearest() -> None:

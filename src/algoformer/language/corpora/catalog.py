@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import TypeVar
@@ -98,7 +98,8 @@ PARALLEL: Mapping[str, Source] = _by_name(
     Source(
         name="multi30k_de_en",
         about="image captions",
-        where="data/task1/raw of github.com/multi30k/dataset, with val renamed valid",
+        where="data/task1/raw of github.com/multi30k/dataset, with val renamed valid, "
+        "test_2016_flickr renamed test2016 and test_2017_flickr renamed test2017",
         terms="non-commercial research and education",
         hub=Hub(repository="bentrevett/multi30k", columns=("de", "en")),
         test="test2016",
@@ -180,11 +181,26 @@ LABELLED: Mapping[str, Source] = _by_name(
 Value = TypeVar("Value")
 
 
-def known(name: str, table: Mapping[str, Value], *, others: tuple[str, ...] = ()) -> Value:
-    """The entry of that name; an unknown name is refused with the nearest known one."""
+def known(
+    name: str, table: Mapping[str, Value], *, others: Iterable[str] = (), elsewhere: Mapping[str, str]
+) -> Value:
+    """The entry of that name; an unknown name is refused with the nearest known one.
+
+    Args:
+        name: of a set.
+        table: where it is looked for.
+        others: further names that would do, but are not in the table.
+        elsewhere: names that would not do, and what they are for.
+    """
     if name in table:
         return table[name]
     names = [*others, *table]
+    all_names = f"Known: {', '.join(names)}"
+    if name in elsewhere:
+        kind = elsewhere[name]
+        raise ValueError(
+            f"{name!r} is a set for {kind}: give --kind {kind}, or choose another set. {all_names}"
+        )
     near = get_close_matches(name, names, n=1)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
-    raise ValueError(f"unknown set of text {name!r}{hint} Known: {', '.join(names)}")
+    hint = f"; did you mean {near[0]!r}?" if near else "."
+    raise ValueError(f"unknown set of text {name!r}{hint} {all_names}")

@@ -42,7 +42,8 @@ def load_parallel(
     """
     if name in SMALL_PARALLEL:
         return SMALL_PARALLEL[name]()
-    source = known(name, PARALLEL, others=tuple(SMALL_PARALLEL))
+    labelled = dict.fromkeys((*SMALL_LABELLED, *LABELLED), "classification")
+    source = known(name, PARALLEL, others=SMALL_PARALLEL, elsewhere=labelled)
     place = data_place(data)
     if place == HUB:
         return _assembled(source, hub.parallel_from_hub(source), Reader(Path()), classes=())
@@ -81,7 +82,8 @@ def load_labelled(name: str, *, data: Path | str | None = None, strict: bool = F
     """
     if name in SMALL_LABELLED:
         return SMALL_LABELLED[name]()
-    source = known(name, LABELLED, others=tuple(SMALL_LABELLED))
+    parallel = dict.fromkeys((*SMALL_PARALLEL, *PARALLEL), "translation")
+    source = known(name, LABELLED, others=SMALL_LABELLED, elsewhere=parallel)
     place = data_place(data)
     if place == HUB:
         splits, classes = hub.labelled_from_hub(source)
@@ -109,8 +111,18 @@ def _missing(source: Source, reader: Reader, path: str) -> str:
     )
 
 
+def _refuse_empty(source: Source, reader: Reader, path: str) -> None:
+    raise ValueError(
+        f"{reader.folder / path} holds no texts; put the whole file there: "
+        f"{source.name} ({source.about}) is {source.where}"
+    )
+
+
 def _lines(reader: Reader, source: Source, path: str) -> tuple[str, ...]:
-    return tuple(plain(source.repair(line)) for line in reader.lines(path))
+    lines = tuple(plain(source.repair(line)) for line in reader.lines(path))
+    if not any(lines):
+        _refuse_empty(source, reader, path)
+    return lines
 
 
 def _labelled(reader: Reader, source: Source, path: str) -> LabelledText:
@@ -126,6 +138,8 @@ def _labelled(reader: Reader, source: Source, path: str) -> LabelledText:
             )
         labels.append(int(row[0]) - first)
         texts.append(plain(source.repair(" ".join(row[1:]))))
+    if not any(texts):
+        _refuse_empty(source, reader, path)
     return LabelledText(texts=tuple(texts), labels=tuple(labels))
 
 
@@ -161,7 +175,7 @@ def _assembled(
             if count:
                 notes.append(f"{name}: {count} of {len(splits[name])} left out, {reason}")
         splits[name] = kept.split
-    return Corpus(
+    corpus = Corpus(
         name=source.name,
         train=splits.pop("train"),
         valid=splits.pop("valid"),
@@ -172,3 +186,6 @@ def _assembled(
         notes=tuple(notes),
         terms=source.terms,
     )
+    if not len(corpus.train):
+        raise ValueError(f"nothing is left to train on in {source.name}: {'; '.join(notes)}")
+    return corpus
