@@ -14,7 +14,7 @@ from algoformer.experiments.scales import SMALL, Scale
 from algoformer.experiments.text_items import TextItem, table_items
 from algoformer.experiments.text_shop import TextShop
 from algoformer.experiments.text_tables import PAPER, score_table, verdict, write_table
-from algoformer.experiments.text_targets import target_table
+from algoformer.experiments.text_targets import SHARED, target_table
 from algoformer.language.corpora import load_labelled
 from algoformer.language.naive_bayes import floor
 from algoformer.training.files import write_json
@@ -157,6 +157,21 @@ def test_a_target_that_is_missed_is_called_so(tmp_path: Path) -> None:
     assert second == ("23.00", "needed reached", "mixed_de_en/algoformer-tuned")
     assert third == ("23.00", "missed", "mixed_de_en/algoformer-tuned")
     assert fourth[1] == "not run"
+
+
+@pytest.mark.parametrize(
+    ("runs_at_once", "device", "verdict"),
+    [(1, "a GPU", "missed"), (6, "a GPU", SHARED), (6, "a CPU", "missed")],
+)
+def test_a_time_counts_only_if_it_was_taken_alone(
+    runs_at_once: int, device: str, verdict: str, tmp_path: Path
+) -> None:
+    items = table_items("table1", "short")
+    shop = TextShop(folder=tmp_path, results=tmp_path)
+    study = {"device": device, "cached": {"times": 4.0}}
+    scored(shop, items[0], 20, 22, device="a GPU", runs_at_once=runs_at_once, decoding=study)
+    last = target_table("table1", items, shop).rows[-1]
+    assert last[3:5] == ("4.00", verdict)
 
 
 def test_a_file_that_holds_no_scores_is_not_taken_for_any(tmp_path: Path) -> None:
