@@ -85,12 +85,14 @@ def test_what_is_prepared_needs_no_data_later(tmp_path: Path, monkeypatch: pytes
 def test_an_unfinished_run_is_not_scored_and_goes_on(tmp_path: Path) -> None:
     item = tiny(table_items("table2", "smoke", steps=4)[0])
     shop = TextShop(folder=tmp_path / "runs", results=tmp_path / "results")
-    assert not shop.make_one(item, lambda *_: None, max_minutes=1e-9)
+    beside_another = replace(shop, workers=2)
+    assert not beside_another.make_one(item, lambda *_: None, max_minutes=1e-9)
     assert shop.scores(item) is None
     assert 0 < shop.steps_done(item) < 4
-    assert shop.make_one(item, lambda *_: None)
+    assert replace(shop, workers=1).make_one(item, lambda *_: None)
     found: Any = shop.scores(item)
     assert found["steps"] == 4
+    assert found["runs_at_once"] == 2, "some of its seconds were not its own"
 
 
 def test_a_damaged_run_is_named_with_its_remedy(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from safetensors.torch import load_file, save_file
 from algoformer import AlgoFormer, Unroll, programs, tasks
 from algoformer.model.presets import PRESETS
 from algoformer.training import Checkpoint, build_model, load_checkpoint, save_checkpoint
+from algoformer.training.stored_model import in_half_precision
 from training.small import same_weights, small
 
 TASK = tasks.LinearRegression(dim=2, points=4)
@@ -272,3 +273,12 @@ def test_any_value_in_any_place_is_read_or_refused(good: Path, place: Any, value
     path = _forged(good, _set(*place, value=value))
     with contextlib.suppress(ValueError):
         load_checkpoint(path)
+
+
+def test_weights_too_large_for_half_precision_are_refused_before_they_become_infinite() -> None:
+    model = build_model(small()).requires_grad_(False)
+    rounded = in_half_precision(model)
+    assert all(torch.equal(weight, weight.half().float()) for weight in rounded.parameters())
+    next(model.parameters()).view(-1)[0] = 70_000.0
+    with pytest.raises(ValueError, match=r"holds 7e\+04, which half precision cannot; .*--no-half"):
+        in_half_precision(model)

@@ -16,6 +16,7 @@ from algoformer.cli.progress import counting
 from algoformer.cli.train import pick_device
 from algoformer.evaluation import depth_sweep, evaluate
 from algoformer.training import Checkpoint, save_checkpoint
+from algoformer.training.stored_model import in_half_precision
 
 DESCRIPTION = """Write the model of a run, without what only training needs, to one file with measured facts:
 task, steps, error at the trained depth and beyond it.
@@ -52,7 +53,7 @@ def run_export(arguments: list[str]) -> int:
     card = {name: value for name, value in contender.card.items() if name in CARRIED}
     model = contender.model
     if chosen.half:
-        model = model.half().float()
+        model = in_half_precision(model)
     model = model.to(pick_device(chosen.device))
     prompt = held_out_prompts([contender], chosen.prompts)
     with counting("measuring") as progress:

@@ -189,6 +189,7 @@ class TextShop:
             resume=(folder / "config.json").exists(),
             device=self.device,
             max_minutes=max_minutes,
+            runs_at_once=self.at_once,
             progress=tell,
         )
         if not run.finished:
@@ -220,7 +221,7 @@ class TextShop:
             "seconds": seconds,
             "training_tokens": round(tokens),
             "tokens_per_second": tokens / max(seconds, 1e-9),
-            "runs_at_once": self.at_once,
+            "runs_at_once": run.runs_at_once,
             "device": device_name(weights.device),
             "command": self.command,
             "commit": source_commit(),

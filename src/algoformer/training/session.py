@@ -9,6 +9,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Any, Generic
 
 import torch
@@ -173,6 +174,18 @@ class Session(ABC, Generic[Kept]):
                 f"the {what} no longer a number at step {self.step}; the last good checkpoint is kept. "
                 "Try a lower learning rate, or clip the gradient"
             )
+
+
+def check_request(
+    folder: Path | str | None, *, resume: bool, max_minutes: float | None, runs_at_once: int
+) -> None:
+    """Refuse what no run can be asked for, before anything is read or written."""
+    if max_minutes is not None and not max_minutes > 0:
+        raise ValueError(f"max_minutes must be positive, or None for no limit, got {max_minutes}")
+    if runs_at_once < 1:
+        raise ValueError(f"runs_at_once must be at least 1, the run itself, got {runs_at_once}")
+    if resume and folder is None:
+        raise ValueError("resume needs the folder of the run to go on with")
 
 
 def shared_by(card: Mapping[str, Any]) -> int:

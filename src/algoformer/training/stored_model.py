@@ -80,6 +80,21 @@ def check_size(name: str, size: object) -> None:
         raise ValueError(f"{name} must be a whole number in 1..{LARGEST_SIZE}, got {str(size)[:40]}")
 
 
+def in_half_precision(model: Model) -> Model:
+    """The model with its weights rounded to half precision and in single again, as a file gives them back.
+
+    Raises:
+        ValueError: a weight is larger than half precision can hold.
+    """
+    for name, weights in model.named_parameters():
+        largest = float(weights.detach().abs().max()) if weights.numel() else 0.0
+        if largest > torch.finfo(torch.float16).max:
+            raise ValueError(
+                f"weight {name!r} holds {largest:.3g}, which half precision cannot; export with --no-half"
+            )
+    return model.half().float()
+
+
 def _in_one_precision(weights: dict[str, Tensor]) -> dict[str, Tensor]:
     kinds = {value.dtype for value in weights.values()}
     if len(kinds) != 1 or not next(iter(kinds)).is_floating_point:

@@ -22,7 +22,7 @@ from algoformer.training.run_folder import CHECKPOINTS, Metrics, RunFolder, open
 from algoformer.training.run_folder import load_experiment as load_experiment
 from algoformer.training.run_folder import read_metrics as read_metrics
 from algoformer.training.schedule import learning_rate, stage
-from algoformer.training.session import Progress, Session
+from algoformer.training.session import Progress, Session, check_request
 from algoformer.training.session import device_name as device_name
 from algoformer.training.spread import Spread
 from algoformer.training.step import TrainingStep
@@ -107,12 +107,7 @@ def train(
         FloatingPointError: the loss is no longer a number; the last good checkpoint is kept.
         OSError: a file could not be written, say because the disk is full; the last checkpoint is kept.
     """
-    if max_minutes is not None and not max_minutes > 0:
-        raise ValueError(f"max_minutes must be positive, or None for no limit, got {max_minutes}")
-    if runs_at_once < 1:
-        raise ValueError(f"runs_at_once must be at least 1, the run itself, got {runs_at_once}")
-    if resume and folder is None:
-        raise ValueError("resume needs the folder of the run to go on with")
+    check_request(folder, resume=resume, max_minutes=max_minutes, runs_at_once=runs_at_once)
     spread = plan_spread(parallel, batch=experiment.training.batch, device=torch.device(device))
     spread.refuse_difference("experiment", experiment.to_data())
     where = own_device(torch.device(device), spread)

@@ -12,6 +12,7 @@ from algoformer.language.corpora import LABELLED, PARALLEL
 from algoformer.language.packing import PackedText
 from algoformer.language.training.measure import Measurement, measure
 from algoformer.language.translate import Decoding, Translator
+from algoformer.training.stored_model import in_half_precision
 
 CARRIED = (
     "step",
@@ -66,13 +67,13 @@ def export_text(
         command: for the card.
 
     Raises:
-        ValueError: the text is not what the model was trained on.
+        ValueError: the text is not what the model was trained on, or half precision cannot hold it.
     """
     if checkpoint.tokenizer != text.tokenizer.to_json():
         raise ValueError("the text has another tokenizer than the model: give what it was trained on")
     model = checkpoint.model
     if half:
-        model.half().float()
+        in_half_precision(model)
     spelling = text.card.get("spelling", {})
     kept = {name: checkpoint.card[name] for name in CARRIED if name in checkpoint.card}
     card = kept | {

@@ -28,7 +28,7 @@ from algoformer.training.files import read_json
 from algoformer.training.precision import matmul_precision
 from algoformer.training.resume import facts_of, state_of
 from algoformer.training.run_folder import Metrics, RunFolder, Store, open_folder
-from algoformer.training.session import Progress, Session
+from algoformer.training.session import Progress, Session, check_request
 
 TEXT_CHECKPOINTS: Store[TextCheckpoint] = Store(load_text_model, save_text_model)
 """Of models of text."""
@@ -55,6 +55,7 @@ class TextRun:
             `valid_accuracy`.
         best_step: the step that did best on the validation split, by accuracy for labels (of equals, by loss)
             and by loss for translation; its weights are in `BEST` in the folder.
+        runs_at_once: the most runs that ever shared its device, itself among them.
     """
 
     experiment: TextExperiment
@@ -63,6 +64,7 @@ class TextRun:
     step: int
     metrics: tuple[Metrics, ...]
     best_step: int | None
+    runs_at_once: int = 1
 
     @property
     def finished(self) -> bool:
@@ -91,6 +93,7 @@ def train_text(
     max_minutes: float | None = None,
     shard_mb: int | float | None = None,
     tensorboard: bool = True,
+    runs_at_once: int = 1,
     progress: Progress | None = None,
 ) -> TextRun:
     """Train the experiment's model of text; with a folder, leave config, metrics and checkpoints there.
@@ -108,7 +111,7 @@ def train_text(
         device: where to train.
         engine: how steps are taken: "eager" as they stand, "graph" captured, one graph for each shape of
             batch; "auto" captures on CUDA.
-        max_minutes: and `shard_mb`, `tensorboard`, `progress`: as for `training.train`.
+        max_minutes: and `shard_mb`, `tensorboard`, `runs_at_once`, `progress`: as for `training.train`.
 
     Raises:
         ValueError: the folder already holds a run, or holds none to resume, or another experiment's; or the
@@ -116,10 +119,7 @@ def train_text(
         FloatingPointError: the loss is no longer a number; the last good checkpoint is kept.
         OSError: a file could not be written, say because the disk is full; the last checkpoint is kept.
     """
-    if max_minutes is not None and not max_minutes > 0:
-        raise ValueError(f"max_minutes must be positive, or None for no limit, got {max_minutes}")
-    if resume and folder is None:
-        raise ValueError("resume needs the folder of the run to go on with")
+    check_request(folder, resume=resume, max_minutes=max_minutes, runs_at_once=runs_at_once)
     text = prepare_text(experiment.text, data=data) if text is None else text
     check_text(text, experiment.text)
     with ExitStack() as stack:
@@ -134,7 +134,7 @@ def train_text(
                 tensorboard=tensorboard,
             )
             opened = stack.enter_context(opening)
-        session = _TextSession(experiment, text, opened, torch.device(device), engine)
+        session = _TextSession(experiment, text, opened, torch.device(device), engine, runs_at_once)
         stack.enter_context(matmul_precision(experiment.training.precision))
         session.loop(max_minutes, progress or (lambda done, total, metrics: None))
     return TextRun(
@@ -144,6 +144,7 @@ def train_text(
         step=session.step,
         metrics=tuple(session.metrics),
         best_step=session.best[1],
+        runs_at_once=session.runs_at_once,
     )
 
 
@@ -157,6 +158,7 @@ class _TextSession(Session[TextCheckpoint]):
         folder: RunFolder[TextCheckpoint] | None,
         device: torch.device,
         engine: TextEngine,
+        runs_at_once: int,
     ) -> None:
         self.experiment, self.text = experiment, text
         self.plan = plan_text_engine(engine, device)
@@ -168,7 +170,7 @@ class _TextSession(Session[TextCheckpoint]):
             )
         model = build_text_model(experiment, vocabulary=len(text.tokenizer), labels=classes_of(text))
         self.stepper = TextStep(experiment, model.to(device), text.splits["train"])
-        super().__init__(self.stepper, folder, checkpoint, engine=str(self.plan))
+        super().__init__(self.stepper, folder, checkpoint, engine=str(self.plan), runs_at_once=runs_at_once)
         self.best = self._best_so_far()
 
     def stepping(self) -> AbstractContextManager[Callable[[int], None]]:
