@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from algoformer.experiments.archive import Results
 from algoformer.experiments.claims import iterations_to_settle
 from algoformer.experiments.comparison import Missing, need
 from algoformer.experiments.measuring import read_at
-from algoformer.experiments.pictures import Results
 from algoformer.experiments.result import Result
 from algoformer.experiments.runs import TrainedRun
 from algoformer.experiments.summary import all_items

@@ -20,7 +20,7 @@ def legend_of(figure: Figure) -> list[str]:
 @pytest.mark.parametrize(
     ("name", "pictures", "panels"),
     [
-        ("fig2", ["fig2", "fig2-controls", "fig2-rates", "fig2-noise"], 3),
+        ("fig2", ["fig2", "fig2-controls", "fig2-models", "fig2-noise"], 3),
         ("fig3", ["fig3"], 6),
         ("fig4", ["fig4"], 3),
         ("fig5", ["fig5"], 3),
@@ -53,6 +53,41 @@ def test_figure_2_shows_models_seeds_and_references_near_and_far() -> None:
     # three models, oracle, linear in x; two loops beyond training; two more seeds for three models
     assert len(first.get_lines()) == 5 + 2 + 6
     assert first.get_title() == "regression with representation, 8,000 steps"
+
+
+def test_every_model_has_a_row_with_its_seeds() -> None:
+    drawn = dict(RECIPES["fig2"].draw(EVERYTHING["fig2"], "short"))
+    first, second, _ = drawn["fig2-models"].axes
+    names = [tick.get_text() for tick in first.get_yticklabels()]
+    assert len(names) == 10
+    assert names[:2] == ["AlgoFormer", "AlgoFormer, a third of the rate"]
+    bands = [line for line in second.get_lines() if len(line.get_xdata()) == 2]
+    assert len(bands) >= 10 + 2 * 3, "two more seeds of the three models"
+    only = {
+        name: run for name, run in EVERYTHING["fig2"].items() if name.endswith(("/algoformer", "/looped"))
+    }
+    assert "fig2-models" not in dict(RECIPES["fig2"].draw(only, "short")), "those are in the figure itself"
+
+
+def test_an_oracle_that_is_far_below_all_models_is_left_out() -> None:
+    def lines(oracle: float) -> list[float]:
+        run = constructed(next(i for i in RECIPES["fig2"].items("short") if i.name == "chain/oracle"), oracle)
+        results = EVERYTHING["fig2"] | {"chain/oracle": run}
+        axes = dict(RECIPES["fig2"].draw(results, "short"))["fig2-models"].axes[2]
+        return [float(line.get_xdata()[0]) for line in axes.get_lines()]
+
+    least = EVERYTHING["fig2"]["chain/algoformer"].error
+    assert least / 2 in lines(least / 2)
+    assert 1e-14 not in lines(1e-14)
+
+
+def test_other_seeds_of_the_ablation_are_thin_lines_of_the_same_color() -> None:
+    ((_, figure),) = RECIPES["depth"].draw(EVERYTHING["depth"], "short")
+    lines = figure.axes[0].get_lines()
+    thin = [line for line in lines if line.get_linewidth() < 1 and len(line.get_xdata()) > 2]
+    assert len(thin) == 7
+    assert {line.get_color() for line in thin} < {line.get_color() for line in lines if line not in thin}
+    assert len(legend_of(figure)) == 8
 
 
 def test_a_run_over_other_steps_says_so() -> None:

@@ -85,9 +85,23 @@ def test_the_ablation_says_over_how_many_steps_and_leaves_out_what_was_not_run()
     rows = {row[0]: row[1:] for row in ablation_table(results).rows}
     assert list(rows) == ["random burn-in", "fixed depth"]
     assert [row[0] for row in rows.values()] == ["45,000", "5,000"]
-    assert rows["fixed depth"][2] == pytest.approx(0.3)
-    assert rows["fixed depth"][3] == pytest.approx(300)
+    assert rows["fixed depth"][2:4] == ("0.300", "300")
     assert rows["random burn-in"][4:] == (None,) * 4, "not run on the other task"
+
+
+def test_the_ablation_has_a_number_for_each_seed() -> None:
+    first, second = ITEMS["depth-linear/holding"], ITEMS["depth-linear/holding-seed1"]
+    results = {
+        first.name: constructed(first, error=1e-3, growth=0.9),
+        second.name: constructed(second, error=2e-3, growth=1.25),
+    }
+    (row,) = ablation_table(results).rows
+    assert row[1:5] == ("5,000", "0.00100, 0.00200", "9.00e-4, 0.00250", "0.900, 1.25")
+    assert isinstance(second, TrainedRun)
+    results[second.name] = constructed(second.with_steps(9_000))
+    assert ablation_table(results).rows[0][2] == "0.00100", "another length is no other seed"
+    del results[first.name]
+    assert ablation_table(results).rows[0][1] == "9,000", "the second alone is shown as well"
 
 
 def test_what_is_there_and_what_is_missing_is_counted() -> None:

@@ -9,8 +9,17 @@ from pathlib import Path
 from typing import Any
 
 from algoformer.experiments.result import LARGEST_FILE, Result, read_result, write_result
-from algoformer.experiments.runs import Item, TrainedRun, fingerprint
+from algoformer.experiments.runs import Item, TrainedRun, fingerprint, names_of_seeds
 from algoformer.training.files import read_json
+
+Results = Mapping[str, Result]
+"""What there is, by name."""
+
+
+def seeds_so_far(results: Results, name: str) -> list[Result]:
+    """A run and the same with other seeds, as far as they were made over as many steps."""
+    found = [results[run] for run in names_of_seeds(name) if run in results]
+    return [result for result in found if result.steps == found[0].steps]
 
 
 class Archive:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from algoformer.evaluation import Curve
+from algoformer.experiments.archive import Results
 from algoformer.experiments.comparison import (
     Decision,
     Missing,
@@ -20,7 +21,6 @@ from algoformer.experiments.comparison import (
     need,
     seeds_of,
 )
-from algoformer.experiments.pictures import Results
 from algoformer.experiments.result import Result
 from algoformer.experiments.runs import FAR, FIXED_STEP
 from algoformer.model.program import Layers

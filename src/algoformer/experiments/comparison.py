@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from algoformer.evaluation.bootstrap import bootstrap
-from algoformer.experiments.pictures import Results
+from algoformer.experiments.archive import Results, seeds_so_far
 from algoformer.experiments.result import Result
 from algoformer.experiments.runs import SLOW
 
@@ -27,9 +27,9 @@ def need(results: Results, name: str) -> Result:
 
 
 def seeds_of(results: Results, name: str) -> list[Result]:
-    """A run and the same with other seeds, as far as they were made."""
-    further = (results.get(f"{name}-seed{seed}") for seed in (1, 2))
-    return [need(results, name), *(result for result in further if result is not None)]
+    """A run and the same with other seeds, as far as they were made; `Missing` if the first was not."""
+    need(results, name)
+    return seeds_so_far(results, name)
 
 
 def at_its_rate(results: Results, name: str) -> list[Result]:

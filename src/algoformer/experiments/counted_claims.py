@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from algoformer.experiments.archive import Results
 from algoformer.experiments.claims import STEADY
 from algoformer.experiments.comparison import Decision
-from algoformer.experiments.pictures import Results
 from algoformer.experiments.runs import FAR
 from algoformer.model.cost import Cost, cost
 from algoformer.model.presets import algoformer, looped, standard

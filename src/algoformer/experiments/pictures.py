@@ -8,18 +8,17 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from algoformer.evaluation import Curve
+from algoformer.experiments.archive import Results, seeds_so_far
 from algoformer.experiments.result import Result
 from algoformer.experiments.runs import FIXED_STEP, SIZES, SLOW, Sizes
 from algoformer.experiments.scales import Scale
+from algoformer.report.dots import Dot, Rows, dot_figure
 from algoformer.report.figures import Panel, Series, Sweep, panel_figure, sweep_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 else:
     Figure = Any
-
-Results = Mapping[str, Result]
-"""What there is, by name."""
 
 Drawn = tuple[str, Figure]
 """The name of a picture's files, and the picture."""
@@ -50,9 +49,23 @@ CONTROLS = {
     "looped": "looped",
     "looped-3": "looped, 3 layers",
 }
-RATES = MODELS | {f"{name}{SLOW}": f"{label}, a third of the rate" for name, label in MODELS.items()}
-BESIDE = {"fig2-controls": ("Controls", CONTROLS), "fig2-rates": ("A lower learning rate", RATES)}
-"""Pictures of what stands beside the three models, by name."""
+EVERY_MODEL = {
+    "algoformer": "AlgoFormer",
+    f"algoformer{SLOW}": "AlgoFormer, a third of the rate",
+    "no-pre": "AlgoFormer without pre",
+    "no-post": "AlgoFormer without post",
+    "looped": "looped",
+    f"looped{SLOW}": "looped, a third of the rate",
+    "looped-3": "looped, 3 layers",
+    "standard": "standard",
+    f"standard{SLOW}": "standard, a third of the rate",
+    "standard-3": "standard, 3 layers",
+}
+"""All that is compared on the tasks of figure 2, family by family."""
+
+
+NEAR = 10
+"""An oracle whose error is not within this factor of a model's would squeeze all dots to one side."""
 
 
 def draw_figure_2(results: Results, scale: Scale) -> Iterator[Drawn]:
@@ -65,13 +78,13 @@ def draw_figure_2(results: Results, scale: Scale) -> Iterator[Drawn]:
         for group, title in TASKS.items()
     ]
     yield from _figure("fig2", main, title="Three models on three tasks", note=ending)
-    for name, (words, labels) in BESIDE.items():
-        beside = [
-            sample_panel(results, group, labels, sizes, references=("oracle",), title=title)
-            for group, title in TASKS.items()
-            if any(f"{group}/{model}" in results for model in set(labels) - set(MODELS))
-        ]
-        yield from _figure(name, beside, title=words, note=ending)
+    beside = [
+        sample_panel(results, group, CONTROLS, sizes, references=("oracle",), title=title)
+        for group, title in TASKS.items()
+        if any(f"{group}/{model}" in results for model in set(CONTROLS) - set(MODELS))
+    ]
+    yield from _figure("fig2-controls", beside, title="Controls", note=ending)
+    yield from _models_at_a_glance(results, sizes)
     noises = {group: float(group.rpartition("-")[2]) for group in groups_of(results, "representation-noise-")}
     noisy = [
         sample_panel(results, group, MODELS, sizes, references=references, title=f"σ = {noise:g}")
@@ -79,6 +92,41 @@ def draw_figure_2(results: Results, scale: Scale) -> Iterator[Drawn]:
     ]
     title = "Regression with representation and noise"
     yield from _figure("fig2-noise", noisy, title=title, note=ending)
+
+
+def _models_at_a_glance(results: Results, sizes: Sizes) -> Iterator[Drawn]:
+    shown = [row_panel(results, group, sizes, title) for group, title in TASKS.items()]
+    # the three models alone are in the figure itself
+    if {label for panel in shown for label in panel.dots} - set(MODELS.values()):
+        title = "Every model, with all samples"
+        note = (
+            f"dot: after {sizes.depth} iterations, with its 5–95 % band; ring: after {sizes.far}; several in "
+            "a row: other seeds; dashed: the oracle. All answer the same prompts."
+        )
+        yield "fig2-models", dot_figure([panel for panel in shown if panel.dots], title=title, note=note)
+
+
+def row_panel(results: Results, group: str, sizes: Sizes, title: str) -> Rows:
+    """The error with all samples of every model of a group, and the oracle's where it is not zero."""
+    found = {label: seeds_so_far(results, f"{group}/{name}") for name, label in EVERY_MODEL.items()}
+    usual = _usual_steps(run for runs in found.values() for run in runs)
+    dots = {
+        label: [_dot(run, sizes.far) for run in runs if run.steps == usual]
+        for label, runs in found.items()
+        if any(run.steps == usual for run in runs)
+    }
+    oracle = results.get(f"{group}/oracle")
+    near = oracle is not None and any(
+        dot.error < NEAR * oracle.error for several in dots.values() for dot in several
+    )
+    words = f"{title}, {usual:,} steps" if usual else title
+    return Rows(title=words, dots=dots, level=oracle.error if oracle is not None and near else None)
+
+
+def _dot(result: Result, far: int) -> Dot:
+    low, high = result.band
+    beyond = result.at(far) if result.growth(far) is not None else None
+    return Dot(error=result.error, low=low, high=high, beyond=beyond)
 
 
 def draw_figure_3(results: Results, scale: Scale) -> Iterator[Drawn]:
@@ -152,11 +200,12 @@ def draw_depth(results: Results, scale: Scale) -> Iterator[Drawn]:
     """Error per iteration of each variant of the recipe for depth."""
     shown = []
     for group in ("depth-linear", "depth-representation"):
-        labels = {name: VARIANTS.get(name.split("/")[1], name) for name in results if name.startswith(group)}
+        labels = {f"{group}/{name}": words for name, words in VARIANTS.items()}
         marks = (SIZES[scale].depth,)
         title = TASKS.get(group.removeprefix("depth-"), "linear regression")
         shown.append(step_panel(results, labels, title=title, marks=marks))
-    yield from _figure("depth", shown, title="What makes depth hold", log_x=True)
+    note = "thin: other seeds" if any(panel.repeats for panel in shown) else ""
+    yield from _figure("depth", shown, title="What makes depth hold", note=note, log_x=True)
 
 
 VARIANTS = {
@@ -194,10 +243,8 @@ def sample_panel(
         curves.append(_relabelled(result.main.by_sample[result.trained_depth], label))
         if sizes.far in result.main.by_sample:
             beyond.append(_relabelled(result.main.by_sample[sizes.far], label))
-        for seed in (1, 2):
-            again = results.get(f"{group}/{name}-seed{seed}")
-            if again is not None and again.steps == result.steps:
-                repeats.append(_relabelled(again.main.by_sample[again.trained_depth], label))
+        for again in seeds_so_far(results, f"{group}/{name}")[1:]:
+            repeats.append(_relabelled(again.main.by_sample[again.trained_depth], label))
     for name in references:
         known = results.get(f"{group}/{name}")
         if known is not None:
@@ -217,15 +264,16 @@ def step_panel(
     """Error on the last sample per iteration, of these runs and references."""
     found = {name: results[name] for name in labels if name in results}
     usual = _usual_steps(found.values())
-    curves = [
-        _relabelled(result.main.by_step, labels[name] + _other_steps(result, usual))
-        for name, result in found.items()
-    ]
+    curves, repeats = [], []
+    for name, result in found.items():
+        label = labels[name] + _other_steps(result, usual)
+        curves.append(_relabelled(result.main.by_step, label))
+        repeats += [_relabelled(again.main.by_step, label) for again in seeds_so_far(results, name)[1:]]
     for name in references:
         if name in results:
             curves.append(_relabelled(results[name].main.by_step, LEVELS[name.split("/")[1]]))
     words = f"{title}, {usual:,} steps" if usual else title
-    return Panel(title=words, curves=tuple(curves), marks=marks if found else ())
+    return Panel(title=words, curves=tuple(curves), repeats=tuple(repeats), marks=marks if found else ())
 
 
 def _figure(name: str, shown: Sequence[Panel], *, title: str, **options: Any) -> Iterator[Drawn]:

@@ -39,6 +39,16 @@ FIXED_STEP = "fixed-step"
 SLOW = "-slow"
 """Ends the name of a run at a third of the common rate."""
 
+
+def names_of_seeds(name: str) -> tuple[str, str, str]:
+    """What a run is called, and what the same with other seeds of weights and prompts are called.
+
+    >>> names_of_seeds("chain/looped")
+    ('chain/looped', 'chain/looped-seed1', 'chain/looped-seed2')
+    """
+    return name, f"{name}-seed1", f"{name}-seed2"
+
+
 Depth = Literal["scale", "fixed", "holding"]
 """How a loop is trained: as the scale says, at a fixed depth as in the paper, or with random burn-in."""
 

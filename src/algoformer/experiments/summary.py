@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from algoformer.evaluation import Cell, Table
-from algoformer.experiments.pictures import VARIANTS, Results
+from algoformer.experiments.archive import Results, seeds_so_far
+from algoformer.experiments.pictures import VARIANTS
 from algoformer.experiments.recipes import ITERATIONS, NOISES, RECIPES
 from algoformer.experiments.result import AT_ONCE, Result
 from algoformer.experiments.runs import FAR, FARTHEST, Item, TrainedRun
@@ -178,22 +179,25 @@ def run_table(results: Results) -> Table:
 
 
 def ablation_table(results: Results) -> Table:
-    """What mattered for depth: a row for each variant that was run, errors near and far on both tasks."""
+    """What mattered for depth: a row for each variant that was run, a number for each seed on both tasks."""
     tasks = ("linear", "representation")
     rows: list[tuple[Cell, ...]] = []
     for name, words in VARIANTS.items():
-        found = [results.get(f"depth-{task}/{name}") for task in tasks]
-        if not any(found):
-            continue
-        row: list[Cell] = [words]
-        for result in found:
-            if result is None:
-                row += [None] * 4
-            else:
-                row += [f"{result.steps:,}", result.error, _at(result, FAR), result.growth(FARTHEST)]
-        rows.append(tuple(row))
+        found = [seeds_so_far(results, f"depth-{task}/{name}") for task in tasks]
+        if any(found):
+            rows.append((words, *(cell for runs in found for cell in _ablated_cells(runs))))
     columns = [f"{task}: {what}" for task in tasks for what in ("steps", "at T", "at 200", "1000 ÷ T")]
     return Table(columns=("recipe", *columns), rows=tuple(rows))
+
+
+def _ablated_cells(runs: Sequence[Result]) -> Iterator[Cell]:
+    yield ", ".join(dict.fromkeys(f"{run.steps:,}" for run in runs)) or None
+    for values in (
+        [run.error for run in runs],
+        [_at(run, FAR) for run in runs],
+        [run.growth(FARTHEST) for run in runs],
+    ):
+        yield ", ".join("–" if value is None else show(value) for value in values) or None
 
 
 def textbook_table(results: Results) -> Table:
@@ -253,7 +257,7 @@ def page_lines(results: Results, scale: Scale, folder: Path) -> Iterator[str]:
     yield markdown_table(target_table(results))
     if len(ablation_table(results).rows) > 1:
         yield "## What mattered for depth\n"
-        yield "Rows compare where their steps are the same.\n"
+        yield "A number for each seed. Rows compare where their steps are the same.\n"
         yield markdown_table(ablation_table(results))
     for path in sorted(folder.glob("*.svg")):
         yield f"![{path.stem}]({path.name})\n"

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from algoformer.experiments import claims, counted_claims
+from algoformer.experiments.archive import Results
 from algoformer.experiments.comparison import Decision, Missing
-from algoformer.experiments.pictures import Results
 from algoformer.report.page import Outcome, Verdict
 
 

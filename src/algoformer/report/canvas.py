@@ -7,7 +7,7 @@ import math
 import textwrap
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from algoformer.evaluation import Curve
 from algoformer.extras import require
@@ -103,18 +103,20 @@ def top_of(curves: Sequence[Curve]) -> float:
     return 1.05 * max(_positive(curve.high[0] for curve in curves), default=1.0)
 
 
-def logarithmic(axes: Axes, low: float, high: float) -> None:
+def logarithmic(axes: Axes, low: float, high: float, *, along: Literal["x", "y"] = "y") -> None:
     """A log axis from `low` to `high`; lines that fall below it are drawn down to its edge."""
+    upright = along == "y"
+    axis = axes.yaxis if upright else axes.xaxis
     # limits first: choosing them itself, a log axis would warn about curves that are zero
-    axes.set_ylim(low, high)
-    axes.set_yscale("log", nonpositive="clip")
+    (axes.set_ylim if upright else axes.set_xlim)(low, high)
+    (axes.set_yscale if upright else axes.set_xscale)("log", nonpositive="clip")
     ticks = require("matplotlib.ticker", extra="viz")
-    axes.yaxis.set_minor_formatter(ticks.NullFormatter())
+    axis.set_minor_formatter(ticks.NullFormatter())
     if high / low > 100:
-        axes.yaxis.set_major_locator(ticks.LogLocator(numticks=9))
+        axis.set_major_locator(ticks.LogLocator(numticks=9))
         return
-    axes.yaxis.set_major_locator(ticks.LogLocator(subs=(1, 2, 5)))
-    axes.yaxis.set_major_formatter(ticks.FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_major_locator(ticks.LogLocator(subs=(1, 2, 5)))
+    axis.set_major_formatter(ticks.FuncFormatter(lambda value, _: f"{value:g}"))
 
 
 def log_limits(curves: Sequence[Curve], styles: Mapping[str, Stroke]) -> tuple[float, float]:
@@ -178,8 +180,7 @@ def finish(figure: Figure, *axes: Axes, note: str = "", last: Collection[str] = 
     """Put one legend under all panels, in as many columns as fit, and settle where everything goes.
 
     A label that several of the axes have stands there once, in the order of all of them, and what begins as
-    one of `last` after the others; a note stands above all of them. Every drawing would move the panels by a
-    hair, and pictures would depend on how often they were drawn.
+    one of `last` after the others; a note stands above all of them.
     """
     entries = {
         label: handle
@@ -204,6 +205,14 @@ def finish(figure: Figure, *axes: Axes, note: str = "", last: Collection[str] = 
         handlelength=2.8,
     )
     legend.get_title().set_color(INK)
+    return settle(figure)
+
+
+def settle(figure: Figure) -> Figure:
+    """Lay everything out once and for all.
+
+    Every drawing would move the panels by a hair, and pictures would depend on how often they were drawn.
+    """
     figure.draw_without_rendering()
     figure.set_layout_engine("none")
     return figure
