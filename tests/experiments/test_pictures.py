@@ -59,10 +59,10 @@ def test_every_model_has_a_row_with_its_seeds() -> None:
     drawn = dict(RECIPES["fig2"].draw(EVERYTHING["fig2"], "short"))
     first, second, _ = drawn["fig2-models"].axes
     names = [tick.get_text() for tick in first.get_yticklabels()]
-    assert len(names) == 10
+    assert len(names) == 13
     assert names[:2] == ["AlgoFormer", "AlgoFormer, a third of the rate"]
     bands = [line for line in second.get_lines() if len(line.get_xdata()) == 2]
-    assert len(bands) >= 10 + 2 * 3, "two more seeds of the three models"
+    assert len(bands) >= 13 + 2 * 3, "two more seeds of the three models"
     only = {
         name: run for name, run in EVERYTHING["fig2"].items() if name.endswith(("/algoformer", "/looped"))
     }

@@ -96,6 +96,15 @@ def test_two_processes_take_the_steps_of_one(pair: Pair, alone: Run, tmp_path: P
     assert timeless(read_metrics(folders[0])) == timeless(first.metrics)
 
 
+def test_two_processes_take_the_steps_of_one_on_logarithms_of_errors(pair: Pair) -> None:
+    experiment = small(**SETTINGS | {"loss": "log", "steps": 10})
+    first, second = pair.train(experiment)
+    run = train(experiment)
+    _check_curves(first, run, 1e-5)
+    _check_weights(first.weights, run)
+    assert first.metrics == second.metrics
+
+
 def test_in_half_precision_two_processes_stay_as_close_as_its_roundings_allow(pair: Pair) -> None:
     """A rounding to bf16 that falls the other way moves one weight by 2⁻⁸ of itself, and a mean less."""
     experiment = small(**SETTINGS | {"precision": "bf16", "steps": 10})

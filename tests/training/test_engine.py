@@ -244,7 +244,7 @@ class PretendCuda:
 
 
 @pytest.mark.usefixtures("as_a_user")
-@pytest.mark.parametrize("settings", [{}, ADAMW, MUON], ids=["adam", "adamw", "muon"])
+@pytest.mark.parametrize("settings", [{}, ADAMW, MUON, {"loss": "log"}], ids=["adam", "adamw", "muon", "log"])
 def test_captures_are_made_once_for_each_unroll_and_change_nothing(
     monkeypatch: pytest.MonkeyPatch, settings: dict[str, Any]
 ) -> None:
@@ -269,7 +269,15 @@ def test_captures_are_made_once_for_each_unroll_and_change_nothing(
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
 @pytest.mark.parametrize(
-    "settings", [{"grad": "full"}, {"burn_in": (0, 3)}, {"clip": 0.1}, ADAMW, {**MUON, "schedule": "cosine"}]
+    "settings",
+    [
+        {"grad": "full"},
+        {"burn_in": (0, 3)},
+        {"clip": 0.1},
+        {"loss": "log"},
+        ADAMW,
+        {**MUON, "schedule": "cosine"},
+    ],
 )
 def test_a_captured_run_takes_the_same_steps_as_an_eager_one(settings: dict[str, Any]) -> None:
     experiment = small(programs.algoformer(steps=3, heads=2), steps=20, log_every=1, **settings)

@@ -9,7 +9,7 @@ from algoformer import programs, tasks
 from algoformer.prompt import Prompt
 from algoformer.trace import Unroll
 from algoformer.training import Ramp
-from algoformer.training.objective import window_loss
+from algoformer.training.objective import log_loss, window_loss
 from algoformer.training.schedule import learning_rate, stage, unroll_at
 from training.small import same_weights, small, stepper
 
@@ -38,14 +38,15 @@ def _gradients(model: torch.nn.Module, loss: Tensor) -> dict[str, Tensor]:
     ],
     ids=lambda task: type(task).__name__,
 )
-def test_a_points_curriculum_by_weights_is_training_on_shorter_prompts(task: Any) -> None:
+@pytest.mark.parametrize("loss", [window_loss, log_loss])
+def test_a_points_curriculum_by_weights_is_training_on_shorter_prompts(task: Any, loss: Any) -> None:
     experiment = small(task=task, points=Ramp(start=3, increment=1, interval=1.0))
     step = stepper(experiment)
     prompt = task.sample(5, generator=torch.Generator().manual_seed(1))
     unroll = unroll_at(experiment, 0)
-    masked = window_loss(step.model(prompt, unroll), prompt, step.weights)
+    masked = loss(step.model(prompt, unroll), prompt, step.weights)
     shorter = _truncated(prompt, 3)
-    cut = window_loss(step.model(shorter, unroll), shorter)
+    cut = loss(step.model(shorter, unroll), shorter)
     assert masked.item() == pytest.approx(cut.item(), rel=1e-5)
     expected = _gradients(step.model, cut)
     for name, gradient in _gradients(step.model, masked).items():
@@ -198,6 +199,20 @@ def test_a_step_is_adam_on_the_window_loss() -> None:
         step.model.named_parameters(), twin.model.named_parameters(), strict=True
     ):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=2e-6, msg=name)
+
+
+def test_a_step_descends_on_the_logarithms_and_shows_the_geometric_mean() -> None:
+    experiment = small(loss="log", optimizer="adam", batch=4)
+    step, twin = stepper(experiment), stepper(experiment)
+    unroll = unroll_at(experiment, 0)
+    prompt = twin.sample()
+    trace = twin.answer(prompt, unroll)
+    errors = (trace.predictions - prompt.targets).square().mean(dim=(1, 3))
+    expected = _gradients(twin.model, errors.log().mean())
+    step.run(unroll)
+    for name, weight in step.model.named_parameters():
+        torch.testing.assert_close(weight.grad, expected[name], rtol=1e-4, atol=1e-6, msg=name)
+    assert step.sums[0].item() == pytest.approx(errors.log().mean().exp().item(), rel=1e-5)
 
 
 def test_sums_add_up_losses_and_errors() -> None:

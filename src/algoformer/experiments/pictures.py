@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from algoformer.evaluation import Curve
 from algoformer.experiments.archive import Results, seeds_so_far
 from algoformer.experiments.result import Result
-from algoformer.experiments.runs import FIXED_STEP, SIZES, SLOW, Sizes
+from algoformer.experiments.runs import FIXED_STEP, LOG, SIZES, SLOW, Sizes
 from algoformer.experiments.scales import Scale
 from algoformer.report.dots import Dot, Rows, dot_figure
 from algoformer.report.figures import Panel, Series, Sweep, panel_figure, sweep_figure
@@ -52,13 +52,16 @@ CONTROLS = {
 EVERY_MODEL = {
     "algoformer": "AlgoFormer",
     f"algoformer{SLOW}": "AlgoFormer, a third of the rate",
+    f"algoformer{LOG}": "AlgoFormer, log loss",
     "no-pre": "AlgoFormer without pre",
     "no-post": "AlgoFormer without post",
     "looped": "looped",
     f"looped{SLOW}": "looped, a third of the rate",
+    f"looped{LOG}": "looped, log loss",
     "looped-3": "looped, 3 layers",
     "standard": "standard",
     f"standard{SLOW}": "standard, a third of the rate",
+    f"standard{LOG}": "standard, log loss",
     "standard-3": "standard, 3 layers",
 }
 """All that is compared on the tasks of figure 2, family by family."""
@@ -187,6 +190,7 @@ def draw_figure_5(results: Results, scale: Scale) -> Iterator[Drawn]:
     for group, noise in {"linear": 0.0, "linear-noise-0.1": 0.1, "linear-noise-1": 1.0}.items():
         labels = {
             f"{group}/algoformer": f"AlgoFormer ({sizes.depth}, {sizes.window})",
+            f"{group}/algoformer{LOG}": f"AlgoFormer ({sizes.depth}, {sizes.window}), log loss",
             f"{group}/algoformer-{half}-{half}": f"AlgoFormer ({half}, {half})",
         }
         references = [f"{group}/{name}" for name in (FIXED_STEP, "gd", "newton", "oracle")]

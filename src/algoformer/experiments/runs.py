@@ -39,6 +39,9 @@ FIXED_STEP = "fixed-step"
 SLOW = "-slow"
 """Ends the name of a run at a third of the common rate."""
 
+LOG = "-log"
+"""Ends the name of a run that learned from the logarithms of errors."""
+
 
 def names_of_seeds(name: str) -> tuple[str, str, str]:
     """What a run is called, and what the same with other seeds of weights and prompts are called.

@@ -20,6 +20,7 @@ from algoformer.training.plain_data import MOST, as_data, read_dataclass
 
 OptimizerName = Literal["adam", "adamw", "muon"]
 Schedule = Literal["constant", "cosine", "wsd"]
+LossName = Literal["mean", "log"]
 Grad = Literal["window", "full"]
 Precision = Literal["fp32", "tf32", "bf16"]
 
@@ -76,6 +77,9 @@ class TrainConfig:
     """Largest norm of the gradient; None leaves it alone."""
     window: int = 15
     """ΔT: the loss is the mean over this many last iterations."""
+    loss: LossName = "mean"
+    """What is averaged over iterations and questions: squared errors, as in the paper, or their logarithms,
+    so that the small errors of late questions count as much as the large ones of early questions."""
     grad: Grad = "window"
     """Whether the gradient flows through the window only or through all iterations."""
     recompute: bool = False
@@ -102,7 +106,13 @@ class TrainConfig:
         for name, (least, most) in (counts | {"seed": (0, LARGEST_SEED)}).items():
             if not least <= getattr(self, name) <= most:
                 raise ValueError(f"{name} must lie in {least}..{most}, got {getattr(self, name)}")
-        choices = {"optimizer": OptimizerName, "schedule": Schedule, "grad": Grad, "precision": Precision}
+        choices = {
+            "optimizer": OptimizerName,
+            "schedule": Schedule,
+            "loss": LossName,
+            "grad": Grad,
+            "precision": Precision,
+        }
         for name, allowed in choices.items():
             if getattr(self, name) not in typing.get_args(allowed):
                 words = ", ".join(typing.get_args(allowed))

@@ -12,7 +12,7 @@ from algoformer.trace import Trace, Unroll
 from algoformer.training.config import Experiment
 from algoformer.training.fused import FusedBody
 from algoformer.training.model_step import ModelStep
-from algoformer.training.objective import error_at, window_loss
+from algoformer.training.objective import error_at, log_loss, window_loss
 from algoformer.training.precision import HalfBody, matmul_precision
 from algoformer.training.schedule import Stage, samples_of
 from algoformer.training.spread import Spread
@@ -72,15 +72,23 @@ class TrainingStep(ModelStep[AlgoFormer]):
         """Take one step, and add its loss and error to `sums`."""
         prompt = self.sample()
         trace = self.spread.run(self.answer, prompt, unroll)
-        loss = window_loss(trace, prompt, self.weights)
+        loss = self.measured(trace, prompt)
         self.descend(loss)
         error = error_at(trace, prompt, self.last) / self.experiment.task.scale
-        self.sums.add_(torch.stack([loss.detach(), error]))
+        # of logarithms the metrics show the geometric mean of the errors: a number that can be compared
+        shown = loss.detach().exp() if self.experiment.training.loss == "log" else loss.detach()
+        self.sums.add_(torch.stack([shown, error]))
 
     def loss(self, unroll: Unroll) -> Float[Tensor, ""]:
-        """The window loss on fresh prompts."""
+        """The loss on fresh prompts."""
         prompt = self.sample()
-        return window_loss(self.spread.run(self.answer, prompt, unroll), prompt, self.weights)
+        return self.measured(self.spread.run(self.answer, prompt, unroll), prompt)
+
+    def measured(self, trace: Trace, prompt: Prompt) -> Float[Tensor, ""]:
+        """What the experiment makes smaller, of these answers."""
+        if self.experiment.training.loss == "log":
+            return log_loss(trace, prompt, self.weights, over_all=self.spread.average)
+        return window_loss(trace, prompt, self.weights)
 
     def sample(self) -> Prompt:
         """Fresh prompts, exact in single precision whatever the model multiplies in."""

@@ -54,6 +54,7 @@ def test_the_papers_sizes_are_the_papers() -> None:
         ({"word_dropout": 1.0}, {}, "word_dropout is a share"),
         ({}, {"batch": 32}, "a batch is text.budget tokens"),
         ({}, {"dims": Ramp(start=1, increment=1)}, "text has no such curriculum"),
+        ({}, {"loss": "log"}, "it is the cross-entropy"),
         ({}, {"window": 5}, "window must lie in 1..2"),
     ],
 )

@@ -82,6 +82,15 @@ class TextSettings:
         return -(-tokens // self.multiple) * self.multiple
 
 
+MEANINGLESS = {
+    "batch": "a batch is text.budget tokens",
+    "dims": "text has no such curriculum",
+    "points": "text has no such curriculum",
+    "loss": "it is the cross-entropy",
+}
+"""Settings of training that text does not have, and why."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class TextExperiment:
     """What is trained on which text, and how: all that is needed to do it again.
@@ -104,10 +113,9 @@ class TextExperiment:
             raise ValueError(f"width must be a whole number of at least 1, got {self.width!r}")
         for layers in modules_of(self.program):
             head_width(layers, self.width)  # refuses heads that do not divide the width
-        for name in ("batch", "dims", "points"):
+        for name, hint in MEANINGLESS.items():
             default = next(one.default for one in fields(TrainConfig) if one.name == name)
             if getattr(self.training, name) != default:
-                hint = "a batch is text.budget tokens" if name == "batch" else "text has no such curriculum"
                 raise ValueError(f"training.{name} has no meaning for text: {hint}; leave it out")
         if self.text.validate_every % self.training.log_every:
             raise ValueError(
