@@ -67,6 +67,18 @@ def test_a_model_is_prepared_trained_scored_and_exported(
     assert "exists already" in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("other_news")
+def test_a_file_with_another_checksum_is_said_in_a_line(
+    tmp_path: Path, places: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    only = ["--only", "ag_news/looped", "--scale", "short", "--data", str(tmp_path)]
+    assert main(["reproduce", "table2", *only, *places, "--prepare"]) == 0
+    lines = [line for line in capsys.readouterr().err.splitlines() if "this library knows" in line]
+    assert lines
+    assert all(line.startswith(f"{tmp_path}/ag_news/") for line in lines)
+    assert len(set(lines)) == len(lines), "each file once"
+
+
 def test_what_there_is_nothing_of_is_left_out(
     tmp_path: Path, places: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -197,14 +197,10 @@ def test_a_file_that_may_not_be_read_is_not_called_missing(
     assert f"{translator} cannot be read: Permission denied" in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("other_news")
 def test_a_file_with_another_checksum_is_a_note_among_others(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "ag_news").mkdir()
-    for name in ("train", "valid", "test"):
-        rows = "".join(f"{label},{name} number {label}\n" for label in range(4))
-        (tmp_path / "ag_news" / f"{name}.csv").write_text("label,text\n" + rows)
-    (tmp_path / "ag_news" / "classes.txt").write_text("one\ntwo\nthree\nfour\n")
     options = [*TINY, "--text.corpora", "ag_news", "--data", str(tmp_path)]
     assert main(["text", "pack", str(tmp_path / "packed"), *options]) == 0
     lines = capsys.readouterr().err.splitlines()

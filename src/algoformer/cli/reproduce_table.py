@@ -15,6 +15,7 @@ from algoformer.cli.progress import training_bars
 from algoformer.cli.reproduce_options import check_numbers, results_folder
 from algoformer.cli.reproduce_overview import duration, minutes
 from algoformer.cli.say import say
+from algoformer.cli.text_corpus import unknown_files_as_lines
 from algoformer.cli.train import pick_device
 from algoformer.evaluation import Cell, Table
 from algoformer.experiments.reproduce import choose
@@ -93,11 +94,14 @@ def run_table(arguments: list[str]) -> int:
         _say_failures(shop)
         return 0
     if chosen.prepare:
-        for path in shop.prepare(items):
+        with unknown_files_as_lines():
+            paths = shop.prepare(items)
+        for path in paths:
             print(f"{path}: {path.stat().st_size / 1e6:.1f} MB")
         return 0
     if chosen.train:
-        with training_bars({item.name: item.experiment.training.steps for item in items}) as show:
+        bars = training_bars({item.name: item.experiment.training.steps for item in items})
+        with unknown_files_as_lines(), bars as show:
             shop.make(items, show)
     say(score_table(chosen.table, everything, shop))
     targets = target_table(chosen.table, everything, shop)
