@@ -28,7 +28,7 @@ def read_corpus(settings: TextSettings, data: Path | None) -> PackedText:
 
 @contextmanager
 def unknown_files_as_lines() -> Iterator[None]:
-    """A file that is not the known one is said in a line, once, without the place in this library's source."""
+    """A file that is not the known one is said once, in a line without the place in this library's source."""
     said: set[str] = set()
     with warnings.catch_warnings():
         usual = warnings.showwarning
