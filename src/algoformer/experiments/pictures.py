@@ -110,7 +110,7 @@ def _models_at_a_glance(results: Results, sizes: Sizes) -> Iterator[Drawn]:
 
 
 def row_panel(results: Results, group: str, sizes: Sizes, title: str) -> Rows:
-    """The error with all samples of every model of a group, and the oracle's where it is not zero."""
+    """The error with all samples of every model of a group, and the oracle's where it is not far below."""
     found = {label: seeds_so_far(results, f"{group}/{name}") for name, label in EVERY_MODEL.items()}
     usual = _usual_steps(run for runs in found.values() for run in runs)
     dots = {
@@ -118,12 +118,11 @@ def row_panel(results: Results, group: str, sizes: Sizes, title: str) -> Rows:
         for label, runs in found.items()
         if any(run.steps == usual for run in runs)
     }
+    least = min((dot.error for several in dots.values() for dot in several), default=0.0)
     oracle = results.get(f"{group}/oracle")
-    near = oracle is not None and any(
-        dot.error < NEAR * oracle.error for several in dots.values() for dot in several
-    )
+    level = oracle.error if oracle is not None and least < NEAR * oracle.error else None
     words = f"{title}, {usual:,} steps" if usual else title
-    return Rows(title=words, dots=dots, level=oracle.error if oracle is not None and near else None)
+    return Rows(title=words, dots=dots, level=level)
 
 
 def _dot(result: Result, far: int) -> Dot:

@@ -147,24 +147,13 @@ def controls(group: str, task: Task, scale: Scale) -> Iterator[TrainedRun]:
 def slower(run: TrainedRun) -> TrainedRun:
     """The same run at a third of the rate that is common to all at the scale `short`."""
     rate = SHORT_RATE / 3
-    training = replace(run.experiment.training, learning_rate=rate)
-    return replace(
-        run,
-        name=run.name + SLOW,
-        label=f"{run.label}, rate {rate:g}",
-        experiment=replace(run.experiment, training=training),
-    )
+    changed = run.trained_with(learning_rate=rate)
+    return replace(changed, name=run.name + SLOW, label=f"{run.label}, rate {rate:g}")
 
 
 def by_logarithms(run: TrainedRun) -> TrainedRun:
     """The same run on the mean of the errors' logarithms instead of the mean of the errors."""
-    training = replace(run.experiment.training, loss="log")
-    return replace(
-        run,
-        name=run.name + LOG,
-        label=f"{run.label}, log loss",
-        experiment=replace(run.experiment, training=training),
-    )
+    return replace(run.trained_with(loss="log"), name=run.name + LOG, label=f"{run.label}, log loss")
 
 
 def references(group: str, task: Task, sizes: Sizes) -> Iterator[Reference]:
@@ -293,9 +282,7 @@ def depth_ablation(scale: Scale) -> tuple[Item, ...]:
 
 def with_seed(run: TrainedRun, seed: int) -> TrainedRun:
     """The same run with another seed of weights and prompts."""
-    training = replace(run.experiment.training, seed=seed)
-    name = names_of_seeds(run.name)[seed]
-    return replace(run, name=name, experiment=replace(run.experiment, training=training))
+    return replace(run.trained_with(seed=seed), name=names_of_seeds(run.name)[seed])
 
 
 def _ablated(group: str, task: Task, scale: Scale) -> Iterator[TrainedRun]:

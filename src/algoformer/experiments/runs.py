@@ -108,12 +108,14 @@ class TrainedRun:
         """Whether it has a loop that can run on."""
         return traced_part(self.experiment.program) is not None
 
+    def trained_with(self, **changes: Any) -> TrainedRun:
+        """The same run with some settings of its training changed."""
+        training = replace(self.experiment.training, **changes)
+        return replace(self, experiment=replace(self.experiment, training=training))
+
     def with_steps(self, steps: int) -> TrainedRun:
         """The same run over another number of training steps: every curriculum is stretched with it."""
-        return replace(
-            self,
-            experiment=replace(self.experiment, training=replace(self.experiment.training, steps=steps)),
-        )
+        return self.trained_with(steps=steps)
 
 
 @dataclass(frozen=True, kw_only=True)
