@@ -98,6 +98,8 @@ def test_a_run_over_other_steps_says_so() -> None:
     figure = dict(RECIPES["fig2"].draw(results, "short"))["fig2"]
     assert "looped (9,000 steps)" in legend_of(figure)
     assert figure.axes[2].get_title() == "chain of thought, 6,000 steps"
+    rows = dict(RECIPES["fig2"].draw(results, "short"))["fig2-models"].axes[0].get_yticklabels()
+    assert "looped (9,000 steps)" in [row.get_text() for row in rows]
 
 
 def test_a_part_of_a_figure_is_drawn_with_what_there_is() -> None:

@@ -92,9 +92,10 @@ def test_its_gradient_is_that_of_each_error_divided_by_it() -> None:
 def test_in_other_units_the_log_loss_learns_the_same() -> None:
     trace, prompt = _case()
     large = Prompt(rows=prompt.rows, targets=1000 * prompt.targets, reads=prompt.reads)
-    scaled = Trace(predictions=1000 * trace.predictions)
-    difference = log_loss(scaled, large) - log_loss(trace, prompt)
-    assert difference.item() == pytest.approx(2 * math.log(1000), rel=1e-5)
+    answers = trace.predictions.requires_grad_()
+    plain, scaled = log_loss(trace, prompt), log_loss(Trace(predictions=1000 * answers), large)
+    assert (scaled - plain).item() == pytest.approx(2 * math.log(1000), rel=1e-5)
+    torch.testing.assert_close(torch.autograd.grad(scaled, answers), torch.autograd.grad(plain, answers))
 
 
 def test_a_small_error_counts_as_much_as_a_large_one() -> None:

@@ -114,9 +114,9 @@ def row_panel(results: Results, group: str, sizes: Sizes, title: str) -> Rows:
     found = {label: seeds_so_far(results, f"{group}/{name}") for name, label in EVERY_MODEL.items()}
     usual = _usual_steps(run for runs in found.values() for run in runs)
     dots = {
-        label: [_dot(run, sizes.far) for run in runs if run.steps == usual]
+        label + _other_steps(runs[0], usual): [_dot(run, sizes.far) for run in runs]
         for label, runs in found.items()
-        if any(run.steps == usual for run in runs)
+        if runs
     }
     least = min((dot.error for several in dots.values() for dot in several), default=0.0)
     oracle = results.get(f"{group}/oracle")

@@ -202,7 +202,7 @@ def ablation_table(results: Results) -> Table:
 
 
 def _ablated_cells(runs: Sequence[Result]) -> Iterator[Cell]:
-    yield ", ".join(dict.fromkeys(f"{run.steps:,}" for run in runs)) or None
+    yield f"{runs[0].steps:,}" if runs else None
     for values in (
         [run.error for run in runs],
         [_at(run, FAR) for run in runs],
