@@ -50,6 +50,8 @@ pytestmark = pytest.mark.usefixtures("as_a_user")
         ({"loss": "huber"}, "loss must be one of mean, log, got 'huber'"),
         ({"grad": "none"}, "grad must be one of window, full"),
         ({"precision": "fp16"}, "precision must be one of fp32, tf32, bf16"),
+        ({"fp32_end": 1.1}, r"fp32_end is a fraction of the run in \[0, 1\], got 1.1"),
+        ({"fp32_end": float("nan")}, "fp32_end is a fraction of the run"),
     ],
 )
 def test_a_bad_setting_is_named_with_its_bounds(settings: dict[str, Any], words: str) -> None:
@@ -168,6 +170,7 @@ configs = st.builds(
     dims=st.none() | ramps,
     loops=st.none() | ramps,
     precision=st.sampled_from(["fp32", "tf32", "bf16"]),
+    fp32_end=st.floats(0, 1),
     seed=st.integers(0, 2**31 - 1),
 )
 

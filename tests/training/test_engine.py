@@ -275,6 +275,7 @@ def test_captures_are_made_once_for_each_unroll_and_change_nothing(
         {"burn_in": (0, 3)},
         {"clip": 0.1},
         {"loss": "log"},
+        {"precision": "bf16", "fp32_end": 0.4, "burn_in": (0, 3)},
         ADAMW,
         {**MUON, "schedule": "cosine"},
     ],

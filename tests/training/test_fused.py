@@ -14,7 +14,7 @@ from algoformer.nn import set_dropout
 from algoformer.prompt import Prompt
 from algoformer.trace import Trace, Unroll
 from algoformer.training import Experiment, TrainConfig, train
-from algoformer.training.engine import Plan, open_engine, plan_engine, plan_for
+from algoformer.training.engine import Plan, open_engine, plan_engine, plan_for, plans_for
 from algoformer.training.fused import FusedBody, why_not_experiment, why_not_fused
 from algoformer.training.objective import window_loss
 from algoformer.training.precision import HalfBody
@@ -140,6 +140,25 @@ def test_the_plan_knows_for_whom_the_kernels_are() -> None:
     assert sparing.engine == "compiled"
     assert "recomputation" in sparing.reason
     assert plan_for(half, "auto", device=CUDA, alone=False).engine != "fused"
+
+
+def test_the_kernels_stop_where_a_run_becomes_exact() -> None:
+    pytest.importorskip("triton", reason="Triton is not installed")
+    ending = experiment_of(precision="bf16", fp32_end=0.1, steps=30_000)
+    for wanted in ("auto", "fused"):
+        plans = plans_for(ending, wanted, device=CUDA)
+        assert [(precision, plan.engine) for precision, plan in plans.items()] == [
+            ("bf16", "fused"),
+            ("fp32", "compiled"),
+        ]
+    assert (
+        plans_for(experiment_of(precision="bf16", fp32_end=0.1, steps=10_000), "auto", device=CUDA)[
+            "fp32"
+        ].engine
+        == "graph"
+    )
+    with pytest.raises(ValueError, match="does not fit"):
+        plans_for(experiment_of(fp32_end=0.1), "fused", device=CUDA)
 
 
 @pytest.mark.usefixtures("as_a_user")

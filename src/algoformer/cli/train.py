@@ -19,7 +19,7 @@ from algoformer.cli.say import say
 from algoformer.evaluation import summary_table
 from algoformer.training import Experiment, Run, load_experiment, train
 from algoformer.training.distributed import ParallelName, join_torchrun, plan_spread
-from algoformer.training.engine import EngineName, plan_for
+from algoformer.training.engine import EngineName, in_words, plans_for
 from algoformer.training.spread import Spread
 
 DESCRIPTION = """Train a program on a task; leave a folder with config, metrics, checkpoint, numbers, plots.
@@ -115,10 +115,10 @@ def _refuse_settings(arguments: list[str]) -> None:
 
 def train_with_bar(experiment: Experiment, folder: Path, settings: Any, device: str, spread: Spread) -> Run:
     """Say what is about to happen, and train with a progress bar; with several processes, only the first."""
-    plan = plan_for(experiment, settings.engine, device=torch.device(device), alone=spread.alone)
+    plans = plans_for(experiment, settings.engine, device=torch.device(device), alone=spread.alone)
     if spread.first:
         where = device if spread.alone else f"{device}, {spread}"
-        print(f"{experiment.program}\n→ {folder} on {where}; {plan}", file=sys.stderr)
+        print(f"{experiment.program}\n→ {folder} on {where}; {in_words(plans)}", file=sys.stderr)
     start = partial(
         train,
         experiment,

@@ -15,6 +15,7 @@ from algoformer.model.program import Program, default_steps, traced_part
 from algoformer.tasks import TASKS, Task
 from algoformer.trace import Unroll
 from algoformer.training.config import Experiment
+from algoformer.training.schedule import precisions
 
 NOMINAL = 1e10
 """FLOP in a second that training steps reach on one CPU core where nothing was measured."""
@@ -103,7 +104,9 @@ def estimate(run: TrainedRun, known: Sequence[Result], *, device: str, done: int
 
 
 def _slowness(experiment: Experiment) -> float:
-    return SLOWER if experiment.training.precision == "fp32" else 1.0
+    training = experiment.training
+    exact = precisions(training).get("fp32", 0) / training.steps
+    return 1.0 + exact * (SLOWER - 1.0)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -221,7 +221,7 @@ def _provenance(run: TrainedRun, checkpoint: Checkpoint, command: str) -> dict[s
         "seed": config.seed,
         "device": str(card.get("device", "unknown")),
         "engine": str(card.get("engine", "unknown")),
-        "precision": config.precision,
+        "precision": config.precision_in_words,
         "steps": config.steps,
         "seconds": round(float(card.get("seconds", 0.0)), 2),
         "torch": str(card.get("torch", "unknown")),

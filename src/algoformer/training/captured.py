@@ -24,8 +24,7 @@ class CapturedStep:
         self.step = step
         self.graphs: dict[Hashable, torch.cuda.CUDAGraph] = {}
         self.pool = torch.cuda.graph_pool_handle()
-        # warm-up and capture on one stream: autograd ties a weight's gradient to the stream it saw first
-        self.stream = torch.cuda.Stream(step.device)
+        self.stream = step.recording
 
     def run(self, kind: Hashable, take: Callable[[], None]) -> None:
         """Take one step; steps of the same kind launch the same work."""

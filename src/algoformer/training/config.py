@@ -94,12 +94,26 @@ class TrainConfig:
     """Curriculum over the loop's iterations."""
     precision: Precision = "fp32"
     """Of the matrix products; weights, optimizer and loss are always fp32."""
+    fp32_end: float = 0.0
+    """Fraction of the run at its end whose products are fp32 whatever `precision` is: there the rounding of
+    bf16 may be as large as the error that is left."""
     seed: int = 0
     """Of the weights and of the prompts."""
     log_every: int = 100
     """Steps between two rows of metrics."""
     checkpoint_every: int = 1000
     """Steps between two checkpoints."""
+
+    @property
+    def precision_in_words(self) -> str:
+        """What products are taken in, for a card.
+
+        >>> TrainConfig(precision="bf16", fp32_end=0.1).precision_in_words
+        'bf16, the last 10 % in fp32'
+        """
+        if self.fp32_end == 0 or self.precision == "fp32":
+            return self.precision
+        return f"{self.precision}, the last {100 * self.fp32_end:.3g} % in fp32"
 
     def __post_init__(self) -> None:
         counts = dict.fromkeys(("steps", "batch", "window", "log_every", "checkpoint_every"), (1, MOST))
@@ -121,6 +135,8 @@ class TrainConfig:
         self._check_schedule()
         if self.clip is not None and not self.clip > 0:
             raise ValueError(f"clip must be positive, or None for no clipping, got {self.clip}")
+        if not 0 <= self.fp32_end <= 1:
+            raise ValueError(f"fp32_end is a fraction of the run in [0, 1], got {self.fp32_end}")
         if not all(0 <= extra <= MOST for extra in self.burn_in):
             raise ValueError(f"burn_in counts iterations and cannot be negative, got {self.burn_in}")
 

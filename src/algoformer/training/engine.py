@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal, get_args
 
@@ -14,8 +14,9 @@ import torch
 from algoformer.trace import Unroll
 from algoformer.training.captured import CapturedStep
 from algoformer.training.compiled import compiled_body, compiled_pieces
-from algoformer.training.config import Experiment
+from algoformer.training.config import Experiment, Precision
 from algoformer.training.fused import FusedBody, why_not_experiment
+from algoformer.training.schedule import precisions
 from algoformer.training.step import TrainingStep
 
 EngineName = Literal["auto", "eager", "graph", "compiled", "fused"]
@@ -39,6 +40,33 @@ def plan_for(experiment: Experiment, wanted: EngineName, *, device: torch.device
     """The engine for an experiment's run; see `plan_engine`."""
     against = why_not_experiment(experiment) if device.type == "cuda" or wanted == "fused" else None
     return plan_engine(wanted, device=device, steps=experiment.training.steps, alone=alone, against=against)
+
+
+def plans_for(
+    experiment: Experiment, wanted: EngineName, *, device: torch.device, alone: bool = True
+) -> dict[Precision, Plan]:
+    """The engine for each precision of an experiment's run, in their order.
+
+    The hand-written kernels are for bf16: a run that asks for them and ends in fp32 ends with what fits.
+    """
+    training = experiment.training
+    plans: dict[Precision, Plan] = {}
+    for precision, steps in precisions(training).items():
+        stretch = replace(experiment, training=replace(training, precision=precision, steps=steps))
+        fitting: EngineName = "auto" if plans and wanted == "fused" else wanted
+        plans[precision] = plan_for(stretch, fitting, device=device, alone=alone)
+    return plans
+
+
+def in_words(plans: Mapping[Precision, Plan]) -> str:
+    """The engines of a run, and of what follows the first which precision it has.
+
+    >>> plan = Plan(engine="eager", reason="asked for")
+    >>> in_words({"bf16": plan, "fp32": plan})
+    'engine eager: asked for; then in fp32 engine eager: asked for'
+    """
+    first, *others = plans
+    return "; ".join([str(plans[first]), *(f"then in {each} {plans[each]}" for each in others)])
 
 
 def plan_engine(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from functools import cached_property
 from typing import Generic
 
 import torch
@@ -43,6 +44,14 @@ class ModelStep(ABC, Generic[Model]):
         ema = experiment.training.ema
         self.average = None if ema is None else Average(model, ema, self.spread.copy)
         self.sums = torch.zeros(sums, dtype=torch.float64, device=self.device)
+
+    @cached_property
+    def recording(self) -> torch.cuda.Stream:
+        """The stream of all graphs that are captured of this step, and of what is run before a capture.
+
+        Autograd ties a weight's gradient to the stream it saw first.
+        """
+        return torch.cuda.Stream(self.device)
 
     @property
     @abstractmethod

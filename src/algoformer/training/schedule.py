@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from algoformer.model.program import default_steps, traced_part
 from algoformer.tasks import Task
 from algoformer.trace import Unroll
-from algoformer.training.config import Described, Experiment, Ramp, TrainConfig
+from algoformer.training.config import Described, Experiment, Precision, Ramp, TrainConfig
 
 
 def learning_rate(config: TrainConfig, step: int) -> float:
@@ -36,6 +36,32 @@ def learning_rate(config: TrainConfig, step: int) -> float:
         cool = config.cooldown * config.steps
         falling = 1 - math.sqrt(max(0.0, step - (config.steps - cool)) / cool)
     return config.learning_rate * (config.final_rate + (1 - config.final_rate) * falling)
+
+
+def precisions(config: TrainConfig) -> dict[Precision, int]:
+    """How many steps of a run have their products in which precision, in their order.
+
+    >>> precisions(TrainConfig(steps=50, precision="bf16", fp32_end=0.1))
+    {'bf16': 45, 'fp32': 5}
+    >>> precisions(TrainConfig(steps=50, fp32_end=0.1))
+    {'fp32': 50}
+    """
+    end = round(config.fp32_end * config.steps)
+    if config.precision == "fp32" or end == 0:
+        return {config.precision: config.steps}
+    before: dict[Precision, int] = {config.precision: config.steps - end} if end < config.steps else {}
+    return before | {"fp32": end}
+
+
+def precision_at(config: TrainConfig, step: int) -> Precision:
+    """What products are taken in at `step`.
+
+    >>> config = TrainConfig(steps=50, precision="bf16", fp32_end=0.1)
+    >>> [precision_at(config, step) for step in (0, 44, 45, 49)]
+    ['bf16', 'bf16', 'fp32', 'fp32']
+    """
+    first, *last = precisions(config)
+    return last[0] if last and step >= precisions(config)[first] else first
 
 
 def ramp_value(ramp: Ramp | None, step: int, *, steps: int, end: int) -> int:

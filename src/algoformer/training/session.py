@@ -125,7 +125,7 @@ class Session(ABC, Generic[Kept]):
         card = {
             "step": self.step,
             "seconds": self.seconds,
-            "precision": self.config.precision,
+            "precision": self.config.precision_in_words,
             "engine": self.engine,
             "device": device_name(self.moved.device),
         }

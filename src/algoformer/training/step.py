@@ -9,7 +9,7 @@ from torch import Tensor
 from algoformer.model.algoformer import AlgoFormer
 from algoformer.prompt import Prompt
 from algoformer.trace import Trace, Unroll
-from algoformer.training.config import Experiment
+from algoformer.training.config import Experiment, Precision
 from algoformer.training.fused import FusedBody
 from algoformer.training.model_step import ModelStep
 from algoformer.training.objective import error_at, log_loss, window_loss
@@ -39,10 +39,10 @@ class TrainingStep(ModelStep[AlgoFormer]):
         spread = spread or Spread()
         self.body: HalfBody | FusedBody | None = None
         """What runs the model instead of its own `forward`, in another precision or with other kernels."""
-        if experiment.training.precision == "bf16":
-            self.body = HalfBody(model)
-        spread.wrap(model, at_once=self.body is not None)
+        precision = experiment.training.precision
+        spread.wrap(model, at_once=precision == "bf16")
         super().__init__(experiment, model, generator, sums=2, spread=spread)
+        self.multiply_in(precision)
         self.experiment, self.generator = experiment, generator
         self.dtype = model.read_out.weight.dtype
         self.dims = torch.tensor(experiment.task.dim, device=self.device)
@@ -56,6 +56,10 @@ class TrainingStep(ModelStep[AlgoFormer]):
     def described(self) -> Experiment:
         """The experiment."""
         return self.experiment
+
+    def multiply_in(self, precision: Precision) -> None:
+        """Take products in this precision from the next step on."""
+        self.body = HalfBody(self.model) if precision == "bf16" else None
 
     def prepare(self, rate: float, stage: Stage) -> None:
         """Write the step's learning rate and curricula into the tensors that `run` reads."""

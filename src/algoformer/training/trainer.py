@@ -12,16 +12,17 @@ from typing import Any
 import torch
 
 from algoformer.model.algoformer import AlgoFormer
+from algoformer.trace import Unroll
 from algoformer.training.checkpoint import Checkpoint
-from algoformer.training.config import Experiment, build_model
+from algoformer.training.config import Experiment, Precision, build_model
 from algoformer.training.distributed import ParallelName, own_device, plan_spread
-from algoformer.training.engine import EngineName, Plan, open_engine, plan_for
+from algoformer.training.engine import EngineName, Plan, in_words, open_engine, plans_for
 from algoformer.training.precision import matmul_precision
 from algoformer.training.resume import capture
 from algoformer.training.run_folder import CHECKPOINTS, Metrics, RunFolder, open_folder
 from algoformer.training.run_folder import load_experiment as load_experiment
 from algoformer.training.run_folder import read_metrics as read_metrics
-from algoformer.training.schedule import learning_rate, stage
+from algoformer.training.schedule import learning_rate, precision_at, stage
 from algoformer.training.session import Progress, Session, check_request
 from algoformer.training.session import device_name as device_name
 from algoformer.training.spread import Spread
@@ -43,7 +44,7 @@ class Run:
             that counts, divided by the task's scale) since the row before; learning rate; iterations,
             coordinates and samples of the curricula; seconds in all; steps per second; on CUDA the most
             memory in use, in bytes.
-        plan: the engine that took the steps, and why that one.
+        plan: the engine that took the steps, and why that one; not of those that `fp32_end` asks for.
     """
 
     experiment: Experiment
@@ -111,8 +112,8 @@ def train(
     spread = plan_spread(parallel, batch=experiment.training.batch, device=torch.device(device))
     spread.refuse_difference("experiment", experiment.to_data())
     where = own_device(torch.device(device), spread)
-    plan = plan_for(experiment, engine, device=where, alone=spread.alone)
-    logger.info("%s on %s, %s, precision %s", plan, device_name(where), spread, experiment.training.precision)
+    plans = plans_for(experiment, engine, device=where, alone=spread.alone)
+    logger.info("%s on %s, %s", in_words(plans), device_name(where), spread)
     with ExitStack() as stack:
         opened = None
         if folder is not None:
@@ -132,11 +133,10 @@ def train(
             opened,
             initial,
             device=where,
-            plan=plan,
+            plans=plans,
             spread=spread,
             runs_at_once=runs_at_once,
         )
-        stack.enter_context(matmul_precision(experiment.training.precision))
         session.loop(max_minutes, progress or (lambda done, total, metrics: None))
         model = spread.whole_model(session.stepper.trained, everywhere=True)
     return Run(
@@ -144,7 +144,7 @@ def train(
         model=model,
         step=session.step,
         metrics=tuple(session.metrics),
-        plan=plan,
+        plan=next(iter(plans.values())),
     )
 
 
@@ -158,30 +158,42 @@ class _Session(Session[Checkpoint]):
         initial: AlgoFormer | None,
         *,
         device: torch.device,
-        plan: Plan,
+        plans: Mapping[Precision, Plan],
         spread: Spread,
         runs_at_once: int,
     ) -> None:
-        self.experiment, self.plan = experiment, plan
+        self.experiment, self.plans = experiment, plans
         checkpoint = None if folder is None else spread.after_the_first(folder.load)
         # a run that began with a model of its own goes on with the one in its checkpoint
         start = initial if checkpoint is None else checkpoint.model
         model = build_model(experiment, like=start).to(device)
         generator = torch.Generator(device).manual_seed(prompt_seed(experiment.training.seed))
         self.stepper = TrainingStep(experiment, model, generator, spread)
-        super().__init__(self.stepper, folder, checkpoint, engine=str(plan), runs_at_once=runs_at_once)
+        super().__init__(self.stepper, folder, checkpoint, engine=in_words(plans), runs_at_once=runs_at_once)
 
     @contextmanager
     def stepping(self) -> Iterator[Callable[[int], None]]:
         """Inside, a function that takes a step on fresh prompts."""
-        with open_engine(self.stepper, self.plan) as run:
+        with ExitStack() as stretch:  # of steps that multiply alike
+            runs: dict[Precision, Callable[[Unroll], None]] = {}
 
             def take(step: int) -> None:
+                precision = precision_at(self.config, step)
+                if precision not in runs:
+                    runs.clear()
+                    stretch.close()
+                    runs[precision] = stretch.enter_context(self._multiplying_in(precision))
                 now = stage(self.experiment, step)
                 self.stepper.prepare(learning_rate(self.config, step), now)
-                run(now.unroll)
+                runs[precision](now.unroll)
 
             yield take
+
+    @contextmanager
+    def _multiplying_in(self, precision: Precision) -> Iterator[Callable[[Unroll], None]]:
+        self.stepper.multiply_in(precision)
+        with matmul_precision(precision), open_engine(self.stepper, self.plans[precision]) as run:
+            yield run
 
     def numbers(self, means: list[float]) -> Mapping[str, float]:
         """The error, and where the curricula stand."""

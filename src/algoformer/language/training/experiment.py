@@ -87,6 +87,7 @@ MEANINGLESS = {
     "dims": "text has no such curriculum",
     "points": "text has no such curriculum",
     "loss": "it is the cross-entropy",
+    "fp32_end": "text is trained in one precision",
 }
 """Settings of training that text does not have, and why."""
 
