@@ -67,6 +67,10 @@ def test_a_bad_setting_is_named_with_its_bounds(settings: dict[str, Any], words:
         ({"start": 1, "increment": 1, "interval": 0.0}, "interval is a fraction"),
         ({"start": 1, "increment": 1, "interval": 1.5}, "interval is a fraction"),
         ({"start": 1, "increment": 1, "interval": float("nan")}, "interval is a fraction"),
+        (
+            {"start": 1, "increment": 1, "delay": -0.1},
+            r"delay is a fraction of the run in \[0, 1\], got -0.1",
+        ),
     ],
 )
 def test_a_bad_ramp_is_refused(settings: dict[str, Any], words: str) -> None:
@@ -146,6 +150,7 @@ ramps = st.builds(
     start=st.integers(1, 100),
     increment=st.integers(1, 9),
     interval=st.floats(0, 1, exclude_min=True, allow_subnormal=False),
+    delay=st.floats(0, 1),
 )
 rules = st.sampled_from(
     [{"optimizer": "adam"}, {"optimizer": "adamw", "weight_decay": 0.1}, {"optimizer": "muon"}]

@@ -1,6 +1,7 @@
 import itertools
 import math
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -37,6 +38,14 @@ def test_rounding_does_not_delay_a_ramp(interval: float, steps: int) -> None:
     ramp = Ramp(start=1, increment=1, interval=interval)
     expected = yang(1, 50, 1, round(interval * steps), steps)
     assert [ramp_value(ramp, step, steps=steps, end=50) for step in range(steps)] == expected
+
+
+@given(st.integers(0, 99), st.integers(1, 40), st.integers(0, 99))
+def test_a_late_ramp_is_the_same_ramp_later(waits: int, interval: int, step: int) -> None:
+    ramp = Ramp(start=2, increment=3, interval=interval / 100)
+    late = replace(ramp, delay=waits / 100)
+    before = ramp_value(ramp, max(0, step - waits), steps=100, end=20)
+    assert ramp_value(late, step, steps=100, end=20) == before
 
 
 def test_a_shorter_run_has_the_same_curriculum_squeezed() -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from algoformer.evaluation import Curve
 from algoformer.experiments.archive import Results, seeds_so_far
 from algoformer.experiments.result import Result
-from algoformer.experiments.runs import FIXED_STEP, LOG, SIZES, SLOW, Sizes
+from algoformer.experiments.runs import EXACT, FIXED_STEP, LOG, SIZES, SLOW, Sizes
 from algoformer.experiments.scales import Scale
 from algoformer.report.dots import Dot, Rows, dot_figure
 from algoformer.report.figures import Panel, Series, Sweep, panel_figure, sweep_figure
@@ -190,6 +190,7 @@ def draw_figure_5(results: Results, scale: Scale) -> Iterator[Drawn]:
         labels = {
             f"{group}/algoformer": f"AlgoFormer ({sizes.depth}, {sizes.window})",
             f"{group}/algoformer{LOG}": f"AlgoFormer ({sizes.depth}, {sizes.window}), log loss",
+            f"{group}/algoformer{LOG}{EXACT}": "the same, fp32 at the end",
             f"{group}/algoformer-{half}-{half}": f"AlgoFormer ({half}, {half})",
         }
         references = [f"{group}/{name}" for name in (FIXED_STEP, "gd", "newton", "oracle")]
@@ -203,7 +204,10 @@ def draw_depth(results: Results, scale: Scale) -> Iterator[Drawn]:
     """Error per iteration of each variant of the recipe for depth."""
     shown = []
     for group in ("depth-linear", "depth-representation"):
-        labels = {f"{group}/{name}": words for name, words in VARIANTS.items()}
+        named = {f"{group}/{name}": words for name, words in VARIANTS.items()}
+        usual = _usual_steps(results[name] for name in named if name in results)
+        # one thing is changed at a time: a run over more steps would change two
+        labels = {name: words for name, words in named.items() if _has_steps(results.get(name), usual)}
         marks = (SIZES[scale].depth,)
         title = TASKS.get(group.removeprefix("depth-"), "linear regression")
         shown.append(step_panel(results, labels, title=title, marks=marks))
@@ -220,6 +224,9 @@ VARIANTS = {
     "ramp": "growing iterations",
     "gate": "gated injection",
     "fp32": "fp32",
+    "fp32-end": "fp32 at the end",
+    "log": "loss of logarithms",
+    "late": "a curriculum that waits",
 }
 
 
@@ -314,6 +321,10 @@ def _relabelled(curve: Curve, label: str) -> Curve:
 def _usual_steps(results: Any) -> int | None:
     counts = Counter(result.steps for result in results if result.steps is not None)
     return counts.most_common(1)[0][0] if counts else None
+
+
+def _has_steps(result: Result | None, steps: int | None) -> bool:
+    return result is not None and result.steps == steps
 
 
 def _other_steps(result: Result, usual: int | None) -> str:

@@ -16,6 +16,7 @@ from algoformer.experiments.pictures import (
     draw_figure_5,
 )
 from algoformer.experiments.runs import (
+    EXACT,
     FIXED_STEP,
     LOG,
     SIZES,
@@ -40,6 +41,12 @@ NOISY_STEPS = 4_000
 
 ABLATION_STEPS = 5_000
 """Of the ablation of depth on linear regression at the scale `short`."""
+
+EXACT_END = 0.1
+"""The part of a run that is in fp32, where one ends so."""
+
+WAITING = Ramp(start=5, increment=1, interval=0.02, delay=0.15)
+"""Coordinates that wait: in few steps, one that grows at once leaves behind who knows nothing yet."""
 
 ITERATIONS = {
     FIXED_STEP: "gradient descent, one step for all",
@@ -156,6 +163,12 @@ def by_logarithms(run: TrainedRun) -> TrainedRun:
     return replace(run.trained_with(loss="log"), name=run.name + LOG, label=f"{run.label}, log loss")
 
 
+def exact_at_the_end(run: TrainedRun) -> TrainedRun:
+    """The same run with its last tenth in fp32."""
+    changed = run.trained_with(fp32_end=EXACT_END)
+    return replace(changed, name=run.name + EXACT, label=f"{run.label}, fp32 at the end")
+
+
 def references(group: str, task: Task, sizes: Sizes) -> Iterator[Reference]:
     """The textbook beside a task's models: the best that is possible, and what one does without Φ*."""
     yield _reference("oracle", "oracle", group, task, sizes)
@@ -253,7 +266,9 @@ def figure_5(scale: Scale) -> tuple[Item, ...]:
             run = trained(f"{linear_group(noise)}/{name}", label, task, program, scale, **settings)
             items.append(run)
             if scale == "short" and run.name == "linear/algoformer":
-                items.append(by_logarithms(run))
+                learned = by_logarithms(run)
+                exact = exact_at_the_end(learned)
+                items += [learned, exact, with_seed(exact, 1)]
     for noise in NOISES:
         task = task_at("linear", scale, noise=noise)
         items += [*iterative(linear_group(noise), task, sizes), *references(linear_group(noise), task, sizes)]
@@ -305,6 +320,12 @@ def _ablated(group: str, task: Task, scale: Scale) -> Iterator[TrainedRun]:
     yield variant("ramp", f"iterations grow from {sizes.window}", loops=ramp)
     yield variant("gate", "gated injection", gated)
     yield variant("fp32", "fp32 instead of bf16", precision="fp32")
+    if scale == "short":
+        yield variant("fp32-end", "fp32 at the end", fp32_end=EXACT_END)
+        yield variant("log", "loss of logarithms", loss="log")
+        if isinstance(task, LinearRegression):
+            points = replace(WAITING, start=11, increment=2)
+            yield variant("late", "a curriculum that waits", dims=WAITING, points=points)
 
 
 RECIPES: dict[str, Recipe] = {

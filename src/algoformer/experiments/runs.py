@@ -42,6 +42,9 @@ SLOW = "-slow"
 LOG = "-log"
 """Ends the name of a run that learned from the logarithms of errors."""
 
+EXACT = "-exact"
+"""Ends the name of a run whose last part is in fp32."""
+
 
 def names_of_seeds(name: str) -> tuple[str, str, str]:
     """What a run is called, and what the same with other seeds of weights and prompts are called.

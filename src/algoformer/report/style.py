@@ -45,7 +45,10 @@ TEXTBOOK = {
     "averag": Stroke(color="#a0a060", dash=(2, 3)),
     "zero": Stroke(color="#a0a0a0", dash=(1, 3)),
 }
-SPARE = ("#56b4e9", "#8c564b", "#7b6fd0", "#5f8a2f", "#c44e52", "#17a2a2", "#3f4fa0", "#b8860b")
+SPARE = (
+    *("#56b4e9", "#8c564b", "#7b6fd0", "#5f8a2f", "#c44e52", "#17a2a2"),
+    *("#3f4fa0", "#b8860b", "#b8359b", "#43a838", "#75777f"),
+)
 
 
 def strokes(labels: Iterable[str], *, textbook: Collection[str] = ()) -> dict[str, Stroke]:

@@ -30,7 +30,7 @@ LARGEST_SEED = 2**31 - 1
 
 @dataclass(frozen=True, kw_only=True)
 class Ramp:
-    """A curriculum: begin at `start`, grow by `increment` after every `interval` of the run."""
+    """A curriculum: begin at `start`, after a `delay` grow by `increment` at every `interval` of the run."""
 
     start: int
     """The value at the first step."""
@@ -38,12 +38,16 @@ class Ramp:
     """What is added at a time."""
     interval: float = 0.01
     """How often, as a fraction of all steps, so that a shorter run has the same curriculum."""
+    delay: float = 0.0
+    """Fraction of all steps before it begins to grow: what is easy must have been understood first."""
 
     def __post_init__(self) -> None:
         if not (1 <= self.start <= MOST and 1 <= self.increment <= MOST):
             raise ValueError(f"start and increment must be at least 1, got {self.start} and {self.increment}")
         if not 0 < self.interval <= 1:
             raise ValueError(f"interval is a fraction of the run in (0, 1], got {self.interval}")
+        if not 0 <= self.delay <= 1:
+            raise ValueError(f"delay is a fraction of the run in [0, 1], got {self.delay}")
 
 
 @dataclass(frozen=True, kw_only=True)

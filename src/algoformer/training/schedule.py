@@ -69,10 +69,14 @@ def ramp_value(ramp: Ramp | None, step: int, *, steps: int, end: int) -> int:
 
     >>> [ramp_value(Ramp(start=5, increment=1, interval=0.1), s, steps=50, end=8) for s in (0, 4, 5, 49)]
     [5, 5, 6, 8]
+    >>> late = Ramp(start=5, increment=1, interval=0.1, delay=0.2)
+    >>> [ramp_value(late, s, steps=50, end=8) for s in (0, 14, 15, 20, 49)]
+    [5, 5, 6, 7, 8]
     """
     if ramp is None:
         return end
-    rounds = step / (ramp.interval * steps) + 1e-9  # 7 / (0.07 * 100) is a little less than 1
+    # 7 / (0.07 * 100) is a little less than 1
+    rounds = max(0.0, (step - ramp.delay * steps) / (ramp.interval * steps) + 1e-9)
     return end if rounds >= end else min(end, ramp.start + ramp.increment * int(rounds))
 
 
