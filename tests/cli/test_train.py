@@ -68,6 +68,41 @@ def test_a_run_starts_from_the_settings_of_another(tiny_run: Path, tmp_path: Pat
     assert second.training.seed == 1
 
 
+def test_a_run_begins_with_the_weights_of_another_and_says_so(
+    tiny_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, file = tmp_path / "finer", tmp_path / "finer.safetensors"
+    finer = [*TINY, "--training.learning-rate", "1e-12", "--initial", str(tiny_run), "--no-evaluate"]
+    assert main(["train", *finer, "--out", str(folder)]) == 0
+    before, after = (load_checkpoint(one / "checkpoint.safetensors").model for one in (tiny_run, folder))
+    for left, right in zip(before.parameters(), after.parameters(), strict=True):
+        torch.testing.assert_close(left, right, rtol=0, atol=1e-9)
+    assert main(["export", str(folder), str(file), "--depths", "8", "--prompts", "16"]) == 0
+    assert load_checkpoint(file).card["initial"]["step"] == 4
+    capsys.readouterr()
+    assert main(["info", str(file)]) == 0
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("initial: ")]
+    assert "'step': 4" in line
+    assert "experiment" not in line
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--initial", "nowhere"], "nowhere does not exist; give a run folder or a checkpoint file"),
+        (["--initial", "."], "holds no checkpoint.safetensors; was the run started?"),
+        (["--resume", "--initial", "x"], "goes on with the run's own weights; leave out --initial"),
+    ],
+)
+def test_weights_that_cannot_be_begun_with_are_refused(
+    options: list[str], words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = [] if "--resume" in options else TINY
+    assert main(["train", *settings, *options, "--out", str(tmp_path / "run")]) == 2
+    assert words in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
 def test_ctrl_c_keeps_a_checkpoint_that_resumes_to_the_same_weights(tmp_path: Path) -> None:
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     options = [*TINY, "--training.steps", "60", "--training.checkpoint-every", "1000", "--no-evaluate"]

@@ -38,6 +38,35 @@ def test_such_a_run_resumes_from_its_checkpoint_alone(tmp_path: Path) -> None:
     assert torch.equal(weights(whole.model), weights(resumed.model))
 
 
+def test_a_run_that_begins_with_a_checkpoint_tells_what_that_was(tmp_path: Path) -> None:
+    train(small(seed=5), tmp_path / "first")
+    first = load_checkpoint(tmp_path / "first" / "checkpoint.safetensors")
+    experiment = small(steps=8, log_every=1)
+    again = train(experiment, tmp_path / "second", initial=first)
+    assert torch.equal(weights(again.model), weights(train(experiment, initial=first.model).model))
+    told = load_checkpoint(tmp_path / "second" / "checkpoint.safetensors").card["initial"]
+    assert told["step"] == 12
+    assert told["experiment"] == small(seed=5).to_data()
+    assert "initial" not in first.card
+
+
+def test_what_a_run_began_with_is_remembered_when_it_goes_on(tmp_path: Path) -> None:
+    train(small(seed=5), tmp_path / "first")
+    first = load_checkpoint(tmp_path / "first" / "checkpoint.safetensors")
+
+    def stop(done: int, total: int, metrics) -> None:
+        raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        train(small(), tmp_path / "second", initial=first, progress=stop)
+    train(small(), tmp_path / "second", resume=True)
+    second = load_checkpoint(tmp_path / "second" / "checkpoint.safetensors")
+    assert (second.card["step"], second.card["initial"]["step"]) == (12, 12)
+    train(small(), tmp_path / "third", initial=second)
+    third = load_checkpoint(tmp_path / "third" / "checkpoint.safetensors").card
+    assert third["initial"]["initial"] == second.card["initial"]
+
+
 def test_a_model_of_another_program_or_for_other_prompts_is_refused() -> None:
     with pytest.raises(ValueError, match="another program or width"):
         train(small(), initial=build_model(small(programs.looped(steps=3, heads=2))))

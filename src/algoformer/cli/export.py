@@ -16,7 +16,9 @@ from algoformer.cli.progress import counting
 from algoformer.cli.train import pick_device
 from algoformer.evaluation import depth_sweep, evaluate
 from algoformer.training import Checkpoint, save_checkpoint
+from algoformer.training.session import RUNS_AT_ONCE
 from algoformer.training.stored_model import in_half_precision
+from algoformer.training.trainer import ORIGIN
 
 DESCRIPTION = """Write the model of a run, without what only training needs, to one file with measured facts:
 task, steps, error at the trained depth and beyond it.
@@ -25,8 +27,9 @@ Example: algoformer export runs/linear-algoformer-smoke-seed0 linear.safetensors
 """
 
 CARRIED = (
-    "step", "seconds", "experiment", "weights", "torch", "device", "commit", "command", "engine", "precision"
-)  # fmt: skip
+    *("step", "seconds", RUNS_AT_ONCE, "experiment", "weights", "torch", "device", "commit", "command"),
+    *("engine", "precision", ORIGIN),
+)
 """What the card takes over from the run."""
 
 

@@ -13,6 +13,7 @@ from algoformer.model.cost import Cost, computation_comparison, cost
 from algoformer.trace import Unroll
 from algoformer.training import Experiment, load_checkpoint
 from algoformer.training.schedule import unroll_at
+from algoformer.training.trainer import ORIGIN
 
 DESCRIPTION = """The outline and the cost of a model: parameters, FLOPs, memory, part by part.
 
@@ -51,11 +52,18 @@ def _describe_file(path: Path) -> int:
     print(f"task: {checkpoint.task if checkpoint.task is not None else 'none (built by hand)'}")
     for name, value in checkpoint.card.items():
         if name != "experiment":
-            print(f"{name}: {value}")
+            print(f"{name}: {_without_experiment(value) if name == ORIGIN else value}")
     model = checkpoint.model
     bill = cost(model.program, dim=model.dim, out=model.out, context=model.context, width=model.width)
     say(_cost_table(bill, "one prompt, one forward pass"))
     return 0
+
+
+def _without_experiment(card: Any) -> Any:
+    """A card in a line: the experiment, which is a page, left out, and that of what came before as well."""
+    if not isinstance(card, dict):
+        return card
+    return {name: _without_experiment(value) for name, value in card.items() if name != "experiment"}
 
 
 def _describe_text(path: Path, refused: ValueError) -> int:

@@ -19,7 +19,7 @@ from algoformer.prompt import Prompt
 from algoformer.report import error_by_sample, error_by_step, save
 from algoformer.tasks import Task
 from algoformer.trace import Solver
-from algoformer.training import load_checkpoint
+from algoformer.training import Checkpoint, load_checkpoint
 from algoformer.training.files import write_json
 from algoformer.training.provenance import source_commit
 from algoformer.training.resume import raw_model
@@ -41,23 +41,32 @@ class Contender:
         return default_steps(self.model.program)
 
 
-def load_contender(path: Path, *, raw: bool = False) -> Contender:
-    """A run folder or a checkpoint file as something that can be measured.
+def open_checkpoint(path: Path) -> Checkpoint:
+    """What a run folder or a checkpoint file holds.
 
-    Where a run keeps an average of its weights that is what is loaded, unless `raw` asks for the weights.
+    Raises:
+        ValueError: there is no such thing, or no checkpoint in it yet.
     """
     if not path.exists():
         raise ValueError(f"{path} does not exist; give a run folder or a checkpoint file")
     file = path / "checkpoint.safetensors" if path.is_dir() else path
     if not file.exists():
         raise ValueError(f"{path} holds no checkpoint.safetensors; was the run started?")
-    checkpoint = load_checkpoint(file)
+    return load_checkpoint(file)
+
+
+def load_contender(path: Path, *, raw: bool = False) -> Contender:
+    """A run folder or a checkpoint file as something that can be measured.
+
+    Where a run keeps an average of its weights that is what is loaded, unless `raw` asks for the weights.
+    """
+    checkpoint = open_checkpoint(path)
     if checkpoint.task is None:
-        raise ValueError(f"{file} was not trained on a task, so there are no prompts to measure it on")
+        raise ValueError(f"{path} was not trained on a task, so there are no prompts to measure it on")
     try:
         model = raw_model(checkpoint) if raw else checkpoint.model
     except ValueError as error:
-        raise ValueError(f"{file}: {error}; leave out --raw") from None
+        raise ValueError(f"{path}: {error}; leave out --raw") from None
     return Contender(
         label=path.name if path.is_dir() else path.stem,
         model=model.eval(),

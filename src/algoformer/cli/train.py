@@ -13,7 +13,7 @@ import tyro
 
 from algoformer.cli.choose import read_experiment
 from algoformer.cli.failure import is_first_process
-from algoformer.cli.measure import measure_runs
+from algoformer.cli.measure import measure_runs, open_checkpoint
 from algoformer.cli.progress import training_bars
 from algoformer.cli.say import say
 from algoformer.evaluation import summary_table
@@ -45,6 +45,7 @@ def options() -> list[tuple[str, Any, Any]]:
             _help(Path | None, "The run folder; by default one under runs/ named after the settings."),
             None,
         ),
+        ("initial", _help(Path | None, "Begin with the weights of this run or checkpoint."), None),
         ("resume", _help(bool, "Go on with the run in --out, with its own settings."), False),
         ("device", _help(Literal["auto", "cpu", "cuda", "mps"], "Where to train."), "auto"),
         ("engine", _help(EngineName, "How steps are taken; auto chooses and says why."), "auto"),
@@ -73,6 +74,8 @@ def run_train(arguments: list[str]) -> int:
         raise ValueError("a run that starts from --config needs a folder of its own: give --out")
     folder = settings.out or Path("runs") / _folder_name(experiment, settings)
     if settings.resume:
+        if settings.initial is not None:
+            raise ValueError("--resume goes on with the run's own weights; leave out --initial")
         _refuse_settings(arguments)
         if not (folder / "config.json").exists():
             raise ValueError(f"{folder} holds no run to resume; give its folder with --out")
@@ -123,6 +126,7 @@ def train_with_bar(experiment: Experiment, folder: Path, settings: Any, device: 
         train,
         experiment,
         folder,
+        initial=None if settings.initial is None else open_checkpoint(settings.initial),
         resume=settings.resume,
         device=device,
         engine=settings.engine,

@@ -23,7 +23,7 @@ from algoformer.training.run_folder import CHECKPOINTS, Metrics, RunFolder, open
 from algoformer.training.run_folder import load_experiment as load_experiment
 from algoformer.training.run_folder import read_metrics as read_metrics
 from algoformer.training.schedule import learning_rate, precision_at, stage
-from algoformer.training.session import Progress, Session, check_request
+from algoformer.training.session import RUNS_AT_ONCE, Progress, Session, check_request
 from algoformer.training.session import device_name as device_name
 from algoformer.training.spread import Spread
 from algoformer.training.step import TrainingStep
@@ -63,7 +63,7 @@ def train(
     experiment: Experiment,
     folder: Path | str | None = None,
     *,
-    initial: AlgoFormer | None = None,
+    initial: AlgoFormer | Checkpoint | None = None,
     resume: bool = False,
     device: str | torch.device = "cpu",
     engine: EngineName = "auto",
@@ -87,7 +87,7 @@ def train(
         experiment: what to train and how.
         folder: where to write; None writes nothing.
         initial: a model to start from instead of fresh weights, trained before or built by hand; it is
-            copied. Its program must be the experiment's.
+            copied. Its program must be the experiment's. Of a checkpoint the run's own will say what it was.
         resume: go on with the run in `folder`.
         device: where to train.
         engine: how to take the steps: "eager" anywhere, "graph", "compiled" or "fused" on CUDA, or "auto".
@@ -155,7 +155,7 @@ class _Session(Session[Checkpoint]):
         self,
         experiment: Experiment,
         folder: RunFolder[Checkpoint] | None,
-        initial: AlgoFormer | None,
+        initial: AlgoFormer | Checkpoint | None,
         *,
         device: torch.device,
         plans: Mapping[Precision, Plan],
@@ -165,8 +165,10 @@ class _Session(Session[Checkpoint]):
         self.experiment, self.plans = experiment, plans
         checkpoint = None if folder is None else spread.after_the_first(folder.load)
         # a run that began with a model of its own goes on with the one in its checkpoint
-        start = initial if checkpoint is None else checkpoint.model
-        model = build_model(experiment, like=start).to(device)
+        start = initial if checkpoint is None else checkpoint
+        self.origin = _origin(start, resumed=checkpoint is not None)
+        like = start.model if isinstance(start, Checkpoint) else start
+        model = build_model(experiment, like=like).to(device)
         generator = torch.Generator(device).manual_seed(prompt_seed(experiment.training.seed))
         self.stepper = TrainingStep(experiment, model, generator, spread)
         super().__init__(self.stepper, folder, checkpoint, engine=in_words(plans), runs_at_once=runs_at_once)
@@ -202,7 +204,22 @@ class _Session(Session[Checkpoint]):
 
     def capture(self, card: Mapping[str, Any]) -> Checkpoint:
         """A checkpoint of this moment."""
-        return capture(self.stepper, card)
+        return capture(self.stepper, {**card, **self.origin})
+
+
+ORIGIN = "initial"
+"""Under this name a card tells of the checkpoint that a run began with."""
+
+TOLD = ("step", "seconds", RUNS_AT_ONCE, "precision", "device", "commit", "command", "experiment", ORIGIN)
+"""What it tells of it, as far as that one's own card knows."""
+
+
+def _origin(start: AlgoFormer | Checkpoint | None, *, resumed: bool) -> dict[str, Any]:
+    if not isinstance(start, Checkpoint):
+        return {}
+    if resumed:  # what it began with is what it had begun with
+        return {ORIGIN: start.card[ORIGIN]} if ORIGIN in start.card else {}
+    return {ORIGIN: {name: start.card[name] for name in TOLD if name in start.card}}
 
 
 def prompt_seed(seed: int) -> int:
