@@ -187,10 +187,11 @@ def draw_figure_5(results: Results, scale: Scale) -> Iterator[Drawn]:
     half = sizes.depth // 2
     shown = []
     for group, noise in {"linear": 0.0, "linear-noise-0.1": 0.1, "linear-noise-1": 1.0}.items():
+        usual = f"AlgoFormer ({sizes.depth}, {sizes.window})"
         labels = {
-            f"{group}/algoformer": f"AlgoFormer ({sizes.depth}, {sizes.window})",
-            f"{group}/algoformer{LOG}": f"AlgoFormer ({sizes.depth}, {sizes.window}), log loss",
-            f"{group}/algoformer{LOG}{EXACT}": "the same, fp32 at the end",
+            f"{group}/algoformer": usual,
+            f"{group}/algoformer{LOG}": f"{usual}, log loss",
+            f"{group}/algoformer{LOG}{EXACT}": f"{usual}, log loss, fp32 at the end",
             f"{group}/algoformer-{half}-{half}": f"AlgoFormer ({half}, {half})",
         }
         references = [f"{group}/{name}" for name in (FIXED_STEP, "gd", "newton", "oracle")]
