@@ -67,13 +67,20 @@ def test_what_a_run_began_with_is_remembered_when_it_goes_on(tmp_path: Path) -> 
     assert third["initial"]["initial"] == second.card["initial"]
 
 
-def test_a_model_of_another_program_or_for_other_prompts_is_refused() -> None:
+def test_a_model_of_another_program_or_for_other_prompts_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="another program or width"):
         train(small(), initial=build_model(small(programs.looped(steps=3, heads=2))))
     from algoformer import tasks
 
     with pytest.raises(ValueError, match="the task has dim=3"):
         train(small(task=tasks.LinearRegression(dim=3, points=4)), initial=build_model(small()))
+    with pytest.raises(ValueError, match="room for 8 rows, a prompt of the task has 10"):
+        train(
+            small(task=tasks.LinearRegression(dim=2, points=5)),
+            tmp_path / "run",
+            initial=build_model(small()),
+        )
+    assert not (tmp_path / "run").exists()
 
 
 def test_an_encoder_learns_from_the_last_question_alone(tmp_path: Path) -> None:

@@ -284,20 +284,35 @@ def build_model(experiment: Experiment, *, like: AlgoFormer | None = None) -> Al
     """
     task = experiment.task
     if like is not None:
-        if like.program != experiment.program or like.width != experiment.width:
-            raise ValueError(
-                "the model to start from has another program or width than the experiment; take its own"
-            )
-        if (like.dim, like.out) != (task.dim, task.out):
-            raise ValueError(
-                f"the initial model reads rows of dim={like.dim} and answers with out={like.out} numbers, "
-                f"the task has dim={task.dim} and out={task.out}"
-            )
+        refuse_unlike(experiment, like)
         return copy.deepcopy(like).requires_grad_(True)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(experiment.training.seed)
         return AlgoFormer(
             experiment.program, dim=task.dim, out=task.out, context=task.context, width=experiment.width
+        )
+
+
+def refuse_unlike(experiment: Experiment, initial: AlgoFormer) -> None:
+    """Refuse a model that an experiment cannot start from.
+
+    Raises:
+        ValueError: it is a model of another program, or made for other prompts.
+    """
+    task = experiment.task
+    if initial.program != experiment.program or initial.width != experiment.width:
+        raise ValueError(
+            f"the model to start from has another program or width ({initial.width}) than the experiment "
+            f"({experiment.width}); choose the task, program and scale that it was trained with"
+        )
+    if (initial.dim, initial.out) != (task.dim, task.out):
+        raise ValueError(
+            f"the initial model reads rows of dim={initial.dim} and answers with out={initial.out} numbers, "
+            f"the task has dim={task.dim} and out={task.out}"
+        )
+    if initial.context < task.context:
+        raise ValueError(
+            f"the initial model has room for {initial.context} rows, a prompt of the task has {task.context}"
         )
 
 

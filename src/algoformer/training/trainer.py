@@ -14,7 +14,7 @@ import torch
 from algoformer.model.algoformer import AlgoFormer
 from algoformer.trace import Unroll
 from algoformer.training.checkpoint import Checkpoint
-from algoformer.training.config import Experiment, Precision, build_model
+from algoformer.training.config import Experiment, Precision, build_model, refuse_unlike
 from algoformer.training.distributed import ParallelName, own_device, plan_spread
 from algoformer.training.engine import EngineName, Plan, in_words, open_engine, plans_for
 from algoformer.training.precision import matmul_precision
@@ -109,6 +109,8 @@ def train(
         OSError: a file could not be written, say because the disk is full; the last checkpoint is kept.
     """
     check_request(folder, resume=resume, max_minutes=max_minutes, runs_at_once=runs_at_once)
+    if initial is not None and not resume:  # before anything is written
+        refuse_unlike(experiment, initial.model if isinstance(initial, Checkpoint) else initial)
     spread = plan_spread(parallel, batch=experiment.training.batch, device=torch.device(device))
     spread.refuse_difference("experiment", experiment.to_data())
     where = own_device(torch.device(device), spread)
