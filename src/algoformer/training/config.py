@@ -302,8 +302,8 @@ def refuse_unlike(experiment: Experiment, initial: AlgoFormer) -> None:
     task = experiment.task
     if initial.program != experiment.program or initial.width != experiment.width:
         raise ValueError(
-            f"the model to start from has another program or width ({initial.width}) than the experiment "
-            f"({experiment.width}); choose the task, program and scale that it was trained with"
+            "the model to start from has another program or width than the experiment; "
+            "choose the task, program and scale that it was trained with"
         )
     if (initial.dim, initial.out) != (task.dim, task.out):
         raise ValueError(
