@@ -92,9 +92,9 @@ def test_models_of_one_group_are_trained_under_the_same_conditions(figure, scale
             if item.name.endswith("-slow"):  # the one thing that this control is about
                 assert config.learning_rate == pytest.approx(1e-3)
                 config = replace(config, learning_rate=3e-3)
-            if "/late" in item.name:  # so is a curriculum that waits
+            if "/quick" in item.name:  # so is a curriculum that does not wait
                 usual = groups["depth-linear"][0]
-                assert config.dims != usual.dims
+                assert usual.dims.delay > config.dims.delay == 0
                 config = replace(config, dims=usual.dims, points=usual.points)
             groups.setdefault(item.name.split("/")[0], []).append(config)
     same = ("steps", "batch", "learning_rate", "schedule", "warmup", "clip", "dims", "points")

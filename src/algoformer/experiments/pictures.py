@@ -227,7 +227,7 @@ VARIANTS = {
     "fp32": "fp32",
     "fp32-end": "fp32 at the end",
     "log": "loss of logarithms",
-    "late": "a curriculum that waits",
+    "quick": "a curriculum that does not wait",
 }
 
 
