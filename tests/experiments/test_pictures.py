@@ -85,19 +85,18 @@ def test_other_seeds_of_the_ablation_are_thin_lines_of_the_same_color() -> None:
     ((_, figure),) = RECIPES["depth"].draw(EVERYTHING["depth"], "short")
     lines = figure.axes[0].get_lines()
     thin = [line for line in lines if line.get_linewidth() < 1 and len(line.get_xdata()) > 2]
-    assert len(thin) == 10
+    assert len(thin) == 9
     assert {line.get_color() for line in thin} < {line.get_color() for line in lines if line not in thin}
-    assert len(legend_of(figure)) == 11
+    assert len(legend_of(figure)) == 10
 
 
 def test_the_ablation_leaves_out_what_changes_two_things() -> None:
     results = dict(EVERYTHING["depth"])
-    item = next(item for item in RECIPES["depth"].items("short") if item.name == "depth-linear/log")
+    item = next(item for item in RECIPES["depth"].items("short") if item.name == "depth-linear/late")
     assert isinstance(item, TrainedRun)
-    results["depth-linear/log"] = constructed(item.with_steps(20_000))
-    del results["depth-representation/log"]
+    results["depth-linear/late"] = constructed(item.with_steps(20_000))
     ((_, figure),) = RECIPES["depth"].draw(results, "short")
-    assert not any("logarithms" in label for label in legend_of(figure))
+    assert not any(label == "a curriculum that waits" for label in legend_of(figure))
 
 
 def test_a_run_over_other_steps_says_so() -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from algoformer.evaluation import Curve
 from algoformer.experiments.archive import Results, seeds_so_far
 from algoformer.experiments.result import Result
-from algoformer.experiments.runs import EXACT, FIXED_STEP, LOG, SIZES, SLOW, Sizes
+from algoformer.experiments.runs import FIXED_STEP, LOG, RECOMMENDED, SIZES, SLOW, Sizes
 from algoformer.experiments.scales import Scale
 from algoformer.report.dots import Dot, Rows, dot_figure
 from algoformer.report.figures import Panel, Series, Sweep, panel_figure, sweep_figure
@@ -191,7 +191,7 @@ def draw_figure_5(results: Results, scale: Scale) -> Iterator[Drawn]:
         labels = {
             f"{group}/algoformer": usual,
             f"{group}/algoformer{LOG}": f"{usual}, log loss",
-            f"{group}/algoformer{LOG}{EXACT}": f"{usual}, log loss, fp32 at the end",
+            f"{group}/algoformer{RECOMMENDED}": f"{usual}, recommended",
             f"{group}/algoformer-{half}-{half}": f"AlgoFormer ({half}, {half})",
         }
         references = [f"{group}/{name}" for name in (FIXED_STEP, "gd", "newton", "oracle")]
@@ -225,9 +225,8 @@ VARIANTS = {
     "ramp": "growing iterations",
     "gate": "gated injection",
     "fp32": "fp32",
-    "fp32-end": "fp32 at the end",
-    "log": "loss of logarithms",
-    "quick": "a curriculum that does not wait",
+    "late": "a curriculum that waits",
+    "late-fixed": "a curriculum that waits, fixed depth",
 }
 
 

@@ -42,8 +42,8 @@ SLOW = "-slow"
 LOG = "-log"
 """Ends the name of a run that learned from the logarithms of errors."""
 
-EXACT = "-exact"
-"""Ends the name of a run whose last part is in fp32."""
+RECOMMENDED = "-recommended"
+"""Ends the name of a run by the recipe that we recommend for linear regression."""
 
 
 def names_of_seeds(name: str) -> tuple[str, str, str]:
