@@ -20,6 +20,7 @@ def test_an_exported_model_is_half_as_large_and_keeps_its_card(
     assert half.stat().st_size < whole.stat().st_size < (tiny_run / "checkpoint.safetensors").stat().st_size
     card = load_checkpoint(half).card
     assert card["step"] == 4
+    assert card["command"].startswith("algoformer train ")
     assert set(card["error_by_depth"]) == {"4", "8"}
     assert card["error_by_sample"][-1] == pytest.approx(card["error_by_depth"]["4"])
     assert not load_checkpoint(half).state

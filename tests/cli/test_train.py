@@ -1,4 +1,5 @@
 import json
+import shlex
 import signal
 import subprocess
 import sys
@@ -119,9 +120,10 @@ def test_ctrl_c_keeps_a_checkpoint_that_resumes_to_the_same_weights(tmp_path: Pa
         assert f"go on with: algoformer train --resume --out {cut}" in message
         assert "Traceback" not in message
     assert main(["train", "--resume", "--out", str(cut), "--no-evaluate"]) == 0
-    one, other = (load_checkpoint(folder / "checkpoint.safetensors").model for folder in (whole, cut))
-    for left, right in zip(one.parameters(), other.parameters(), strict=True):
+    one, other = (load_checkpoint(folder / "checkpoint.safetensors") for folder in (whole, cut))
+    for left, right in zip(one.model.parameters(), other.model.parameters(), strict=True):
         torch.testing.assert_close(left, right, rtol=0, atol=0)
+    assert other.card["command"] == shlex.join(["algoformer", "train", *options, "--out", str(cut)])
     assert [row["step"] for row in read_metrics(cut)] == [row["step"] for row in read_metrics(whole)]
 
 

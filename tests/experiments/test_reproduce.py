@@ -199,17 +199,20 @@ def test_runs_side_by_side_leave_results_as_they_finish(tmp_path: Path) -> None:
 def test_seconds_beside_other_runs_are_known_as_such_whoever_measures_them(tmp_path: Path) -> None:
     first, second = (run for run in items_of("fig5", steps=60)[:2] if isinstance(run, TrainedRun))
     shop = Workshop(folder=tmp_path / "runs", archive=Archive(tmp_path / "results"), workers=2)
-    replace(shop, max_minutes=1e-3).make([first, second], Listener())
+    replace(shop, max_minutes=1e-3, command="at first").make([first, second], Listener())
     assert {shop.status(run).state for run in (first, second)} == {"begun"}
     # both go on alone: some of their seconds are still those of two
     train(first.experiment, shop.run_folder(first), resume=True)
-    alone = workshop(tmp_path)
+    alone = replace(workshop(tmp_path), command="later")
     assert [alone.status(run).state for run in (first, second)] == ["trained", "begun"]
     alone.make([first, second], Listener())
     third = replace(second.with_steps(2), name="alone")
     alone.make([third], Listener())
     found = [alone.archive.find(run) for run in (first, second, third)]
     assert [result.provenance.get("runs at once") for result in found if result is not None] == [2, 2, None]
+    folders = [alone.run_folder(run) for run in (second, third)]
+    cards = [load_checkpoint(folder / "checkpoint.safetensors").card for folder in folders]
+    assert [card["command"] for card in cards] == ["at first", "later"]
 
 
 COMMAND = ["-m", "algoformer", "reproduce", "fig5", "--only", "linear/algoformer", "--device", "cpu"]

@@ -44,3 +44,4 @@ def test_the_commit_is_that_of_the_library_and_says_if_files_differ(tmp_path: Pa
     with (folder / "algoformer" / "trace.py").open("a") as file:
         file.write("# changed")
     assert ask(folder) == git(folder, "rev-parse", "HEAD") + "+changes"
+    assert ask(folder, ALGOFORMER_COMMIT="abc") == "abc", "who says it knows better"

@@ -16,7 +16,7 @@ from algoformer.cli.progress import counting
 from algoformer.cli.train import pick_device
 from algoformer.evaluation import depth_sweep, evaluate
 from algoformer.training import Checkpoint, save_checkpoint
-from algoformer.training.session import RUNS_AT_ONCE
+from algoformer.training.session import COMMAND, RUNS_AT_ONCE
 from algoformer.training.stored_model import in_half_precision
 from algoformer.training.trainer import ORIGIN
 
@@ -27,7 +27,7 @@ Example: algoformer export runs/linear-algoformer-smoke-seed0 linear.safetensors
 """
 
 CARRIED = (
-    *("step", "seconds", RUNS_AT_ONCE, "experiment", "weights", "torch", "device", "commit", "command"),
+    *("step", "seconds", RUNS_AT_ONCE, "experiment", "weights", "torch", "device", "commit", COMMAND),
     *("engine", "precision", ORIGIN),
 )
 """What the card takes over from the run."""

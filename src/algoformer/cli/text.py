@@ -137,8 +137,9 @@ def run_training(arguments: list[str]) -> int:
     device = pick_device(settings.device)
     text = unpack(settings.packed) if settings.packed is not None else None
     text = text or read_corpus(experiment.text, settings.data)
+    command = shlex.join(["algoformer", "text", "train", *arguments])
     try:
-        run = train_with_bar(experiment, text, folder, settings, device)
+        run = train_with_bar(experiment, text, folder, settings, device, command)
     except KeyboardInterrupt:
         again = f"algoformer text train --resume --out {shlex.quote(str(folder))}"
         print(f"\nstopped; go on with: {again}", file=sys.stderr)
@@ -147,13 +148,13 @@ def run_training(arguments: list[str]) -> int:
         print(f"{folder}: {run.step} of {experiment.training.steps} steps; go on with --resume")
         return 0
     if settings.evaluate:
-        say(score(folder, text, device, command=shlex.join(["algoformer", "text", "train", *arguments])))
+        say(score(folder, text, device, command=command))
     print(folder)
     return 0
 
 
 def train_with_bar(
-    experiment: TextExperiment, text: PackedText, folder: Path, settings: Any, device: str
+    experiment: TextExperiment, text: PackedText, folder: Path, settings: Any, device: str, command: str
 ) -> TextRun:
     """Say what is about to happen, and train with a progress bar."""
     print(f"{experiment.program}\n→ {folder} on {device}", file=sys.stderr)
@@ -168,6 +169,7 @@ def train_with_bar(
             max_minutes=settings.max_minutes,
             shard_mb=settings.shard_mb,
             tensorboard=settings.tensorboard,
+            command=command,
             progress=partial(show, "training"),
         )
 

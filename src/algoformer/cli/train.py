@@ -80,13 +80,13 @@ def run_train(arguments: list[str]) -> int:
         if not (folder / "config.json").exists():
             raise ValueError(f"{folder} holds no run to resume; give its folder with --out")
         experiment = load_experiment(folder)
-    device = pick_device(settings.device)
+    device, command = pick_device(settings.device), shlex.join(["algoformer", "train", *arguments])
     try:
         with join_torchrun(device):
             spread = plan_spread(
                 settings.parallel, batch=experiment.training.batch, device=torch.device(device)
             )
-            run = train_with_bar(experiment, folder, settings, device, spread)
+            run = train_with_bar(experiment, folder, settings, device, spread, command)
     except KeyboardInterrupt:
         if is_first_process():
             print(
@@ -100,7 +100,6 @@ def run_train(arguments: list[str]) -> int:
         print(f"{folder}: {run.step} of {experiment.training.steps} steps; go on with --resume")
         return 0
     if settings.evaluate:
-        command = shlex.join(["algoformer", "train", *arguments])
         results = measure_runs(
             [folder], against=(), folder=folder, prompts=1280, steps=None, command=command, device=device
         )
@@ -116,7 +115,9 @@ def _refuse_settings(arguments: list[str]) -> None:
             raise ValueError(f"--resume goes on with the run's own settings; leave out {word}")
 
 
-def train_with_bar(experiment: Experiment, folder: Path, settings: Any, device: str, spread: Spread) -> Run:
+def train_with_bar(
+    experiment: Experiment, folder: Path, settings: Any, device: str, spread: Spread, command: str
+) -> Run:
     """Say what is about to happen, and train with a progress bar; with several processes, only the first."""
     plans = plans_for(experiment, settings.engine, device=torch.device(device), alone=spread.alone)
     if spread.first:
@@ -134,6 +135,7 @@ def train_with_bar(experiment: Experiment, folder: Path, settings: Any, device: 
         max_minutes=settings.max_minutes,
         shard_mb=settings.shard_mb,
         tensorboard=settings.tensorboard,
+        command=command,
     )
     if not spread.first:
         return start()

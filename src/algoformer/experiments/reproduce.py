@@ -143,6 +143,7 @@ class Workshop:
                     device=self.device,
                     max_minutes=left,
                     shard_mb=self.shard_mb,
+                    command=self.command,
                     progress=partial(watcher.step, run.name),
                 )
             except (FloatingPointError, RuntimeError, ValueError) as error:
@@ -160,6 +161,7 @@ class Workshop:
                     folder=self.run_folder(run),
                     shard_mb=self.shard_mb,
                     runs_at_once=min(workers, len(runs)),
+                    command=self.command,
                 )
                 for name, run in by_name.items()
             },

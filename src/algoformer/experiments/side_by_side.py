@@ -50,6 +50,9 @@ class Planned:
     runs_at_once: int = 1
     """Of which this is one."""
 
+    command: str = ""
+    """By which it is asked for."""
+
     def make(self, *, device: str, max_minutes: float | None, tell: Tell) -> bool:
         """Train it; whether it has taken all its steps."""
         from algoformer.training.trainer import train
@@ -62,6 +65,7 @@ class Planned:
             max_minutes=max_minutes,
             shard_mb=self.shard_mb,
             runs_at_once=self.runs_at_once,
+            command=self.command,
             progress=tell,
         )
         return run.finished

@@ -190,6 +190,7 @@ class TextShop:
             device=self.device,
             max_minutes=max_minutes,
             runs_at_once=self.at_once,
+            command=self.command,
             progress=tell,
         )
         if not run.finished:

@@ -12,17 +12,20 @@ from pathlib import Path
 def source_commit() -> str:
     """The commit of this library's source, with "+changes" if files differ from it; "unknown" outside git.
 
-    Where the source was copied without its history, the environment variable ALGOFORMER_COMMIT says it.
+    The environment variable ALGOFORMER_COMMIT says it instead: a copy may lie outside git, or in another
+    state of it than the one that it was copied from.
     """
-    told = os.environ.get("ALGOFORMER_COMMIT", "")
+    told = os.environ.get("ALGOFORMER_COMMIT")
+    if told:
+        return told
     here = Path(__file__).resolve()
     # an installed copy may lie inside somebody else's repository: only one that tracks this file counts
     if _git(here.parent, "ls-files", "--error-unmatch", here.name) is None:
-        return told or "unknown"
+        return "unknown"
     commit = _git(here.parent, "rev-parse", "HEAD")
     changed = _git(here.parents[1], "status", "--porcelain", "--untracked-files=no", ".")
     if commit is None:
-        return told or "unknown"
+        return "unknown"
     return f"{commit}+changes" if changed else commit
 
 

@@ -28,6 +28,9 @@ Progress = Callable[[int, int, Metrics], None]
 RUNS_AT_ONCE = "runs_at_once"
 """Under this name a card says how many runs shared the device, where it was not one."""
 
+COMMAND = "command"
+"""Under this name a card says how a run was asked for, where it was by a command."""
+
 logger = logging.getLogger("algoformer.training")
 
 
@@ -40,6 +43,7 @@ class Session(ABC, Generic[Kept]):
         checkpoint: what to go on from; None starts anew.
         engine: how steps are taken, in words, for the card.
         runs_at_once: this run and others beside it on the device, for the card.
+        command: by which the run was asked for, for the card; what goes on keeps the one it began with.
     """
 
     def __init__(
@@ -50,10 +54,11 @@ class Session(ABC, Generic[Kept]):
         *,
         engine: str,
         runs_at_once: int = 1,
+        command: str = "",
     ) -> None:
         self.config, self.folder, self.spread = stepper.described.training, folder, stepper.spread
         self.moved, self.engine = stepper, engine
-        self.runs_at_once = runs_at_once
+        self.runs_at_once, self.command = runs_at_once, command
         self.step = 0
         self.seconds = 0.0
         self.metrics: list[Metrics] = []
@@ -61,6 +66,7 @@ class Session(ABC, Generic[Kept]):
             self.step, self.seconds = restore(stepper, checkpoint)
             # the seconds before are among those that the card will hold
             self.runs_at_once = max(runs_at_once, shared_by(checkpoint.card))
+            self.command = checkpoint.card.get(COMMAND, command)
             logger.info("resumed at step %d", self.step)
         self.spread.refuse_difference("checkpoint", self.step)
         if folder is not None:
@@ -131,6 +137,8 @@ class Session(ABC, Generic[Kept]):
         }
         if self.runs_at_once > 1:
             card[RUNS_AT_ONCE] = self.runs_at_once
+        if self.command:
+            card[COMMAND] = self.command
         if not self.spread.alone:
             card |= {"processes": self.spread.processes, "parallel": self.spread.kind}
         checkpoint, folder = self.capture(card), self.folder

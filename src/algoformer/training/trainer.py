@@ -23,7 +23,7 @@ from algoformer.training.run_folder import CHECKPOINTS, Metrics, RunFolder, open
 from algoformer.training.run_folder import load_experiment as load_experiment
 from algoformer.training.run_folder import read_metrics as read_metrics
 from algoformer.training.schedule import learning_rate, precision_at, stage
-from algoformer.training.session import RUNS_AT_ONCE, Progress, Session, check_request
+from algoformer.training.session import COMMAND, RUNS_AT_ONCE, Progress, Session, check_request
 from algoformer.training.session import device_name as device_name
 from algoformer.training.spread import Spread
 from algoformer.training.step import TrainingStep
@@ -72,6 +72,7 @@ def train(
     shard_mb: int | float | None = None,
     tensorboard: bool = True,
     runs_at_once: int = 1,
+    command: str = "",
     progress: Progress | None = None,
 ) -> Run:
     """Train the experiment's model; with a folder, leave config, metrics and checkpoints there.
@@ -99,6 +100,7 @@ def train(
         tensorboard: where TensorBoard is installed, also write the metrics to `folder`/tensorboard.
         runs_at_once: how many runs share the device meanwhile, this one among them. The checkpoint's card
             keeps the most there ever were, so that its seconds are not taken for the pace of one alone.
+        command: by which the run is asked for. The card keeps it, so that somebody can do the same again.
         progress: called after every logged step.
 
     Raises:
@@ -138,6 +140,7 @@ def train(
             plans=plans,
             spread=spread,
             runs_at_once=runs_at_once,
+            command=command,
         )
         session.loop(max_minutes, progress or (lambda done, total, metrics: None))
         model = spread.whole_model(session.stepper.trained, everywhere=True)
@@ -163,6 +166,7 @@ class _Session(Session[Checkpoint]):
         plans: Mapping[Precision, Plan],
         spread: Spread,
         runs_at_once: int,
+        command: str,
     ) -> None:
         self.experiment, self.plans = experiment, plans
         checkpoint = None if folder is None else spread.after_the_first(folder.load)
@@ -173,7 +177,14 @@ class _Session(Session[Checkpoint]):
         model = build_model(experiment, like=like).to(device)
         generator = torch.Generator(device).manual_seed(prompt_seed(experiment.training.seed))
         self.stepper = TrainingStep(experiment, model, generator, spread)
-        super().__init__(self.stepper, folder, checkpoint, engine=in_words(plans), runs_at_once=runs_at_once)
+        super().__init__(
+            self.stepper,
+            folder,
+            checkpoint,
+            engine=in_words(plans),
+            runs_at_once=runs_at_once,
+            command=command,
+        )
 
     @contextmanager
     def stepping(self) -> Iterator[Callable[[int], None]]:
@@ -212,7 +223,7 @@ class _Session(Session[Checkpoint]):
 ORIGIN = "initial"
 """Under this name a card tells of the checkpoint that a run began with."""
 
-TOLD = ("step", "seconds", RUNS_AT_ONCE, "precision", "device", "commit", "command", "experiment", ORIGIN)
+TOLD = ("step", "seconds", RUNS_AT_ONCE, "precision", "device", "commit", COMMAND, "experiment", ORIGIN)
 """What it tells of it, as far as that one's own card knows."""
 
 

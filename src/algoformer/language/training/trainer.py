@@ -94,6 +94,7 @@ def train_text(
     shard_mb: int | float | None = None,
     tensorboard: bool = True,
     runs_at_once: int = 1,
+    command: str = "",
     progress: Progress | None = None,
 ) -> TextRun:
     """Train the experiment's model of text; with a folder, leave config, metrics and checkpoints there.
@@ -111,7 +112,8 @@ def train_text(
         device: where to train.
         engine: how steps are taken: "eager" as they stand, "graph" captured, one graph for each shape of
             batch; "auto" captures on CUDA.
-        max_minutes: and `shard_mb`, `tensorboard`, `runs_at_once`, `progress`: as for `training.train`.
+        max_minutes: and `shard_mb`, `tensorboard`, `runs_at_once`, `command`, `progress`: as for
+            `training.train`.
 
     Raises:
         ValueError: the folder already holds a run, or holds none to resume, or another experiment's; or the
@@ -134,7 +136,7 @@ def train_text(
                 tensorboard=tensorboard,
             )
             opened = stack.enter_context(opening)
-        session = _TextSession(experiment, text, opened, torch.device(device), engine, runs_at_once)
+        session = _TextSession(experiment, text, opened, torch.device(device), engine, runs_at_once, command)
         stack.enter_context(matmul_precision(experiment.training.precision))
         session.loop(max_minutes, progress or (lambda done, total, metrics: None))
     return TextRun(
@@ -159,6 +161,7 @@ class _TextSession(Session[TextCheckpoint]):
         device: torch.device,
         engine: TextEngine,
         runs_at_once: int,
+        command: str,
     ) -> None:
         self.experiment, self.text = experiment, text
         self.plan = plan_text_engine(engine, device)
@@ -170,7 +173,14 @@ class _TextSession(Session[TextCheckpoint]):
             )
         model = build_text_model(experiment, vocabulary=len(text.tokenizer), labels=classes_of(text))
         self.stepper = TextStep(experiment, model.to(device), text.splits["train"])
-        super().__init__(self.stepper, folder, checkpoint, engine=str(self.plan), runs_at_once=runs_at_once)
+        super().__init__(
+            self.stepper,
+            folder,
+            checkpoint,
+            engine=str(self.plan),
+            runs_at_once=runs_at_once,
+            command=command,
+        )
         self.best = self._best_so_far()
 
     def stepping(self) -> AbstractContextManager[Callable[[int], None]]:
