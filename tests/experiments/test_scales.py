@@ -28,6 +28,18 @@ def test_the_paper_scale_is_the_protocols_default_configuration() -> None:
     assert [stage(run, step).unroll.steps for step in (499, 500, 1_000, 1_500)] == [15, 17, 19, 20]
 
 
+def test_linear_regression_is_trained_as_recommended_where_that_was_tried() -> None:
+    run = experiment("linear", "algoformer", "short")
+    training = run.training
+    assert (training.loss, training.precision, training.fp32_end) == ("log", "bf16", 0.25)
+    # a thousand steps with 5 coordinates, then one more every 200
+    assert [stage(run, step).dims for step in (0, 1_199, 1_200, 3_999, 4_000)] == [5, 5, 6, 19, 20]
+    assert [stage(run, step).samples for step in (0, 1_199, 1_200, 3_999, 4_000)] == [11, 11, 13, 39, 41]
+    for task, scale in (("linear", "paper"), ("linear", "smoke"), ("representation", "short")):
+        other = experiment(task, "algoformer", scale).training
+        assert (other.loss, other.fp32_end, other.points.delay) == ("mean", 0, 0)
+
+
 def test_only_plain_tasks_have_a_curriculum_over_dimensions() -> None:
     taking = {task for task in TASKS if experiment(task, "standard", "paper").training.dims is not None}
     assert taking == {"linear", "robust"}

@@ -11,7 +11,7 @@ import tyro
 
 from algoformer.cli.overrides import apply_settings, model_settings
 from algoformer.cli.parse import parse
-from algoformer.experiments.scales import Scale, experiment, nearest, training
+from algoformer.experiments.scales import Scale, experiment, nearest, recommended
 from algoformer.model.presets import PRESETS
 from algoformer.model.program import Program, from_data
 from algoformer.tasks import TASKS
@@ -73,7 +73,7 @@ def _start(arguments: list[str]) -> Experiment:
 
 def _own_program(program: Program, task: str, scale: Scale) -> Experiment:
     like = experiment(task, "algoformer", scale)
-    return replace(like, program=program, training=training(program, like.task, scale))
+    return replace(like, program=program, training=recommended(program, like.task, scale))
 
 
 def read_program(path: Path) -> Program:

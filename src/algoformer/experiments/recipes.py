@@ -28,7 +28,7 @@ from algoformer.experiments.runs import (
     names_of_seeds,
     trained,
 )
-from algoformer.experiments.scales import BURN_IN, LONG_BURN_IN, SHORT_RATE, Scale, nearest
+from algoformer.experiments.scales import BURN_IN, LONG_BURN_IN, SHORT_RATE, Scale, nearest, refined, waiting
 from algoformer.model.program import Program
 from algoformer.tasks import TASKS, LinearRegression, RegressionWithRepresentation, Task
 from algoformer.training.config import Ramp
@@ -44,12 +44,6 @@ ABLATION_STEPS = 5_000
 
 RECOMMENDED_STEPS = 10_000
 """Of linear regression by the recipe that we recommend, at the scale `short`."""
-
-EXACT_END = 0.25
-"""The part of that run that is in fp32: by logarithms in bf16 nothing more was learned in its last fifth."""
-
-WAIT = 1_000
-"""Steps with the first few coordinates, where a curriculum waits: a loop has the idea after 500 to 1,000."""
 
 ITERATIONS = {
     FIXED_STEP: "gradient descent, one step for all",
@@ -166,23 +160,9 @@ def by_logarithms(run: TrainedRun) -> TrainedRun:
     return replace(run.trained_with(loss="log"), name=run.name + LOG, label=f"{run.label}, log loss")
 
 
-def waiting(steps: int) -> dict[str, Ramp]:
-    """Curricula of linear regression that wait before they grow, so that a loop has the idea first.
-
-    >>> waiting(10_000)["dims"]
-    Ramp(start=5, increment=1, interval=0.02, delay=0.1)
-    """
-    dims = Ramp(start=5, increment=1, interval=0.02, delay=WAIT / steps)
-    return {"dims": dims, "points": replace(dims, start=11, increment=2)}
-
-
-def recommended(run: TrainedRun) -> TrainedRun:
-    """Linear regression as we would train it: logarithms, the end in fp32, a curriculum that waits.
-
-    In half of the steps, as the rate is then low before training by logarithms in bf16 can drift away.
-    """
-    steps = RECOMMENDED_STEPS
-    changed = run.trained_with(steps=steps, loss="log", fp32_end=EXACT_END, **waiting(steps))
+def as_recommended(run: TrainedRun) -> TrainedRun:
+    """Linear regression as we would train it, in half of the steps that others have."""
+    changed = run.with_steps(RECOMMENDED_STEPS).changed_by(refined)
     return replace(changed, name=run.name + RECOMMENDED, label=f"{run.label}, recommended")
 
 
@@ -284,7 +264,7 @@ def figure_5(scale: Scale) -> tuple[Item, ...]:
             items.append(run)
             if scale == "short" and run.name == "linear/algoformer":
                 items.append(by_logarithms(run))
-                items += [with_seed(recommended(run), seed) for seed in (0, 1)]
+                items += [with_seed(as_recommended(run), seed) for seed in (0, 1)]
     for noise in NOISES:
         task = task_at("linear", scale, noise=noise)
         items += [*iterative(linear_group(noise), task, sizes), *references(linear_group(noise), task, sizes)]
@@ -340,9 +320,8 @@ def _ablated(group: str, task: Task, scale: Scale) -> Iterator[TrainedRun]:
     yield variant("gate", "gated injection", gated)
     yield variant("fp32", "fp32 instead of bf16", precision="fp32")
     if scale == "short" and isinstance(task, LinearRegression):
-        late: dict[str, Any] = dict(waiting(ABLATION_STEPS))
-        yield variant("late", "a curriculum that waits", **late)
-        yield variant("late-fixed", "a curriculum that waits, fixed depth", **late, **fixed)
+        yield variant("late", "a curriculum that waits").changed_by(waiting)
+        yield variant("late-fixed", "a curriculum that waits, fixed depth", **fixed).changed_by(waiting)
 
 
 RECIPES: dict[str, Recipe] = {

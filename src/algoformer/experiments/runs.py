@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -22,7 +23,7 @@ from algoformer.tasks import (
     RegressionWithRepresentation,
     Task,
 )
-from algoformer.training.config import Experiment
+from algoformer.training.config import Experiment, TrainConfig
 
 FAR = 200
 """How far beyond training figures look."""
@@ -113,7 +114,11 @@ class TrainedRun:
 
     def trained_with(self, **changes: Any) -> TrainedRun:
         """The same run with some settings of its training changed."""
-        training = replace(self.experiment.training, **changes)
+        return self.changed_by(lambda training: replace(training, **changes))
+
+    def changed_by(self, change: Callable[[TrainConfig], TrainConfig]) -> TrainedRun:
+        """The same run, trained as `change` makes it."""
+        training = change(self.experiment.training)
         return replace(self, experiment=replace(self.experiment, training=training))
 
     def with_steps(self, steps: int) -> TrainedRun:
