@@ -24,7 +24,7 @@ def legend_of(figure: Figure) -> list[str]:
         ("fig3", ["fig3"], 6),
         ("fig4", ["fig4"], 3),
         ("fig5", ["fig5"], 3),
-        ("depth", ["depth"], 2),
+        ("depth", ["depth"], 3),
     ],
 )
 @pytest.mark.parametrize("scale", ["smoke", "short"])
@@ -85,18 +85,27 @@ def test_other_seeds_of_the_ablation_are_thin_lines_of_the_same_color() -> None:
     ((_, figure),) = RECIPES["depth"].draw(EVERYTHING["depth"], "short")
     lines = figure.axes[0].get_lines()
     thin = [line for line in lines if line.get_linewidth() < 1 and len(line.get_xdata()) > 2]
-    assert len(thin) == 9
+    assert len(thin) == 7
     assert {line.get_color() for line in thin} < {line.get_color() for line in lines if line not in thin}
-    assert len(legend_of(figure)) == 10
+    assert len(legend_of(figure)) == 8
 
 
 def test_the_ablation_leaves_out_what_changes_two_things() -> None:
     results = dict(EVERYTHING["depth"])
-    item = next(item for item in RECIPES["depth"].items("short") if item.name == "depth-linear/late")
+    item = next(item for item in RECIPES["depth"].items("short") if item.name == "depth-linear/gate")
     assert isinstance(item, TrainedRun)
-    results["depth-linear/late"] = constructed(item.with_steps(20_000))
+    results["depth-linear/gate"] = constructed(item.with_steps(20_000))
+    del results["depth-representation/gate"], results["depth-representation/gate-seed1"]
     ((_, figure),) = RECIPES["depth"].draw(results, "short")
-    assert not any(label == "a curriculum that waits" for label in legend_of(figure))
+    assert not any("gated" in label for label in legend_of(figure))
+
+
+def test_a_second_seed_alone_is_drawn_as_well() -> None:
+    results = {name: run for name, run in EVERYTHING["depth"].items() if "/late" in name}
+    del results["depth-linear/late-fixed"]
+    ((_, figure),) = RECIPES["depth"].draw(results, "short")
+    assert [axes.get_title() for axes in figure.axes] == ["with a curriculum that waits, 5,000 steps"]
+    assert legend_of(figure) == ["random burn-in", "fixed depth"]
 
 
 def test_a_run_over_other_steps_says_so() -> None:

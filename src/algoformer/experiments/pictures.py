@@ -204,14 +204,21 @@ def draw_figure_5(results: Results, scale: Scale) -> Iterator[Drawn]:
 def draw_depth(results: Results, scale: Scale) -> Iterator[Drawn]:
     """Error per iteration of each variant of the recipe for depth."""
     shown = []
-    for group in ("depth-linear", "depth-representation"):
-        named = {f"{group}/{name}": words for name, words in VARIANTS.items()}
-        usual = _usual_steps(results[name] for name in named if name in results)
+    plain = {name: words for name, words in VARIANTS.items() if name not in WAITING}
+    for title, group, variants in (
+        ("linear regression", "depth-linear", plain),
+        ("with a curriculum that waits", "depth-linear", WAITING),
+        (TASKS["representation"], "depth-representation", plain),
+    ):
+        runs = {f"{group}/{name}": seeds_so_far(results, f"{group}/{name}") for name in variants}
+        usual = _usual_steps(seeds[0] for seeds in runs.values() if seeds)
         # one thing is changed at a time: a run over more steps would change two
-        labels = {name: words for name, words in named.items() if _has_steps(results.get(name), usual)}
-        marks = (SIZES[scale].depth,)
-        title = TASKS.get(group.removeprefix("depth-"), "linear regression")
-        shown.append(step_panel(results, labels, title=title, marks=marks))
+        labels = {
+            name: words
+            for (name, seeds), words in zip(runs.items(), variants.values(), strict=True)
+            if seeds and seeds[0].steps == usual
+        }
+        shown.append(step_panel(results, labels, title=title, marks=(SIZES[scale].depth,)))
     note = "thin: other seeds" if any(panel.repeats for panel in shown) else ""
     yield from _figure("depth", shown, title="What makes depth hold", note=note, log_x=True)
 
@@ -228,6 +235,10 @@ VARIANTS = {
     "late": "a curriculum that waits",
     "late-fixed": "a curriculum that waits, fixed depth",
 }
+"""The rows of the ablation: the recommended recipe, and what is changed in it."""
+
+WAITING = {"late": VARIANTS["holding"], "late-fixed": VARIANTS["fixed"]}
+"""Two of them differ in one thing from each other, in two from most of the rest."""
 
 
 def groups_of(results: Results, start: str) -> set[str]:
@@ -272,13 +283,13 @@ def step_panel(
     marks: tuple[int, ...] = (),
 ) -> Panel:
     """Error on the last sample per iteration, of these runs and references."""
-    found = {name: results[name] for name in labels if name in results}
-    usual = _usual_steps(found.values())
+    found = {name: seeds for name in labels if (seeds := seeds_so_far(results, name))}
+    usual = _usual_steps(first for first, *_ in found.values())
     curves, repeats = [], []
-    for name, result in found.items():
-        label = labels[name] + _other_steps(result, usual)
-        curves.append(_relabelled(result.main.by_step, label))
-        repeats += [_relabelled(again.main.by_step, label) for again in seeds_so_far(results, name)[1:]]
+    for name, (first, *others) in found.items():
+        label = labels[name] + _other_steps(first, usual)
+        curves.append(_relabelled(first.main.by_step, label))
+        repeats += [_relabelled(again.main.by_step, label) for again in others]
     for name in references:
         if name in results:
             curves.append(_relabelled(results[name].main.by_step, LEVELS[name.split("/")[1]]))
@@ -321,10 +332,6 @@ def _relabelled(curve: Curve, label: str) -> Curve:
 def _usual_steps(results: Any) -> int | None:
     counts = Counter(result.steps for result in results if result.steps is not None)
     return counts.most_common(1)[0][0] if counts else None
-
-
-def _has_steps(result: Result | None, steps: int | None) -> bool:
-    return result is not None and result.steps == steps
 
 
 def _other_steps(result: Result, usual: int | None) -> str:
