@@ -17,6 +17,7 @@ from algoformer.cli.train import pick_device
 from algoformer.evaluation import depth_sweep, evaluate
 from algoformer.training import Checkpoint, save_checkpoint
 from algoformer.training.session import COMMAND, RUNS_AT_ONCE
+from algoformer.training.solver import open_solver
 from algoformer.training.stored_model import in_half_precision
 from algoformer.training.trainer import ORIGIN
 
@@ -59,10 +60,10 @@ def run_export(arguments: list[str]) -> int:
         model = in_half_precision(model)
     model = model.to(pick_device(chosen.device))
     prompt = held_out_prompts([contender], chosen.prompts)
-    with counting("measuring") as progress:
-        result = evaluate(model, prompt, scale=contender.task.scale, label=contender.label, window=1)
-        depths = sorted({contender.steps, *chosen.depths})
-        curve = depth_sweep(model, prompt, depths=depths, scale=contender.task.scale, progress=progress)
+    scale, depths = contender.task.scale, sorted({contender.steps, *chosen.depths})
+    with counting("measuring") as progress, open_solver(model) as solver:  # reads all depths from one run
+        result = evaluate(solver, prompt, steps=contender.steps, scale=scale, label=contender.label, window=1)
+        curve = depth_sweep(solver, prompt, depths=depths, scale=scale, progress=progress)
     card |= {
         "prompts": chosen.prompts,
         "error_by_sample": list(result.by_sample.error),
