@@ -51,7 +51,7 @@ def test_resuming_cuts_a_run_anew_or_makes_it_whole(cut_run: Path) -> None:
     resume = ["train", "--resume", "--no-evaluate", "--out", str(cut_run)]
     assert main(resume) == 0
     assert _shards(cut_run) == before
-    assert main([*resume, "--shard-mb", "0.005"]) == 0
+    assert main([*resume, "--shard-mb", "0.008"]) == 0
     assert len(_shards(cut_run)) > len(before)
     assert main([*resume, "--shard-mb", "inf"]) == 0
     assert not _shards(cut_run)
