@@ -32,6 +32,18 @@ def test_a_missed_number_is_called_missed() -> None:
     assert table.rows[0][6] == "20,000 steps in 6.7 min on NVIDIA H200"
 
 
+def test_a_number_that_one_seed_missed_is_missed() -> None:
+    name = "linear/algoformer-recommended"
+    first, second = ITEMS[name], ITEMS[f"{name}-seed1"]
+    results = {
+        first.name: constructed(first, error=9e-5, growth=0.9),
+        second.name: constructed(second, error=2e-4, growth=1.01),
+    }
+    error, at_200, _ = (row for row in target_table(results).rows if "as recommended" in str(row[0]))
+    assert error[4:6] == ("9.00e-5, 2.00e-4", "needed reached")
+    assert at_200[4:6] == ("0.90000, 1.01000", "needed reached")
+
+
 def test_what_others_have_is_what_their_results_say() -> None:
     errors = {
         "representation/linear-in-x": 0.231,

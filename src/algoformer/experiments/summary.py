@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -134,23 +134,22 @@ def verdict_table(results: Results) -> Table:
 
 
 def target_table(results: Results) -> Table:
-    """What was asked for beside what there is; what was missed is called so."""
+    """What was asked for beside what there is, a number a seed; what one of them missed is called so."""
     rows: list[tuple[Cell, ...]] = []
     targets = [target for target in TARGETS if target.name in results or not target.beyond]
     for target in targets:
-        result = results.get(target.name)
-        value = None if result is None else result.error
+        runs = seeds_so_far(results, target.name)
         others = "; ".join(_others(target, results))
-        rows.append((target.words, others, *_judged(value, target.needed, target.aim), _how(result)))
+        judged = _judged([run.error for run in runs], target.needed, target.aim, show)
+        rows.append((target.words, others, *judged, _how(runs)))
     for target in targets:
-        result = results.get(target.name)
+        runs = seeds_so_far(results, target.name)
         for depth in (FAR, FARTHEST):
-            growth = None if result is None else result.growth(depth)
             words = f"{target.words.split(',')[0]}: error at {depth} ÷ error at T"
-            needed, aim, value, judged = _judged(growth, GROWTH_NEEDED, GROWTH_AIM)
+            growths = [growth for run in runs if (growth := run.growth(depth)) is not None]
             # three digits would call 1.00001 by the name of the aim that it misses
-            digits = None if value is None else f"{value:.5f}"
-            rows.append((words, "", needed, aim, digits, judged, _how(result)))
+            judged = _judged(growths, GROWTH_NEEDED, GROWTH_AIM, "{:.5f}".format)
+            rows.append((words, "", *judged, _how(runs)))
     columns = ("what", "others", "needed", "aim", "here", "", "how")
     return Table(columns=columns, rows=tuple(rows))
 
@@ -165,16 +164,21 @@ def _others(target: Target, results: Results) -> Iterator[str]:
             yield f"{peer.words.format(depth=best.trained_depth)} {show(best.error)}"
 
 
-def _judged(value: float | None, needed: float, aim: float) -> tuple[str, str, float | None, str]:
-    if value is None:
-        return f"≤ {needed:g}", f"≤ {aim:g}", None, "not run"
-    words = "aim reached" if value <= aim else ("needed reached" if value <= needed else "missed")
-    return f"≤ {needed:g}", f"≤ {aim:g}", value, words
+def _judged(
+    values: Sequence[float], needed: float, aim: float, write: Callable[[float], str]
+) -> tuple[Cell, ...]:
+    limits = f"≤ {needed:g}", f"≤ {aim:g}"
+    if not values:
+        return *limits, None, "not run"
+    worst = max(values)
+    words = "aim reached" if worst <= aim else ("needed reached" if worst <= needed else "missed")
+    return *limits, ", ".join(map(write, values)), words
 
 
-def _how(result: Result | None) -> str:
-    if result is None or result.steps is None:
+def _how(runs: Sequence[Result]) -> str:
+    if not runs or runs[0].steps is None:
         return ""
+    result = runs[0]
     seconds = result.provenance.get("seconds")
     minutes = f" in {seconds / 60:.1f} min" if isinstance(seconds, int | float) else ""
     others = f", {result.runs_at_once} {AT_ONCE}" if result.runs_at_once != 1 else ""
@@ -192,7 +196,7 @@ def run_table(results: Results) -> Table:
         far = result.at(FAR) if result.growth(FAR) is not None else None
         band = f"{show(low)} – {show(high)}"
         farthest = result.growth(FARTHEST)
-        rows.append((name, result.parameters, _how(result), result.error, band, far, farthest))
+        rows.append((name, result.parameters, _how([result]), result.error, band, far, farthest))
     columns = ("run", "parameters", "trained", "error", "5–95 %", "at 200", "at 1000 ÷ at T")
     return Table(columns=columns, rows=tuple(rows))
 
