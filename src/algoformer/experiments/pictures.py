@@ -219,8 +219,7 @@ def draw_depth(results: Results, scale: Scale) -> Iterator[Drawn]:
             if seeds and seeds[0].steps == usual
         }
         shown.append(step_panel(results, labels, title=title, marks=(SIZES[scale].depth,)))
-    note = "thin: other seeds" if any(panel.repeats for panel in shown) else ""
-    yield from _figure("depth", shown, title="What makes depth hold", note=note, log_x=True)
+    yield from _figure("depth", shown, title="What makes depth hold", log_x=True)
 
 
 VARIANTS = {
@@ -297,12 +296,16 @@ def step_panel(
     return Panel(title=words, curves=tuple(curves), repeats=tuple(repeats), marks=marks if found else ())
 
 
-def _figure(name: str, shown: Sequence[Panel], *, title: str, **options: Any) -> Iterator[Drawn]:
+def _figure(
+    name: str, shown: Sequence[Panel], *, title: str, note: str = "", **options: Any
+) -> Iterator[Drawn]:
     # a panel in which no model stands says nothing about models
     levels = set(LEVELS.values())
     telling = [panel for panel in shown if {curve.label for curve in panel.curves} - levels]
     if telling:
-        yield name, panel_figure(telling, title=title, textbook=tuple(LEVELS.values()), **options)
+        note = note or ("thin: other seeds" if any(panel.repeats for panel in telling) else "")
+        textbook = tuple(LEVELS.values())
+        yield name, panel_figure(telling, title=title, note=note, textbook=textbook, **options)
 
 
 def _series(results: Results, label: str, names: Mapping[int, str], usual: int | None) -> Iterator[Series]:
