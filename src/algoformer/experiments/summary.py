@@ -141,7 +141,7 @@ def target_table(results: Results) -> Table:
         runs = seeds_so_far(results, target.name)
         others = "; ".join(_others(target, results))
         judged = _judged([run.error for run in runs], target.needed, target.aim, show)
-        rows.append((target.words, others, *judged, _how(runs)))
+        rows.append((target.words, others, *judged, _how(next(iter(runs), None))))
     for target in targets:
         runs = seeds_so_far(results, target.name)
         for depth in (FAR, FARTHEST):
@@ -149,7 +149,7 @@ def target_table(results: Results) -> Table:
             growths = [growth for run in runs if (growth := run.growth(depth)) is not None]
             # three digits would call 1.00001 by the name of the aim that it misses
             judged = _judged(growths, GROWTH_NEEDED, GROWTH_AIM, "{:.5f}".format)
-            rows.append((words, "", *judged, _how(runs)))
+            rows.append((words, "", *judged, _how(next(iter(runs), None))))
     columns = ("what", "others", "needed", "aim", "here", "", "how")
     return Table(columns=columns, rows=tuple(rows))
 
@@ -175,10 +175,9 @@ def _judged(
     return *limits, ", ".join(map(write, values)), words
 
 
-def _how(runs: Sequence[Result]) -> str:
-    if not runs or runs[0].steps is None:
+def _how(result: Result | None) -> str:
+    if result is None or result.steps is None:
         return ""
-    result = runs[0]
     seconds = result.provenance.get("seconds")
     minutes = f" in {seconds / 60:.1f} min" if isinstance(seconds, int | float) else ""
     others = f", {result.runs_at_once} {AT_ONCE}" if result.runs_at_once != 1 else ""
@@ -196,7 +195,7 @@ def run_table(results: Results) -> Table:
         far = result.at(FAR) if result.growth(FAR) is not None else None
         band = f"{show(low)} – {show(high)}"
         farthest = result.growth(FARTHEST)
-        rows.append((name, result.parameters, _how([result]), result.error, band, far, farthest))
+        rows.append((name, result.parameters, _how(result), result.error, band, far, farthest))
     columns = ("run", "parameters", "trained", "error", "5–95 %", "at 200", "at 1000 ÷ at T")
     return Table(columns=columns, rows=tuple(rows))
 
