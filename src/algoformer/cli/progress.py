@@ -1,4 +1,4 @@
-"""How far a command has come: bars on a terminal, a few plain lines of a training run elsewhere."""
+"""Progress of a command: bars on a terminal, a few plain lines in a log."""
 
 from __future__ import annotations
 
@@ -19,29 +19,32 @@ from rich.progress import (
 )
 
 LINES = 5
-"""Where nobody watches, a run says so many times how it is, in equal parts of its steps."""
+"""Number of progress lines that a run prints to a log, at equal fractions of its steps."""
 
 SILENCE = 300.0
-"""And again if it has said nothing for so many seconds of training."""
+"""Seconds of training after which a log gets another line in any case."""
 
 WIDE = 100
-"""On a narrower terminal the numbers take the place of the bar."""
+"""Columns below which a training bar shows its numbers only."""
 
 RECENT = 20
-"""The time left follows from the pace of so many rows of metrics: curricula change it."""
+"""Rows of metrics from which the time left is estimated; curricula change the speed."""
+
+CURRICULA = {"dims": "dims", "samples": "samples", "iterations": "iterations"}
+"""Metrics that a curriculum raises, and what a progress line calls them."""
 
 ShowRun = Callable[[str, int, int, Mapping[str, float]], None]
-"""Called with a run's name, steps done, steps in all, and its newest metrics."""
+"""Called with a run's name, the steps done, the total steps, and the newest metrics."""
 
 
 def console() -> Console:
-    """Where people read; results go to standard output, bars to standard error."""
+    """Return the console for progress, on standard error; results go to standard output."""
     return Console(stderr=True, highlight=False)
 
 
 @contextmanager
 def bars() -> Iterator[Progress]:
-    """A group of bars; drawn only if standard error is a terminal."""
+    """Draw a group of bars if standard error is a terminal."""
     screen = console()
     with _display(
         screen,
@@ -50,15 +53,16 @@ def bars() -> Iterator[Progress]:
         MofNCompleteColumn(),
         TextColumn("{task.fields[note]}"),
         TimeElapsedColumn(),
-        TextColumn("left"),
+        TextColumn("elapsed,"),
         TimeRemainingColumn(),
+        TextColumn("left"),
     ) as progress:
         yield progress
 
 
 @contextmanager
 def counting(description: str) -> Iterator[Callable[[int, int], None]]:
-    """One bar for something that counts up; a callback (done, total)."""
+    """Draw one bar; yields a callback (done, total)."""
     with bars() as progress:
         task = progress.add_task(description, total=None, note="")
 
@@ -70,10 +74,11 @@ def counting(description: str) -> Iterator[Callable[[int, int], None]]:
 
 @contextmanager
 def training_bars(runs: Mapping[str, int], screen: Console | None = None) -> Iterator[ShowRun]:
-    """Show training runs, given how many steps each will take; a callback for their news.
+    """Show training runs, given the number of steps of each; yields a callback for new metrics.
 
-    On a terminal each run has a bar with loss, error, pace, time left and, on CUDA, peak memory beside it.
-    Elsewhere, in a log say, there are a few plain lines with the same.
+    On a terminal each run has a bar with loss, error, speed, time left and, on CUDA, peak memory beside it.
+    In a log there are a few plain lines with the same numbers. When a curriculum makes the task harder, the
+    line says so, because the loss rises then.
     """
     screen = screen or console()
     news = {name: _News() for name in runs}
@@ -105,15 +110,16 @@ def _display(screen: Console, *columns: ProgressColumn) -> Progress:
 
 
 class _News:
-    """What is worth saying about one run, and whether it is time to say it."""
+    """The newest numbers of one run, and whether a log should get another line."""
 
     def __init__(self) -> None:
         self._rows: deque[tuple[int, float]] = deque(maxlen=RECENT)
         self._said: tuple[int, float] | None = None
-        self._valid: float | None = None  # measured now and then, worth saying until the next time
+        self._valid: float | None = None  # measured at some steps only, shown until the next time
+        self._grown: dict[str, float] = {}
 
     def read(self, done: int, total: int, metrics: Mapping[str, float]) -> list[str]:
-        """Its newest numbers in words."""
+        """Return the newest numbers in words."""
         self._rows.append((done, metrics["seconds"]))
         pace = metrics["steps_per_second"]
         self._valid = metrics.get("valid_loss", self._valid)
@@ -122,18 +128,29 @@ class _News:
             facts.append(f"error {metrics['error']:.3g}")
         if self._valid is not None:
             facts.append(f"valid {self._valid:.3g}")
+        facts += self._curricula(metrics)
         facts.append(f"{pace:.0f} steps/s" if pace >= 100 else f"{pace:.3g} steps/s")
         if "peak_memory" in metrics:
             facts.append(f"{metrics['peak_memory'] / 1e9:.1f} GB")
         left = f"{_clock(self._left(done, total, pace))} left"
-        return [*facts, left if done < total else f"{_clock(metrics['seconds'])} in all"]
+        return [*facts, left if done < total else f"{_clock(metrics['seconds'])} in total"]
+
+    def _curricula(self, metrics: Mapping[str, float]) -> list[str]:
+        """Name the curricula that have grown since the row before, with both values."""
+        facts = [
+            f"{word} {self._grown[name]:g}→{metrics[name]:g}"
+            for name, word in CURRICULA.items()
+            if name in metrics and self._grown.get(name, metrics[name]) < metrics[name]
+        ]
+        self._grown = {name: metrics[name] for name in CURRICULA if name in metrics}
+        return facts
 
     def due(self, done: int, total: int, metrics: Mapping[str, float]) -> bool:
-        """Whether a part of the run has passed since the last time, or too long a silence."""
+        """Return whether a fraction of the run or a long time has passed since the last line."""
         part, seconds = LINES * done // total, metrics["seconds"]
         if self._said is not None and part == self._said[0] and seconds < self._said[1] + SILENCE:
             return False
-        # a run that was taken up in the middle of a part has something to say as well
+        # a resumed run prints a line at once
         self._said = part, seconds
         return True
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from typing import TYPE_CHECKING, Any
 
 from algoformer.evaluation import Table
@@ -39,8 +41,8 @@ def terminal_table(table: Table) -> RichTable:
     )
     for place, name in enumerate(table.columns):
         justify: Any = "left" if is_text(table, place) else "right"
-        # the name of a solver may break, a number may not
-        drawn.add_column(Text(name), justify=justify, no_wrap=justify == "right")
+        # a long name may continue on the next line, but neither a name nor a number is ever cut
+        drawn.add_column(Text(name), justify=justify, no_wrap=justify == "right", overflow="fold")
     for row in table.rows:
         drawn.add_row(*(Text(show(cell)) for cell in row))
     return drawn
@@ -49,3 +51,44 @@ def terminal_table(table: Table) -> RichTable:
 def is_text(table: Table, place: int) -> bool:
     """Whether a column holds words: then it is set to the left."""
     return any(isinstance(row[place], str) for row in table.rows)
+
+
+GAP = 3
+"""Characters that a terminal table puts around a column."""
+
+NAME = 32
+"""A first column wider than this is broken into lines before other columns are moved out of the table."""
+
+
+def fitted(table: Table, width: int) -> list[Table]:
+    """Split a table that is wider than the terminal: further columns go below, under the same first column.
+
+    >>> wide = Table(columns=("solver", "error", "seconds"), rows=(("newton", 0.25, 1.5),))
+    >>> [part.columns for part in fitted(wide, 20)]
+    [('solver', 'error'), ('solver', 'seconds')]
+    """
+    broad = [
+        max(len(name), *(len(show(row[place])) for row in table.rows), 0) + GAP if table.rows else len(name) + GAP
+        for place, name in enumerate(table.columns)
+    ]
+    first = min(broad[0], NAME + GAP)
+    groups: list[list[int]] = [[]]
+    room = width - first
+    for place in range(1, len(broad)):
+        if groups[-1] and broad[place] > room:
+            groups.append([])
+            room = width - first
+        groups[-1].append(place)
+        room -= broad[place]
+    if len(groups) == 1:
+        return [table]
+    parts = [
+        Table(
+            columns=tuple(table.columns[place] for place in (0, *group)),
+            rows=tuple(tuple(row[place] for place in (0, *group)) for row in table.rows),
+        )
+        for group in groups
+    ]
+    parts[0] = replace(parts[0], title=table.title)
+    parts[-1] = replace(parts[-1], note=table.note)
+    return parts
