@@ -11,12 +11,12 @@ import tyro
 
 from algoformer.cli.overrides import apply_settings, model_settings
 from algoformer.cli.parse import parse
-from algoformer.experiments.scales import Scale, experiment, nearest, recommended
 from algoformer.model.presets import PRESETS
 from algoformer.model.program import Program, from_data
 from algoformer.tasks import TASKS
 from algoformer.training.config import Experiment
 from algoformer.training.files import read_json
+from algoformer.training.presets import Scale, experiment, nearest, recommended
 
 FIRST = {
     "task": (str, "linear", f"What to learn: {', '.join(TASKS)}."),

@@ -11,12 +11,12 @@ import tyro
 
 from algoformer.cli.choose import read_program
 from algoformer.cli.parse import parse
-from algoformer.experiments.scales import nearest
 from algoformer.model.presets import PRESETS
 from algoformer.model.program import Program
 from algoformer.report.diagram import diagram
 from algoformer.tasks import TASKS
 from algoformer.training.files import write_text
+from algoformer.training.presets import nearest
 
 
 @dataclass(frozen=True)
