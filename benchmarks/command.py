@@ -14,11 +14,11 @@ import tyro
 from algoformer.cli.exit_code import exit_code
 from algoformer.cli.parse import parse
 from algoformer.cli.say import say
-from algoformer.cli.train import pick_device
+from algoformer.common.devices import pick_device
+from algoformer.common.names import check_choice
 from algoformer.evaluation import Table
 from algoformer.report.numbers import show
 from algoformer.training.config import Precision
-from algoformer.training.presets import nearest
 from benchmarks import CASES, QUICK, SECTIONS, Setting, run_benchmark
 from benchmarks.cases import DEFAULT_CASES, FULL
 from benchmarks.contestants import Engine
@@ -103,9 +103,9 @@ def run_command(arguments: list[str]) -> int:
     """Measure and print."""
     chosen = parse(BenchOptions, arguments, command="", description=DESCRIPTION, program=PROGRAM)
     for name in chosen.sections:
-        nearest("section", name, SECTIONS)
+        check_choice("section", name, SECTIONS)
     for name in chosen.cases:
-        nearest("case", name, CASES)
+        check_choice("case", name, CASES)
     for name, value in {"budget": chosen.budget, "peak": chosen.peak}.items():
         if not value > 0:
             raise ValueError(f"{name} must be positive, got {value}")

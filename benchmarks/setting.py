@@ -9,6 +9,7 @@ from pathlib import Path
 
 import torch
 
+from algoformer.common.devices import device_name
 from algoformer.training.config import Precision
 from algoformer.training.provenance import source_commit
 from benchmarks.cases import DEFAULT_CASES, FULL, Size
@@ -48,7 +49,7 @@ def device_facts(device: torch.device) -> dict[str, Cell]:
     """The machine in words, for provenance."""
     on_cuda = device.type == "cuda"
     return {
-        "device": torch.cuda.get_device_name(device) if on_cuda else "cpu",
+        "device": device_name(device),
         "mps": on_cuda and _shared_by_mps(),
         "threads": torch.get_num_threads(),
         "torch": torch.__version__,

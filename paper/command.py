@@ -15,11 +15,12 @@ from algoformer.cli.exit_code import exit_code
 from algoformer.cli.parse import parse
 from algoformer.cli.progress import bars
 from algoformer.cli.say import say
-from algoformer.cli.train import pick_device
+from algoformer.common.devices import pick_device
+from algoformer.common.names import check_choice
 from algoformer.evaluation import Cell, Table
 from algoformer.extras import require
 from algoformer.report import save
-from algoformer.training.presets import SMALL, Scale, nearest
+from algoformer.training.presets import SMALL, Scale
 from algoformer.training.shard_index import shard_limit
 from paper.archive import Archive
 from paper.estimates import estimate, usual_device
@@ -94,7 +95,7 @@ def run_paper(arguments: list[str]) -> int:
     if what_to_reproduce(arguments) in TABLES:
         return run_table(arguments)
     chosen = parse(ReproduceOptions, arguments, command="", description=DESCRIPTION, program=PROGRAM)
-    nearest("figure or table", chosen.figure, NAMES)
+    check_choice("figure or table", chosen.figure, NAMES)
     check_numbers(steps=chosen.steps, workers=chosen.workers, max_minutes=chosen.max_minutes)
     shard_limit(chosen.shard_mb)  # refuses what is none before anything is trained
     if chosen.figure == "verdicts":

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from algoformer.common.devices import device_name
 from algoformer.evaluation import Cell, Table
 from algoformer.language.batches import source_batch
 from algoformer.language.cache import Policy, cache_bytes
@@ -21,7 +22,6 @@ from algoformer.language.tokens import TokenPairs
 from algoformer.language.training.measure import references
 from algoformer.language.translate import Decoding, Translator
 from algoformer.model.program import traced_part
-from algoformer.training.session import device_name
 
 THRESHOLDS = (0.3, 0.1, 0.03, 0.01)
 """Of early exit."""

@@ -10,6 +10,7 @@ from pathlib import Path
 import torch
 
 from algoformer.algorithms import GradientDescent, build_solver
+from algoformer.common.devices import device_name
 from algoformer.evaluation import Curve, evaluation_prompts
 from algoformer.evaluation.depth import DepthErrors, errors_at
 from algoformer.evaluation.errors import Progress
@@ -19,7 +20,7 @@ from algoformer.tasks import Task
 from algoformer.trace import Solver
 from algoformer.training import Checkpoint, load_checkpoint, read_metrics
 from algoformer.training.provenance import source_commit
-from algoformer.training.session import device_name, shared_by
+from algoformer.training.session import shared_by
 from algoformer.training.solver import open_solver
 from paper.fixed_step import best_fixed_step
 from paper.result import AT_ONCE, Measured, Result

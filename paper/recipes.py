@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from algoformer.common.names import check_choice
 from algoformer.model.program import Program
 from algoformer.tasks import TASKS, LinearRegression, RegressionWithRepresentation, Task
 from algoformer.training.config import Ramp
-from algoformer.training.presets import BURN_IN, LONG_BURN_IN, SHORT_RATE, Scale, nearest, refined, waiting
+from algoformer.training.presets import BURN_IN, LONG_BURN_IN, SHORT_RATE, Scale, refined, waiting
 from paper.archive import Results
 from paper.pictures import (
     Drawn,
@@ -342,5 +343,5 @@ RECIPES: dict[str, Recipe] = {
 
 def recipe_of(name: str) -> Recipe:
     """The recipe of that name; an unknown one is refused with the nearest."""
-    nearest("figure", name, RECIPES)
+    check_choice("figure", name, RECIPES)
     return RECIPES[name]

@@ -10,8 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import Literal, Protocol, TypeVar, runtime_checkable
 
+from algoformer.common.names import check_choice
 from algoformer.training import load_checkpoint, train
-from algoformer.training.presets import nearest
 from algoformer.training.side_by_side import Planned, available_cores, train_side_by_side
 from paper.archive import Archive
 from paper.begun import DamagedRun, steps_taken
@@ -210,7 +210,7 @@ def choose(items: Sequence[Wanted], only: Sequence[str]) -> list[Wanted]:
     for pattern in only:
         fitting = [item for item in items if fnmatch.fnmatchcase(item.name, pattern)]
         if not fitting:
-            nearest("run", pattern, [item.name for item in items])
+            check_choice("run", pattern, [item.name for item in items])
             raise ValueError(f"no run is named {pattern!r}")
         chosen += [item for item in fitting if item not in chosen]
     return chosen

@@ -14,7 +14,7 @@ from algoformer.cli.parse import parse
 from algoformer.cli.progress import training_bars
 from algoformer.cli.say import say
 from algoformer.cli.text_corpus import unknown_files_as_lines
-from algoformer.cli.train import pick_device
+from algoformer.common.devices import pick_device
 from algoformer.evaluation import Cell, Table
 from algoformer.training.presets import SMALL, Scale
 from paper.options import PROGRAM, check_numbers, results_folder

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from algoformer.common.devices import device_name
 from algoformer.extras import require
 from algoformer.language.checkpoint import TextCheckpoint, load_text_model
 from algoformer.language.corpora import load_labelled
@@ -22,7 +23,6 @@ from algoformer.language.training.trainer import BEST
 from algoformer.language.translate import Decoding
 from algoformer.training.files import read_json, write_json
 from algoformer.training.provenance import source_commit
-from algoformer.training.session import device_name
 from algoformer.training.side_by_side import Tell, available_cores, train_side_by_side
 from paper.begun import DamagedRun, steps_taken
 from paper.decoding_study import study

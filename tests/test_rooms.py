@@ -10,7 +10,9 @@ PACKAGE = ROOT / "src" / "algoformer"
 BESIDE = ("paper", "benchmarks")
 """Packages beside the library: they import it, and neither it nor each other imports them."""
 SOLVING = {"prompt", "trace", "problems"}
+# `common` is at the bottom: every room may import it, beside the rooms that are listed for it
 MAY_IMPORT: dict[str, set[str]] = {
+    "common": set(),
     "prompt": set(),
     "problems": {"prompt"},
     "trace": {"prompt"},
@@ -42,7 +44,7 @@ def allowed(path: Path) -> set[str]:
     within = path.relative_to(PACKAGE).parts
     # a verification of a theorem sets the weights beside the textbook method, on a task
     checks = {"algorithms", "tasks"} if room == "theory" and within[1].startswith("verify") else set()
-    return MAY_IMPORT[room] | checks | {room}
+    return MAY_IMPORT[room] | checks | {room, "common"}
 
 
 def modules_imported(source: str, package: str = "algoformer") -> set[str]:

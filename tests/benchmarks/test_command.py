@@ -35,7 +35,7 @@ def test_bench_times_us_beside_the_plain_step_and_keeps_the_rows(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--sections", "step"], "unknown section 'step': did you mean 'steps'?"),
+        (["--sections", "step"], "unknown section 'step' (did you mean 'steps'?)"),
         (["--cases", "loop"], "unknown case 'loop'"),
         (["--engine", "graph"], "engine 'graph' needs a CUDA device"),
         (["--processes", "0"], "processes must be at least 1"),

@@ -48,7 +48,7 @@ def test_only_plain_tasks_have_a_curriculum_over_dimensions() -> None:
 def test_an_unknown_name_is_refused_with_the_nearest_one() -> None:
     with pytest.raises(ValueError, match="did you mean 'chain'"):
         experiment("chian", "algoformer")
-    with pytest.raises(ValueError, match="unknown program 'qqq': known are standard"):
+    with pytest.raises(ValueError, match="unknown program 'qqq'; choose from standard"):
         experiment("linear", "qqq")
 
 

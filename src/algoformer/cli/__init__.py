@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import sys
 from dataclasses import dataclass
 
 from algoformer.cli.exit_code import exit_code
+from algoformer.common.names import check_choice
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,8 @@ def main(arguments: list[str] | None = None) -> int:
     After Ctrl-C it is 130, as for any program.
     """
     words = sys.argv[1:] if arguments is None else arguments
-    return exit_code(lambda: _answer(words), name=" ".join(["algoformer", *words[:1]]))
+    name = " ".join(["algoformer", *(word for word in words[:1] if word in COMMANDS)])
+    return exit_code(lambda: _answer(words), name=name)
 
 
 def _answer(words: list[str]) -> int:
@@ -61,16 +62,8 @@ def _answer(words: list[str]) -> int:
         return 0
     name = words[0]
     if name in MOVED:
-        print(
-            f"algoformer: no command {name!r}; in a checkout of the repository run {MOVED[name]}",
-            file=sys.stderr,
-        )
-        return 2
-    if name not in COMMANDS:
-        near = difflib.get_close_matches(name, COMMANDS, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(COMMANDS)}"
-        print(f"algoformer: no command {name!r}; {hint}", file=sys.stderr)
-        return 2
+        raise ValueError(f"there is no command {name!r}; in a checkout of the repository, run {MOVED[name]}")
+    check_choice("command", name, COMMANDS)
     return _call(name, words[1:])
 
 

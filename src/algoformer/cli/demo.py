@@ -17,6 +17,7 @@ from algoformer.cli import demo_runs
 from algoformer.cli.parse import parse
 from algoformer.cli.progress import counting, training_bars
 from algoformer.cli.say import say
+from algoformer.common.devices import device_name
 from algoformer.evaluation import Evaluation, Table, depth_table, summary_table
 from algoformer.extras import require
 from algoformer.model.program import traced_part
@@ -37,7 +38,6 @@ from algoformer.training import load_experiment, read_metrics
 from algoformer.training.files import write_json, write_text
 from algoformer.training.provenance import source_commit
 from algoformer.training.side_by_side import Planned, train_side_by_side
-from algoformer.training.trainer import device_name
 
 DESCRIPTION = """Train a small AlgoFormer, a looped and a standard transformer side by side on in-context
 regression, compare them with gradient descent, Newton and least squares, and write a page with the pictures.

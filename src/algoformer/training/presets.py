@@ -5,11 +5,10 @@ All scales have the same curricula in fractions of the run, so that a shorter ru
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, Literal
 
+from algoformer.common.names import check_choice
 from algoformer.model.presets import PRESETS
 from algoformer.model.program import Loop, Program, default_steps, traced_part
 from algoformer.tasks import TASKS, LinearRegression, Task
@@ -71,8 +70,8 @@ def experiment(task: str, program: str, scale: Scale = "smoke", *, seed: int = 0
     >>> run.width, run.training.steps, run.training.window
     (256, 500000, 15)
     """
-    nearest("task", task, TASKS)
-    nearest("program", program, PRESETS)
+    check_choice("task", task, TASKS)
+    check_choice("program", program, PRESETS)
     small = scale == "smoke"
     chosen: Task = TASKS[task](**(SMALL_TASKS if small else FULL_TASKS).get(task, {}))
     heads = 4 if small else 8
@@ -171,13 +170,3 @@ def waiting(config: TrainConfig) -> TrainConfig:
 def stretch(ramp: Ramp | None, factor: float) -> Ramp | None:
     """The same curriculum over a larger fraction of the run."""
     return None if ramp is None else replace(ramp, interval=ramp.interval * factor)
-
-
-def nearest(kind: str, name: str, known: Iterable[str]) -> None:
-    """Refuse a name that is not known, and name the nearest that is."""
-    names = list(known)
-    if name in names:
-        return
-    close = difflib.get_close_matches(name, names, n=1)
-    hint = f"did you mean {close[0]!r}? " if close else ""
-    raise ValueError(f"unknown {kind} {name!r}: {hint}known are {', '.join(names)}")
