@@ -6,12 +6,11 @@ Command modules import PyTorch inside their `run_` functions, so that help is pr
 from __future__ import annotations
 
 import importlib
-import os
 import sys
 from dataclasses import dataclass
 
-from algoformer.cli.failure import describe_failure, is_reported_by_rank_zero, is_users_mistake
-from algoformer.common.names import closest
+from algoformer.cli.exit_code import exit_code
+from algoformer.common.names import check_choice
 
 
 @dataclass(frozen=True)
@@ -48,24 +47,8 @@ def main(arguments: list[str] | None = None) -> int:
     The status is 0 for success, 2 for wrong options or files, 130 after Ctrl-C and 1 for any other failure.
     """
     words = sys.argv[1:] if arguments is None else arguments
-    try:
-        code = _dispatch(words)
-        if sys.stdout is not None:
-            sys.stdout.flush()  # a closed pipe is noticed here at the latest
-        return code
-    except KeyboardInterrupt:
-        print("\nalgoformer: interrupted; finished checkpoints and results are kept", file=sys.stderr)
-        return 130
-    except BrokenPipeError:
-        # the reader (head, less) has gone; without this Python complains once more at exit
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
-    except Exception as error:
-        if os.environ.get("ALGOFORMER_TRACEBACK"):
-            raise
-        if not is_reported_by_rank_zero(error):
-            print(f"algoformer {words[0]}: {describe_failure(error)}", file=sys.stderr)
-        return 2 if is_users_mistake(error) else 1
+    name = " ".join(["algoformer", *(word for word in words[:1] if word in COMMANDS)])
+    return exit_code(lambda: _dispatch(words), name=name)
 
 
 def _dispatch(words: list[str]) -> int:
@@ -80,13 +63,9 @@ def _dispatch(words: list[str]) -> int:
     name, rest = words[0], words[1:]
     if name == "help":
         return _dispatch([*rest[:1], "--help"])
-    if name not in COMMANDS:
-        near = closest(name, COMMANDS)
-        hint = f"did you mean {near!r}?" if near else f"the commands are {', '.join(COMMANDS)}"
-        if name in MOVED:
-            hint = f"use {MOVED[name]}"
-        print(f"algoformer: unknown command {name[:40]!r}; {hint}", file=sys.stderr)
-        return 2
+    if name in MOVED:
+        raise ValueError(f"{name} is not a command of this version; use {MOVED[name]}")
+    check_choice("command", name, COMMANDS)
     module = importlib.import_module(f"algoformer.cli.{COMMANDS[name].module}")
     result: int = getattr(module, f"run_{name}")(rest)
     return result

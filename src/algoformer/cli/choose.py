@@ -13,6 +13,16 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 import tyro
 
 from algoformer.cli.parse import parse
+<<<<<<< HEAD
+=======
+from algoformer.common.names import check_choice
+from algoformer.model.presets import PRESETS
+from algoformer.model.program import Program, from_data
+from algoformer.tasks import TASKS
+from algoformer.training.config import Experiment
+from algoformer.training.files import read_json
+from algoformer.training.presets import Scale, experiment, recommended
+>>>>>>> main
 
 if TYPE_CHECKING:
     from algoformer.data import Data
@@ -77,6 +87,7 @@ def read_experiment(
 
 
 def _start(arguments: list[str]) -> Experiment:
+<<<<<<< HEAD
     """Build the experiment that the first options name, before any setting is changed."""
     from algoformer.common.files import read_json
     from algoformer.training import Experiment
@@ -91,6 +102,19 @@ def _start(arguments: list[str]) -> Experiment:
     if program.endswith(".json"):
         return experiment(name, read_program(Path(program)), values["scale"][0], files=files)
     return experiment(name, program, values["scale"][0], files=files)
+=======
+    first = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+    for name in FIRST:
+        first.add_argument(f"--{name}", nargs="?")
+    chosen, _ = first.parse_known_args(arguments)
+    if chosen.config is not None:
+        return Experiment.from_data(read_json(Path(chosen.config)))
+    values: dict[str, Any] = {name: getattr(chosen, name) or FIRST[name][1] for name in FIRST}
+    check_choice("scale", values["scale"], get_args(Scale))
+    if values["program"].endswith(".json"):
+        return _own_program(read_program(Path(values["program"])), values["task"], values["scale"])
+    return experiment(values["task"], values["program"], values["scale"])
+>>>>>>> main
 
 
 def _listed(value: Any) -> list[str]:

@@ -51,6 +51,7 @@ def parse(
     description: str,
     default: Options | None = None,
     short_help: str = "",
+    program: str = "algoformer",
 ) -> Options:
     """Read options into a dataclass. A wrong option prints one line and exits with status 2.
 
@@ -60,19 +61,21 @@ def parse(
         command: the command's name, for messages.
         description: the text at the top of the help.
         default: the defaults, where they are not those of `kind`.
+        program: the program that the command belongs to, for messages.
         short_help: what `--help` prints instead of every option; `--help-all` then prints every option.
     """
     if short_help and ("--help" in arguments or "-h" in arguments):
         print(short_help)
         raise SystemExit(0)
     words = ["--help" if word == "--help-all" else word for word in arguments]
+    name = f"{program} {command}".strip()
     messages = io.StringIO()
     try:
         with contextlib.redirect_stderr(messages):
             return tyro.cli(
                 kind,
                 args=words,
-                prog=f"algoformer {command}",
+                prog=name,
                 description=description,
                 config=(tyro.conf.AvoidSubcommands,),
                 default=tyro.MISSING_NONPROP if default is None else default,
@@ -80,7 +83,7 @@ def parse(
     except SystemExit as stop:
         if stop.code and is_first_process():
             line = one_line(messages.getvalue(), known_flags(kind))
-            print(f"algoformer {command}: {line}", file=sys.stderr)
+            print(f"{name}: {line}", file=sys.stderr)
         raise
 
 
