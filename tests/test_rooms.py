@@ -8,21 +8,26 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "src" / "algoformer"
 SOLVING = {"prompt", "trace", "problems"}
 MAY_IMPORT: dict[str, set[str]] = {
+    "common": set(),
     "prompt": set(),
     "problems": {"prompt"},
     "trace": {"prompt"},
     "extras": set(),
-    "tasks": {"prompt", "problems"},
-    "algorithms": SOLVING,
-    "nn": set(),
+    "config": {"common"},
+    "tasks": {"common", "prompt", "problems"},
+    "algorithms": SOLVING | {"common"},
+    "nn": {"common"},
     "kernels": set(),
-    "model": {"prompt", "trace", "nn"},
-    "theory": SOLVING | {"nn", "model"},
-    "evaluation": {"prompt", "trace", "tasks"},
-    "training": {"prompt", "trace", "tasks", "nn", "kernels", "model", "evaluation", "extras"},
-    "language": {"trace", "extras", "nn", "kernels", "model", "training"},
-    "report": {"model", "evaluation", "extras"},
+    "model": {"common", "prompt", "trace", "nn"},
+    "theory": SOLVING | {"common", "nn", "model"},
+    "evaluation": {"common", "prompt", "trace", "tasks"},
+    "language": {"common", "trace", "extras", "nn", "kernels", "model"},
 }
+BELOW_DATA = {"config", "prompt", "trace", "tasks", "nn", "kernels", "model", "evaluation", "extras"}
+MAY_IMPORT["data"] = BELOW_DATA | {"common", "language"}
+MAY_IMPORT["checkpoint"] = {"common", "data", "language", "model"}
+MAY_IMPORT["training"] = MAY_IMPORT["data"] | {"data", "checkpoint"}
+MAY_IMPORT["report"] = {"common", "model", "evaluation", "extras"}
 EVERYTHING = set(MAY_IMPORT)
 # what stands on top sees all that is below it
 MAY_IMPORT["experiments"] = EVERYTHING

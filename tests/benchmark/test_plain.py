@@ -7,7 +7,7 @@ from torch import nn
 from algoformer.benchmark.cases import CASES, QUICK, experiment
 from algoformer.benchmark.contestants import Ours, Plain
 from algoformer.benchmark.plain import PlainData, copy_weights
-from algoformer.training.objective import window_loss
+from algoformer.data.objective import window_loss
 from algoformer.training.schedule import stage
 
 CPU = torch.device("cpu")

@@ -7,7 +7,7 @@ from typing import Any
 from algoformer.experiments.runs import fingerprint
 from algoformer.experiments.text_items import TextItem
 from algoformer.experiments.text_shop import TextShop
-from algoformer.training.files import write_json
+from algoformer.common.files import write_json
 
 
 def scored(shop: TextShop, item: TextItem, low: int | float, high: int | float, **facts: Any) -> None:

@@ -15,7 +15,7 @@ from algoformer.experiments.text_estimates import (
     usual_text_device,
 )
 from algoformer.experiments.text_items import TextItem, table_items
-from algoformer.training.files import write_json
+from algoformer.common.files import write_json
 
 ITEMS = {item.name: item for table in ("table1", "table2") for item in table_items(table, "short")}
 RUN = ITEMS["iwslt14_de_en/algoformer"]

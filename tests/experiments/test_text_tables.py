@@ -17,7 +17,7 @@ from algoformer.experiments.text_tables import PAPER, score_table, verdict, writ
 from algoformer.experiments.text_targets import SHARED, target_table
 from algoformer.language.corpora import load_labelled
 from algoformer.language.naive_bayes import floor
-from algoformer.training.files import write_json
+from algoformer.common.files import write_json
 from experiments.scored import scored
 
 pytest.importorskip("tokenizers", reason="the extra `text` is not installed")

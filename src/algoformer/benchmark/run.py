@@ -16,7 +16,7 @@ from algoformer.benchmark.ready import ready_rows
 from algoformer.benchmark.setting import Row, Setting, device_facts
 from algoformer.benchmark.steps import step_rows
 from algoformer.benchmark.together import together_rows
-from algoformer.training.files import write_json
+from algoformer.common.files import write_json
 
 SECTIONS: dict[str, Callable[[Setting], Iterator[Row]]] = {
     "steps": step_rows,

@@ -12,7 +12,7 @@ import torch
 from algoformer.benchmark.cases import DEFAULT_CASES, FULL, Size
 from algoformer.benchmark.contestants import Engine
 from algoformer.training.config import Precision
-from algoformer.training.provenance import source_commit
+from algoformer.common.provenance import source_commit
 
 Cell = str | int | float | bool | None
 Row = dict[str, Cell]

@@ -16,7 +16,7 @@ from algoformer.model.presets import PRESETS
 from algoformer.model.program import Program, from_data
 from algoformer.tasks import TASKS
 from algoformer.training.config import Experiment
-from algoformer.training.files import read_json
+from algoformer.common.files import read_json
 
 FIRST = {
     "task": (str, "linear", f"What to learn: {', '.join(TASKS)}."),

@@ -17,7 +17,7 @@ from algoformer.language.training import PRESETS, TextExperiment, text_preset
 from algoformer.language.training.experiment import Kind
 from algoformer.language.training.presets import Size
 from algoformer.model.program import default_steps, traced_part
-from algoformer.training.files import read_json
+from algoformer.common.files import read_json
 
 FIRST: dict[str, tuple[Any, Any, str]] = {
     "kind": (Kind, "translation", "What to learn."),

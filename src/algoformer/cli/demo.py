@@ -35,8 +35,8 @@ from algoformer.report import (
 )
 from algoformer.report.diagram import diagram
 from algoformer.training import load_experiment, read_metrics
-from algoformer.training.files import write_json, write_text
-from algoformer.training.provenance import source_commit
+from algoformer.common.files import write_json, write_text
+from algoformer.common.provenance import source_commit
 from algoformer.training.trainer import device_name
 
 DESCRIPTION = """Train a small AlgoFormer, a looped and a standard transformer side by side on in-context

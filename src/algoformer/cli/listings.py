@@ -16,7 +16,7 @@ from algoformer.model.presets import PRESETS
 from algoformer.model.program import Program
 from algoformer.report.diagram import diagram
 from algoformer.tasks import TASKS
-from algoformer.training.files import write_text
+from algoformer.common.files import write_text
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,8 @@ from algoformer.report import error_by_sample, error_by_step, save
 from algoformer.tasks import Task
 from algoformer.trace import Solver
 from algoformer.training import Checkpoint, load_checkpoint
-from algoformer.training.files import write_json
-from algoformer.training.provenance import source_commit
+from algoformer.common.files import write_json
+from algoformer.common.provenance import source_commit
 from algoformer.training.resume import raw_model
 from algoformer.training.solver import open_solver
 

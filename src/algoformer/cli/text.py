@@ -28,7 +28,7 @@ from algoformer.language.training import (
 )
 from algoformer.language.training.measure import measure
 from algoformer.language.training.step import TextEngine
-from algoformer.training.files import write_json
+from algoformer.common.files import write_json
 
 USAGE = """usage: algoformer text train [OPTIONS]       train, and score on the whole test set
        algoformer text pack FILE [OPTIONS]   only read and tokenize; train from FILE elsewhere

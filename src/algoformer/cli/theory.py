@@ -19,7 +19,7 @@ from algoformer.experiments.scales import nearest
 from algoformer.extras import require
 from algoformer.report import save
 from algoformer.report.laws import exponential_law, power_law, weights_beside_textbook
-from algoformer.training.files import write_json
+from algoformer.common.files import write_json
 
 DESCRIPTION = """Build the lemmas and theorems as weights; hold each to its textbook algorithm, step by step.
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from algoformer.experiments.result import LARGEST_FILE, Result, read_result, write_result
 from algoformer.experiments.runs import Item, TrainedRun, fingerprint, names_of_seeds
-from algoformer.training.files import read_json
+from algoformer.common.files import read_json
 
 Results = Mapping[str, Result]
 """What there is, by name."""

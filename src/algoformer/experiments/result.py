@@ -14,7 +14,7 @@ from algoformer.evaluation.curve import read_numbers
 from algoformer.evaluation.evaluation import Against, Plain
 from algoformer.experiments.runs import fingerprint
 from algoformer.training.config import Experiment
-from algoformer.training.files import read_json, write_text
+from algoformer.common.files import read_json, write_text
 
 FORMAT = 1
 """Raised when a reader of this version could no longer read a file."""

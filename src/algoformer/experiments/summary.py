@@ -16,7 +16,7 @@ from algoformer.experiments.scales import SMALL, Scale
 from algoformer.experiments.verdicts import CLAIMS
 from algoformer.report.markdown import markdown_table
 from algoformer.report.numbers import show
-from algoformer.training.files import write_text
+from algoformer.common.files import write_text
 
 BEGIN = "<!-- from here on written by: algoformer reproduce verdicts -->"
 END = "<!-- up to here -->"

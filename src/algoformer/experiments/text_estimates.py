@@ -11,7 +11,7 @@ from algoformer.experiments.estimates import Estimate, kind_of_device
 from algoformer.experiments.result import AT_ONCE
 from algoformer.experiments.text_items import TextItem
 from algoformer.language.training import TextExperiment
-from algoformer.training.files import read_json
+from algoformer.common.files import read_json
 
 
 @dataclass(frozen=True, kw_only=True)

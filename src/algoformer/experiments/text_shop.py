@@ -25,8 +25,8 @@ from algoformer.language.training.measure import measure
 from algoformer.language.training.text import check_text, deciding
 from algoformer.language.training.trainer import BEST
 from algoformer.language.translate import Decoding
-from algoformer.training.files import read_json, write_json
-from algoformer.training.provenance import source_commit
+from algoformer.common.files import read_json, write_json
+from algoformer.common.provenance import source_commit
 from algoformer.training.session import device_name
 
 Watch = Callable[[str, int, int, Mapping[str, float]], None]

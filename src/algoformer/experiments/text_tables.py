@@ -15,7 +15,7 @@ from algoformer.experiments.text_targets import target_table
 from algoformer.language.scores import Score
 from algoformer.language.training import PRESETS
 from algoformer.report.markdown import markdown_table
-from algoformer.training.files import write_text
+from algoformer.common.files import write_text
 
 PAPER: dict[str, tuple[float, float, float]] = {
     "iwslt14_de_en": (9.30, 10.56, 14.72),

@@ -15,7 +15,7 @@ import numpy as np
 
 from algoformer.language.tokenizer import Tokenizer
 from algoformer.language.tokens import TokenPairs, TokenTable, TokenTexts
-from algoformer.training.files import check_readable, write_atomically
+from algoformer.common.files import check_readable, write_atomically
 
 HEADER = "algoformer"
 KIND = "packed text"

@@ -14,7 +14,7 @@ from algoformer.model.algoformer import AlgoFormer
 from algoformer.model.cost import cost
 from algoformer.model.program import from_data, to_data
 from algoformer.tasks import Task
-from algoformer.training.files import check_readable
+from algoformer.common.files import check_readable
 from algoformer.training.stored_model import LARGEST_SIZE, check_size, stored_model, stored_state
 from algoformer.training.tensor_file import read_tensors, write_tensors
 

@@ -16,7 +16,7 @@ from algoformer.model.algoformer import AlgoFormer, modules_of
 from algoformer.model.parts import head_width
 from algoformer.model.program import Loop, Parallel, Program, default_steps, from_data, to_data, traced_part
 from algoformer.tasks import Task
-from algoformer.training.plain_data import MOST, as_data, read_dataclass
+from algoformer.common.plain_data import MOST, as_data, read_dataclass
 
 OptimizerName = Literal["adam", "adamw", "muon"]
 Schedule = Literal["constant", "cosine", "wsd"]

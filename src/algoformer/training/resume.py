@@ -16,7 +16,7 @@ from algoformer.model.algoformer import AlgoFormer
 from algoformer.training.checkpoint import Checkpoint
 from algoformer.training.config import is_data_of
 from algoformer.training.model_step import ModelStep
-from algoformer.training.provenance import source_commit
+from algoformer.common.provenance import source_commit
 from algoformer.training.sharded import cut_like
 from algoformer.training.step import TrainingStep
 

@@ -12,7 +12,7 @@ from typing import IO, Generic, TypeVar
 from algoformer.training.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from algoformer.training.config import Described, Experiment, is_data_of
 from algoformer.training.events import Events
-from algoformer.training.files import append_line, read_json, remove_leftovers, write_json, write_text
+from algoformer.common.files import append_line, read_json, remove_leftovers, write_json, write_text
 from algoformer.training.shard_index import shard_limit
 from algoformer.training.tensor_file import remove_stray_shards, stored_index
 

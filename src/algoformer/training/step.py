@@ -12,7 +12,7 @@ from algoformer.trace import Trace, Unroll
 from algoformer.training.config import Experiment, Precision
 from algoformer.training.fused import FusedBody
 from algoformer.training.model_step import ModelStep
-from algoformer.training.objective import error_at, log_loss, window_loss
+from algoformer.data.objective import error_at, log_loss, window_loss
 from algoformer.training.precision import HalfBody, matmul_precision
 from algoformer.training.schedule import Stage, samples_of
 from algoformer.training.spread import Spread

@@ -14,7 +14,7 @@ from algoformer.model.algoformer import modules_of
 from algoformer.model.parts import head_width
 from algoformer.model.program import Program, from_data, to_data
 from algoformer.training.config import TrainConfig, check_loop
-from algoformer.training.plain_data import MOST, as_data, read_dataclass
+from algoformer.common.plain_data import MOST, as_data, read_dataclass
 
 Kind = Literal["translation", "classification"]
 

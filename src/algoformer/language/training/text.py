@@ -14,7 +14,7 @@ from algoformer.language.text import Corpus, LabelledText, ParallelText
 from algoformer.language.tokenizer import Tokenizer
 from algoformer.language.tokens import TokenPairs, TokenTexts, encode_pairs, encode_texts
 from algoformer.language.training.experiment import TextSettings
-from algoformer.training.plain_data import as_data
+from algoformer.common.plain_data import as_data
 
 LOWER = "all text, references too, is lower case"
 

@@ -24,7 +24,7 @@ from algoformer.language.training.step import (
 )
 from algoformer.language.training.text import check_text, classes_of, prepare_text
 from algoformer.language.training.validation import merit, validate
-from algoformer.training.files import read_json
+from algoformer.common.files import read_json
 from algoformer.training.precision import matmul_precision
 from algoformer.training.resume import facts_of, state_of
 from algoformer.training.run_folder import Metrics, RunFolder, Store, open_folder

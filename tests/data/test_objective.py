@@ -5,7 +5,7 @@ import torch
 
 from algoformer.prompt import Prompt
 from algoformer.trace import Trace
-from algoformer.training.objective import FLOOR, error_at, log_loss, window_loss
+from algoformer.data.objective import FLOOR, error_at, log_loss, window_loss
 
 
 def _case(steps: int = 3, batch: int = 2, points: int = 4, out: int = 2) -> tuple[Trace, Prompt]:

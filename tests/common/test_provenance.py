@@ -3,9 +3,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import algoformer.training.provenance as provenance
+import algoformer.common.provenance as provenance
 
-CODE = "from algoformer.training.provenance import source_commit; print(source_commit())"
+CODE = "from algoformer.common.provenance import source_commit; print(source_commit())"
 
 
 def ask(folder: Path, **environment: str) -> str:
