@@ -14,10 +14,10 @@ from torch import Tensor, nn
 from algoformer import tasks
 from algoformer.config import TrainConfig, ramp_value
 from algoformer.data.objective import error_at, log_loss, window_loss
-from algoformer.data.protocol import Loss, Metrics, Share
+from algoformer.data.protocol import Data, Loss, Metrics, Share
 from algoformer.evaluation import Evaluation, evaluate, evaluation_prompts
 from algoformer.model.algoformer import AlgoFormer, modules_of
-from algoformer.model.program import Program, default_steps
+from algoformer.model.program import Program
 from algoformer.prompt import Prompt
 from algoformer.tasks import Task
 from algoformer.trace import Solver, Trace, Unroll
@@ -54,6 +54,7 @@ class PromptData:
 
     name: ClassVar[str] = "prompts"
     measures: ClassVar[tuple[str, ...]] = ("loss", "error")
+    fixed_shapes: ClassVar[bool] = True
 
     def check(self, program: Program, training: TrainConfig) -> None:
         """Refuse curricula that the program or the task cannot follow."""
@@ -107,9 +108,7 @@ class PromptData:
         """Return the error at the last question of fixed prompts that neither training nor results use."""
         prompt = evaluation_prompts(self.task, count=VALIDATION_PROMPTS, seed=VALIDATION_SEED)
         device = next(model.parameters()).device
-        found = evaluate(
-            cast(Solver, model), prompt.to(device), scale=self.task.scale, window=1, resamples=1
-        )
+        found = evaluate(cast(Solver, model), prompt.to(device), scale=self.task.scale, window=1, resamples=1)
         return {"valid_error": found.error}
 
     def merit(self, validation: Metrics) -> tuple[float, ...]:
@@ -124,9 +123,19 @@ class PromptData:
             options: `prompts` (their number, 1280) and `seed` (0) choose the prompts; all others go to
                 `evaluation.evaluate`.
         """
-        prompt = evaluation_prompts(self.task, count=options.pop("prompts", 1280), seed=options.pop("seed", 0))
+        prompt = evaluation_prompts(
+            self.task, count=options.pop("prompts", 1280), seed=options.pop("seed", 0)
+        )
         options.setdefault("scale", self.task.scale)
         return evaluate(cast(Solver, model), prompt, **options)
+
+    def facts(self) -> dict[str, Any]:
+        """Return nothing: the header says all about a task."""
+        return {}
+
+    def resumed(self, stored: Data) -> PromptData:
+        """Return the data itself: nothing is learned from prompts but the model."""
+        return self
 
     def settings(self) -> dict[str, Any]:
         """Return the task's constants.
@@ -157,6 +166,7 @@ class PromptBatches:
     """
 
     def __init__(self, task: Task, model: AlgoFormer, training: TrainConfig, share: Share) -> None:
+        share.check_batch_size(training.batch_size)
         self.task, self.training, self.share = task, training, share
         self.causal = model.causal
         weight = next(model.parameters())
@@ -238,8 +248,3 @@ def exact_products() -> Iterator[None]:
 
 def _causal(program: Program) -> bool:
     return all(layers.causal for layers in modules_of(program))
-
-
-def trained_unroll(program: Program) -> Unroll:
-    """Return an unroll of the program's own iterations that reads out the last one."""
-    return Unroll(steps=default_steps(program), window=1)

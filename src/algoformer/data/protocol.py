@@ -35,6 +35,14 @@ class Share:
     processes: int = 1
     mean: Callable[[Tensor], Tensor] = torch.clone
 
+    def check_batch_size(self, batch_size: int) -> None:
+        """Refuse a batch that the processes cannot share evenly."""
+        if batch_size % self.processes:
+            raise ValueError(
+                f"batch_size={batch_size} cannot be shared evenly by {self.processes} processes; "
+                f"choose a multiple of {self.processes} or another number of processes"
+            )
+
 
 @dataclass(frozen=True)
 class Loss:
@@ -87,6 +95,11 @@ class Data(Protocol):
         """The names of `Loss.sums`; the first is "loss"."""
         ...
 
+    @property
+    def fixed_shapes(self) -> bool:
+        """Whether all batches have the same shapes, so that compiling for them pays."""
+        ...
+
     def check(self, program: Program, training: TrainConfig) -> None:
         """Refuse a program or settings that this data cannot be trained with.
 
@@ -128,6 +141,18 @@ class Data(Protocol):
 
     def evaluate(self, model: nn.Module, **options: Any) -> Any:
         """Measure a trained model on its test data, as it is reported."""
+        ...
+
+    def facts(self) -> dict[str, Any]:
+        """Return what the card of a checkpoint says about the data: its sources, terms and spelling."""
+        ...
+
+    def resumed(self, stored: Data) -> Data:
+        """Return this data as a run left it that is resumed: with its tokenizer, on the same text.
+
+        Raises:
+            ValueError: the text has changed since, so that the run could not go on exactly.
+        """
         ...
 
     def settings(self) -> dict[str, Any]:
