@@ -24,12 +24,12 @@ def small_parallel() -> Corpus[ParallelText]:
     >>> len(corpus.train), corpus.test.source[0]
     (4000, 'Jeden Tag verkaufen wir ein Bild.')
     """
-    stored = _read("small_de_en")
-    splits = {
-        name: ParallelText(source=tuple(split["source"]), target=tuple(split["target"]))
-        for name, split in stored["splits"].items()
-    }
-    return Corpus(name="small_de_en", terms=TERMS, **splits)
+    splits = _read("small_de_en")["splits"]
+    train, valid, test = (
+        ParallelText(source=tuple(splits[name]["source"]), target=tuple(splits[name]["target"]))
+        for name in ("train", "valid", "test")
+    )
+    return Corpus(name="small_de_en", terms=TERMS, train=train, valid=valid, test=test)
 
 
 @cache
@@ -42,11 +42,14 @@ def small_topics() -> Corpus[LabelledText]:
     ('cooking', 'sport', 'music', 'travel')
     """
     stored = _read("small_topics")
-    splits = {
-        name: LabelledText(texts=tuple(split["texts"]), labels=tuple(split["labels"]))
-        for name, split in stored["splits"].items()
-    }
-    return Corpus(name="small_topics", terms=TERMS, classes=tuple(stored["classes"]), **splits)
+    train, valid, test = (
+        LabelledText(
+            texts=tuple(stored["splits"][name]["texts"]), labels=tuple(stored["splits"][name]["labels"])
+        )
+        for name in ("train", "valid", "test")
+    )
+    classes = tuple(stored["classes"])
+    return Corpus(name="small_topics", terms=TERMS, classes=classes, train=train, valid=valid, test=test)
 
 
 def _read(name: str) -> dict[str, Any]:
