@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from algoformer.language.small.lexicon import Verb
-from algoformer.language.small.morphology import Case, present
-from algoformer.language.small.phrases import NounPhrase, PlacePhrase, Pronoun
-from algoformer.language.small.verbs import MODALS
+from scripts.small_corpora.lexicon import Verb
+from scripts.small_corpora.morphology import Case, present
+from scripts.small_corpora.phrases import NounPhrase, PlacePhrase, Pronoun
+from scripts.small_corpora.verbs import MODALS
 
 Nominal = NounPhrase | Pronoun
 

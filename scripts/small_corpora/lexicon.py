@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from algoformer.language.small.morphology import Agreement, Case, plural_noun
+from scripts.small_corpora.morphology import Agreement, Case, plural_noun
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from algoformer.language.small.morphology import adjective, determiner, plural_noun, present
+from scripts.small_corpora.morphology import adjective, determiner, plural_noun, present
 
 CASES = ("nom", "acc", "dat", "gen")
 

@@ -5,13 +5,13 @@ from itertools import pairwise
 
 import pytest
 
-from algoformer.language.small.clauses import Clause, third_person
-from algoformer.language.small.dice import Dice
-from algoformer.language.small.grammar import combinations, draw_clause
-from algoformer.language.small.lexicon import ADJECTIVES, NOUNS, PLACES, Noun, Verb
-from algoformer.language.small.phrases import PRONOUNS, NounPhrase, PlacePhrase
-from algoformer.language.small.sentences import PATTERNS, draw_sentence
-from algoformer.language.small.verbs import VERBS
+from scripts.small_corpora.clauses import Clause, third_person
+from scripts.small_corpora.dice import Dice
+from scripts.small_corpora.grammar import combinations, draw_clause
+from scripts.small_corpora.lexicon import ADJECTIVES, NOUNS, PLACES, Noun, Verb
+from scripts.small_corpora.phrases import PRONOUNS, NounPhrase, PlacePhrase
+from scripts.small_corpora.sentences import PATTERNS, draw_sentence
+from scripts.small_corpora.verbs import VERBS
 
 OLD = next(one for one in ADJECTIVES if one.english == "old")
 ICH, DU, ER, SIE, WIR, IHR, SIE_ALLE = PRONOUNS

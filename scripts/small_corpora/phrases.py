@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from algoformer.language.small.lexicon import Adjective, Noun, Place
-from algoformer.language.small.morphology import CONTRACTIONS, Agreement, Case, adjective, determiner
+from scripts.small_corpora.lexicon import Adjective, Noun, Place
+from scripts.small_corpora.morphology import CONTRACTIONS, Agreement, Case, adjective, determiner
 
 ENGLISH_DETERMINERS = {
     "der": ("the", "the"),
@@ -46,7 +46,7 @@ class NounPhrase:
     def german(self, case: Case) -> str:
         """The German words in this case.
 
-        >>> from algoformer.language.small.lexicon import ADJECTIVES, NOUNS
+        >>> from scripts.small_corpora.lexicon import ADJECTIVES, NOUNS
         >>> dog = next(noun for noun in NOUNS if noun.english == "dog")
         >>> NounPhrase(dog, "ein", ADJECTIVES[0]).german("acc")
         'einen alten Hund'

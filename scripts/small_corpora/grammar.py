@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from functools import cache
 
-from algoformer.language.small.clauses import Clause, Nominal
-from algoformer.language.small.dice import Dice
-from algoformer.language.small.lexicon import ADJECTIVES, NOUNS, PLACES, Adjective, Noun, Verb
-from algoformer.language.small.morphology import Case
-from algoformer.language.small.phrases import CLEAR_OBJECTS, PRONOUNS, NounPhrase, PlacePhrase
-from algoformer.language.small.verbs import MODALS, VERBS
+from scripts.small_corpora.clauses import Clause, Nominal
+from scripts.small_corpora.dice import Dice
+from scripts.small_corpora.lexicon import ADJECTIVES, NOUNS, PLACES, Adjective, Noun, Verb
+from scripts.small_corpora.morphology import Case
+from scripts.small_corpora.phrases import CLEAR_OBJECTS, PRONOUNS, NounPhrase, PlacePhrase
+from scripts.small_corpora.verbs import MODALS, VERBS
 
 _LATER = (("morgen", "tomorrow"), ("nächste Woche", "next week"), ("am Montag", "on Monday"))
 _EARLIER = (("gestern", "yesterday"), ("letzte Woche", "last week"), ("am Montag", "on Monday"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from algoformer.language.small.dice import Dice
+from scripts.small_corpora.dice import Dice
 
 TOPICS: dict[str, tuple[str, ...]] = {
     "cooking": (

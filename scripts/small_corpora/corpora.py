@@ -1,32 +1,26 @@
-"""The two sets of text that are part of the package."""
+"""The two sets of text that are part of the package, generated anew."""
 
 from __future__ import annotations
 
 import hashlib
-from functools import cache
+import json
+from typing import Any
 
-from algoformer.language.small.dice import Dice
-from algoformer.language.small.sentences import Sentence, draw_sentence
-from algoformer.language.small.topics import TOPICS, draw_text
-from algoformer.language.text import Corpus, LabelledText, ParallelText
+from scripts.small_corpora.dice import Dice
+from scripts.small_corpora.sentences import Sentence, draw_sentence
+from scripts.small_corpora.topics import TOPICS, draw_text
 
-_TERMS = "part of algoformer, under its licence"
 PARALLEL_SIZES = {"train": 4000, "valid": 300, "test": 500}
 LABELLED_SIZES = {"train": 3000, "valid": 300, "test": 600}
 HELD_OUT_SHARES = {"test": 0.12, "valid": 0.08}
 """Of all combinations of a verb and a noun, how many are kept for a split."""
 
 
-@cache
-def small_parallel() -> Corpus[ParallelText]:
-    """German sentences with their English, from a grammar.
+def generate_parallel() -> dict[str, Any]:
+    """Return German sentences with their English translations in splits, as JSON can hold them.
 
     Every sentence of `valid` and `test` has a verb with a noun that never stood with it in `train`, though
-    both did with others. A German sentence has one English translation; two may share one.
-
-    >>> corpus = small_parallel()
-    >>> len(corpus.train), corpus.test.source[0]
-    (4000, 'Jeden Tag verkaufen wir ein Bild.')
+    both did with others.
     """
     dice = Dice(20240)
     found: dict[str, dict[str, str]] = {name: {} for name in PARALLEL_SIZES}
@@ -35,27 +29,15 @@ def small_parallel() -> Corpus[ParallelText]:
         split = _split_of(sentence)
         if split is not None and len(found[split]) < PARALLEL_SIZES[split]:
             found[split].setdefault(sentence.german, sentence.english)
-    splits = {
-        name: ParallelText(source=tuple(pairs), target=tuple(pairs.values())) for name, pairs in found.items()
+    return {
+        "splits": {
+            name: {"source": list(pairs), "target": list(pairs.values())} for name, pairs in found.items()
+        }
     }
-    return Corpus(
-        name="small_de_en",
-        terms=_TERMS,
-        train=splits["train"],
-        valid=splits["valid"],
-        test=splits["test"],
-    )
 
 
-@cache
-def small_topics() -> Corpus[LabelledText]:
-    """Short English texts on four topics.
-
-    Counting words is not enough: in part of them something from another topic is named and not done.
-
-    >>> small_topics().classes
-    ('cooking', 'sport', 'music', 'travel')
-    """
+def generate_topics() -> dict[str, Any]:
+    """Return short English texts with their topics in splits, as JSON can hold them."""
     dice = Dice(20241)
     found: dict[str, int] = {}
     while len(found) < sum(LABELLED_SIZES.values()):
@@ -64,16 +46,18 @@ def small_topics() -> Corpus[LabelledText]:
     texts, splits, start = list(found), {}, 0
     for name, size in LABELLED_SIZES.items():
         chosen = texts[start : start + size]
-        splits[name] = LabelledText(texts=tuple(chosen), labels=tuple(found[text] for text in chosen))
+        splits[name] = {"texts": chosen, "labels": [found[text] for text in chosen]}
         start += size
-    return Corpus(
-        name="small_topics",
-        terms=_TERMS,
-        classes=tuple(TOPICS),
-        train=splits["train"],
-        valid=splits["valid"],
-        test=splits["test"],
-    )
+    return {"classes": list(TOPICS), "splits": splits}
+
+
+GENERATORS = {"small_de_en": generate_parallel, "small_topics": generate_topics}
+"""The function that generates a set of text, by the name under which the library loads it."""
+
+
+def as_json(content: dict[str, Any]) -> bytes:
+    """Return the bytes that a data file holds before compression."""
+    return json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def _split_of(sentence: Sentence) -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from algoformer.language.small.lexicon import Verb
+from scripts.small_corpora.lexicon import Verb
 
 _ANYTHING = "partfo"
 

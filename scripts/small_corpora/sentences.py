@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from algoformer.language.small.clauses import Clause, Nominal, third_person
-from algoformer.language.small.dice import Dice
-from algoformer.language.small.grammar import combinations, draw_clause, draw_phrase, draw_subject
-from algoformer.language.small.lexicon import NOUNS, Verb
-from algoformer.language.small.morphology import determiner, present
-from algoformer.language.small.phrases import PRONOUNS, NounPhrase
-from algoformer.language.small.verbs import VERBS
+from scripts.small_corpora.clauses import Clause, Nominal, third_person
+from scripts.small_corpora.dice import Dice
+from scripts.small_corpora.grammar import combinations, draw_clause, draw_phrase, draw_subject
+from scripts.small_corpora.lexicon import NOUNS, Verb
+from scripts.small_corpora.morphology import determiner, present
+from scripts.small_corpora.phrases import PRONOUNS, NounPhrase
+from scripts.small_corpora.verbs import VERBS
 
 Combinations = frozenset[tuple[str, str]]
 
