@@ -77,7 +77,8 @@ class Checkpoint:
     def __repr__(self) -> str:
         count = sum(weight.numel() for weight in self.model.parameters())
         data = "no data" if self.data is None else self.data.name
-        return f"Checkpoint({type(self.model).__name__}, {count:,} parameters, {data}, step {self.card.get('step')})"
+        kind, step = type(self.model).__name__, self.card.get("step")
+        return f"Checkpoint({kind}, {count:,} parameters, {data}, step {step})"
 
 
 def save_checkpoint(path: Path | str, checkpoint: Checkpoint, *, half: bool = False) -> None:
@@ -276,8 +277,8 @@ def _checked_values(weights: dict[str, Tensor]) -> dict[str, Tensor]:
         # such a model answers everything with nothing, and would not say why
         if not bool(value.isfinite().all()):
             raise ValueError(
-                f"weight {name!r} has numbers that are not finite: training diverged, or the file is damaged; "
-                "use an earlier checkpoint, or train with a lower learning rate"
+                f"weight {name!r} has numbers that are not finite: training diverged, or the file was "
+                "damaged; use an earlier checkpoint, or train with a lower learning rate"
             )
     if next(iter(kinds)).itemsize < torch.float32.itemsize:
         # half precision saves space in a file; products in it are neither exact nor quick on a CPU

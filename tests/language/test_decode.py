@@ -4,13 +4,13 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.language.small_models import PROGRAMS, VOCABULARY, alone, padded, token_model
-from tests.random_programs import programs as random_programs
 from torch import Tensor
 
 from algoformer import Program, Unroll, programs
 from algoformer.language import CachedDecoder, TokenModel, UncachedDecoder, beam_search, greedy_search
 from algoformer.model.visibility import Visibility
+from tests.language.small_models import PROGRAMS, VOCABULARY, alone, padded, token_model
+from tests.random_programs import programs as random_programs
 
 SINGLE = {"rtol": 0, "atol": 1e-5}
 LENGTHS = (5, 2, 7, 1)

@@ -3,14 +3,14 @@
 import pytest
 import torch
 from hypothesis import given, settings
-from tests.language.small_models import PROGRAMS, VOCABULARY, alone, padded, token_model
-from tests.random_programs import programs as random_programs
 
 from algoformer import AlgoFormer, Layers, Loop, Parallel, Program, Unroll, programs
 from algoformer.language import TokenModel
 from algoformer.language.trunk import ends_with_norm, places_of
 from algoformer.model.address import Notebook
 from algoformer.prompt import Prompt
+from tests.language.small_models import PROGRAMS, VOCABULARY, alone, padded, token_model
+from tests.random_programs import programs as random_programs
 
 SINGLE = {"rtol": 0, "atol": 1e-5}
 

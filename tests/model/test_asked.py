@@ -4,9 +4,6 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.model.test_cost import PROGRAMS, SIZES
-from tests.model.test_parts import model, prompt
-from tests.random_programs import programs
 from torch import Tensor
 
 from algoformer.model import AlgoFormer, Layers, Loop, Parallel, Program, addresses
@@ -16,6 +13,9 @@ from algoformer.model.visibility import Visibility
 from algoformer.nn import Layer
 from algoformer.prompt import Prompt
 from algoformer.trace import Unroll
+from tests.model.test_cost import PROGRAMS, SIZES
+from tests.model.test_parts import model, prompt
+from tests.random_programs import programs
 
 EXACT = {"rtol": 1e-12, "atol": 1e-12}
 

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 import torch
-from tests.model.test_cost import PROGRAMS, SIZES, prompt
 
 from algoformer.evaluation import depth_sweep, evaluate, evaluation_prompts
 from algoformer.model import AlgoFormer
@@ -14,6 +13,7 @@ from algoformer.tasks import LinearRegression
 from algoformer.trace import Unroll
 from algoformer.training import solver as solver_module
 from algoformer.training.solver import OneByOne, open_solver
+from tests.model.test_cost import PROGRAMS, SIZES, prompt
 
 UNROLLS = [None, Unroll(steps=1), Unroll(steps=7, window=3), Unroll(steps=5, keep=())]
 

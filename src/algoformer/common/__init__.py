@@ -1,1 +1,1 @@
-"""Helpers that every room may use: names, devices, atomic files, provenance, dataclasses as JSON."""
+"""What all parts of the library share: checking names, choosing devices."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping
 from dataclasses import fields
-from difflib import get_close_matches
 from typing import Any, TypeVar
+
+from algoformer.common.names import did_you_mean
 
 Class = TypeVar("Class", bound=type)
 
@@ -25,7 +26,7 @@ def suggests_keywords(known_as: Mapping[str, str] | None = None) -> Callable[[Cl
     >>> Config(rate=0.1)
     Traceback (most recent call last):
         ...
-    TypeError: Config has no field 'rate'; did you mean 'lr'?
+    TypeError: Config has no field 'rate' (did you mean 'lr'?)
     """
     elsewhere = dict(known_as or {})
 
@@ -47,5 +48,5 @@ def suggests_keywords(known_as: Mapping[str, str] | None = None) -> Callable[[Cl
 
 
 def _hint(name: str, names: list[str], elsewhere: Mapping[str, str]) -> str:
-    close = [elsewhere[name]] if name in elsewhere else get_close_matches(name, names, n=1)
-    return f"; did you mean {close[0]!r}?" if close else f"; its fields are {', '.join(names)}"
+    hint = f" (did you mean {elsewhere[name]!r}?)" if name in elsewhere else did_you_mean(name, names)
+    return hint or f"; its fields are {', '.join(names)}"

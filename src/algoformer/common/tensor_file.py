@@ -53,7 +53,7 @@ def read_tensors(
     """Verify a file's checksum, and let `build` make something of its header and tensors.
 
     Raises:
-        ValueError: the file is missing, cut off, damaged, or not one of this library's, or `build` refuses it.
+        ValueError: the file is missing, cut off, damaged, not one of this library's, or `build` refuses it.
     """
     from safetensors import SafetensorError, safe_open
 

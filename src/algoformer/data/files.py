@@ -137,7 +137,8 @@ def _assembled(
     for part, split in {"train": train, **splits}.items():
         if not len(split):
             raise ValueError(
-                f"{name}: nothing is left for the {part} split; give more text, or files for validation and test"
+                f"{name}: nothing is left for the {part} split; give more text, or files for validation "
+                "and test"
             )
     digests = {path: hashlib.sha256(Path(path).read_bytes()).hexdigest() for path in paths}
     return Corpus(

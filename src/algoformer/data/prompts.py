@@ -226,7 +226,7 @@ class PromptBatches:
 
 
 def prompt_seed(seed: int, step: int) -> int:
-    """Return the generator's seed for the prompts of a step: even, so that evaluation prompts (odd) differ."""
+    """Return the seed for the prompts of a step: even, so that evaluation prompts (odd) differ."""
     return 2 * random.Random(f"{seed}/{step}/prompts").getrandbits(31)
 
 

@@ -66,7 +66,7 @@ class Batches(Protocol):
     """
 
     generator: torch.Generator | None
-    """The generator that `current` draws from, to be registered with CUDA graphs; None if it draws nothing."""
+    """The generator that `current` draws from, to be registered with CUDA graphs; None if there is none."""
 
     def select(self, step: int) -> Hashable:
         """Make batch number `step` (counted from 0) the current one; return a key of its shapes."""

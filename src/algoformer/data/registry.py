@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from difflib import get_close_matches
 from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Any, TypeVar
 
+from algoformer.common.names import did_you_mean
 from algoformer.data.protocol import Data
 
 GROUP = "algoformer.data"
@@ -60,10 +60,8 @@ def data_class(name: str) -> type[Data]:
             loaded: type[Data] = entry.load()
             return loaded
     names = data_names()
-    near = get_close_matches(name, names, n=1)
-    hint = f"did you mean {near[0]!r}? " if near else ""
     raise ValueError(
-        f"unknown kind of data {name[:60]!r}: {hint}known are {', '.join(names)}; "
+        f"unknown kind of data {name[:60]!r}{did_you_mean(name, names)}; known are {', '.join(names)}; "
         "register your own with algoformer.data.register_data"
     )
 

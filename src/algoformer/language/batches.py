@@ -1,4 +1,4 @@
-"""Batches of sequences: alike in length, within a batch_tokens of tokens, in few shapes, padding masked.
+"""Batches of sequences: alike in length, within a budget of tokens, in few shapes, padding masked.
 
 A plan decides which rows stand together; makers turn rows into tensors. A plan is a pure function of lengths,
 settings and seed: batch number k is the same whether the batches before it were made or not.
@@ -73,9 +73,9 @@ class LabelledBatch(TokenBatch):
 class BatchPlan:
     """Which rows stand together in which batch, epoch after epoch.
 
-    Rows of like length share a batch. Each length is rounded up to a multiple of `pad_to_multiple_of`, so a run sees
-    few shapes: one for each rounded length, and at most one shorter batch an epoch. What is left of a length
-    moves on to the next longer one.
+    Rows of like length share a batch. Each length is rounded up to a multiple of `pad_to_multiple_of`, so a
+    run sees few shapes: one for each rounded length, and at most one shorter batch an epoch. What is left of a
+    length moves on to the next longer one.
 
     Attributes:
         lengths: of every row.
@@ -100,7 +100,8 @@ class BatchPlan:
         longest = int(self.padded().max())
         if self.batch_tokens < longest:
             raise ValueError(
-                f"batch_tokens must hold the longest sequence, {longest} tokens with padding, got {self.batch_tokens}; "
+                f"batch_tokens must hold the longest sequence, {longest} tokens with padding, "
+                f"got {self.batch_tokens}; "
                 "raise it, or leave out long sequences with `max_length`"
             )
 

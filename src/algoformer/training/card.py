@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
 
+from algoformer.common.devices import device_name
 from algoformer.common.provenance import source_commit
 
 if TYPE_CHECKING:
@@ -98,10 +98,3 @@ def card_of(session: Session) -> dict[str, Any]:
     if session.best is not None:
         card |= {"best": dict(session.best), "validations_since_best": session.validations_since_best}
     return card
-
-
-def device_name(device: torch.device) -> str:
-    """Return the device in words, for provenance."""
-    if device.type == "cuda":
-        return torch.cuda.get_device_name(device)
-    return f"{device.type} ({platform.machine()}, {torch.get_num_threads()} threads)"

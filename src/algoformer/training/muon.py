@@ -14,7 +14,7 @@ MOMENTUM = 0.95
 """Nesterov momentum, the value of its authors."""
 
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)
-"""Coefficients of the Newton–Schulz iteration: steep at zero, so that five take all singular values near 1."""
+"""Coefficients of the Newton–Schulz iteration: steep at zero, so that five take singular values near 1."""
 
 ITERATIONS = 5
 LEAST_NORM = 1e-7

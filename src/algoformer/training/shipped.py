@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from pathlib import Path
 
 from algoformer.checkpoint import Checkpoint, load_checkpoint
+from algoformer.common.names import did_you_mean
 from algoformer.training.run_folder import CHECKPOINT
 
 PACKAGE = Path(__file__).resolve().parents[1]
@@ -47,6 +47,5 @@ def shipped_path(name: str) -> Path:
             f"{name!r} is no file, and this installation comes without trained models: "
             "use a checkout of the repository, or give the path of a checkpoint"
         )
-    near = get_close_matches(name, names, n=1)
-    hint = f"did you mean {near[0]!r}? " if near else ""
-    raise ValueError(f"{name!r} is neither a file nor a shipped model: {hint}known are {', '.join(names)}")
+    hint = did_you_mean(name, names)
+    raise ValueError(f"{name!r} is neither a file nor a shipped model{hint}; known are {', '.join(names)}")

@@ -12,7 +12,8 @@ import torch
 from torch import nn
 
 from algoformer.checkpoint import Checkpoint, refuse_unbuildable
-from algoformer.training.card import device_name, origin_of
+from algoformer.common.devices import device_name
+from algoformer.training.card import origin_of
 from algoformer.training.config import Experiment, build_model, refuse_unlike
 from algoformer.training.distributed import own_device, plan_group
 from algoformer.training.engine import Plan, plan_for
