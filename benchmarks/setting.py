@@ -11,7 +11,7 @@ import torch
 
 from algoformer.common.devices import device_name
 from algoformer.training.config import Precision
-from algoformer.training.provenance import source_commit
+from algoformer.common.provenance import source_commit
 from benchmarks.cases import DEFAULT_CASES, FULL, Size
 from benchmarks.contestants import Engine
 

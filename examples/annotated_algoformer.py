@@ -14,7 +14,7 @@ import torch
 
 from algoformer import AlgoFormer, Layers, Loop, Program, Unroll, programs, tasks
 from algoformer.model.address import Notebook
-from algoformer.training.objective import window_loss
+from algoformer.data.objective import window_loss
 
 torch.manual_seed(0)
 

@@ -19,7 +19,7 @@ from algoformer.model.algoformer import AlgoFormer
 from algoformer.tasks import Task
 from algoformer.trace import Solver
 from algoformer.training import Checkpoint, load_checkpoint, read_metrics
-from algoformer.training.provenance import source_commit
+from algoformer.common.provenance import source_commit
 from algoformer.training.session import shared_by
 from algoformer.training.solver import open_solver
 from paper.fixed_step import best_fixed_step

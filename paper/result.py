@@ -13,7 +13,7 @@ from algoformer.evaluation import Curve
 from algoformer.evaluation.curve import read_numbers
 from algoformer.evaluation.evaluation import Against, Plain
 from algoformer.training.config import Experiment
-from algoformer.training.files import read_json, write_text
+from algoformer.common.files import read_json, write_text
 from paper.runs import fingerprint
 
 FORMAT = 1

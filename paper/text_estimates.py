@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from algoformer.language.training import TextExperiment
-from algoformer.training.files import read_json
+from algoformer.common.files import read_json
 from paper.estimates import Estimate, kind_of_device
 from paper.result import AT_ONCE
 from paper.text_items import TextItem

@@ -21,8 +21,8 @@ from algoformer.language.training.measure import measure
 from algoformer.language.training.text import check_text, deciding
 from algoformer.language.training.trainer import BEST
 from algoformer.language.translate import Decoding
-from algoformer.training.files import read_json, write_json
-from algoformer.training.provenance import source_commit
+from algoformer.common.files import read_json, write_json
+from algoformer.common.provenance import source_commit
 from algoformer.training.side_by_side import Tell, available_cores, train_side_by_side
 from paper.begun import DamagedRun, steps_taken
 from paper.decoding_study import study

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from algoformer.training.files import write_json
+from algoformer.common.files import write_json
 from paper.text_estimates import (
     TimedText,
     estimate_text,

@@ -16,7 +16,7 @@ from algoformer.trace import Trace, Unroll
 from algoformer.training import Experiment, TrainConfig, train
 from algoformer.training.engine import Plan, open_engine, plan_engine, plan_for, plans_for
 from algoformer.training.fused import FusedBody, why_not_experiment, why_not_fused
-from algoformer.training.objective import window_loss
+from algoformer.data.objective import window_loss
 from algoformer.training.precision import HalfBody
 from algoformer.training.step import TrainingStep
 from training.small import small

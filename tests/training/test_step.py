@@ -9,7 +9,7 @@ from algoformer import programs, tasks
 from algoformer.prompt import Prompt
 from algoformer.trace import Unroll
 from algoformer.training import Ramp
-from algoformer.training.objective import log_loss, window_loss
+from algoformer.data.objective import log_loss, window_loss
 from algoformer.training.schedule import learning_rate, stage, unroll_at
 from training.small import same_weights, small, stepper
 

@@ -12,12 +12,12 @@ import tyro
 from algoformer.cli.choose import read_program
 from algoformer.cli.overrides import apply_settings, model_settings
 from algoformer.cli.parse import parse
+from algoformer.common.files import read_json
 from algoformer.common.names import check_choice
 from algoformer.language.training import PRESETS, TextExperiment, text_preset
 from algoformer.language.training.experiment import Kind
 from algoformer.language.training.presets import Size
 from algoformer.model.program import default_steps, traced_part
-from algoformer.training.files import read_json
 
 FIRST: dict[str, tuple[Any, Any, str]] = {
     "kind": (Kind, "translation", "What to learn."),

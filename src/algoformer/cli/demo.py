@@ -18,6 +18,8 @@ from algoformer.cli.parse import parse
 from algoformer.cli.progress import counting, training_bars
 from algoformer.cli.say import say
 from algoformer.common.devices import device_name
+from algoformer.common.files import write_json, write_text
+from algoformer.common.provenance import source_commit
 from algoformer.evaluation import Evaluation, Table, depth_table, summary_table
 from algoformer.extras import require
 from algoformer.model.program import traced_part
@@ -35,8 +37,6 @@ from algoformer.report import (
 )
 from algoformer.report.diagram import diagram
 from algoformer.training import load_experiment, read_metrics
-from algoformer.training.files import write_json, write_text
-from algoformer.training.provenance import source_commit
 from algoformer.training.side_by_side import Planned, train_side_by_side
 
 DESCRIPTION = """Train a small AlgoFormer, a looped and a standard transformer side by side on in-context

@@ -11,12 +11,12 @@ import tyro
 
 from algoformer.cli.choose import read_program
 from algoformer.cli.parse import parse
+from algoformer.common.files import write_text
 from algoformer.common.names import check_choice
 from algoformer.model.presets import PRESETS
 from algoformer.model.program import Program
 from algoformer.report.diagram import diagram
 from algoformer.tasks import TASKS
-from algoformer.training.files import write_text
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,8 @@ from typing import Any
 
 from algoformer.algorithms import build_solver
 from algoformer.cli.progress import counting
+from algoformer.common.files import write_json
+from algoformer.common.provenance import source_commit
 from algoformer.evaluation import Evaluation, compare, evaluation_prompts
 from algoformer.extras import require
 from algoformer.model import AlgoFormer
@@ -20,8 +22,6 @@ from algoformer.report import error_by_sample, error_by_step, save
 from algoformer.tasks import Task
 from algoformer.trace import Solver
 from algoformer.training import Checkpoint, load_checkpoint
-from algoformer.training.files import write_json
-from algoformer.training.provenance import source_commit
 from algoformer.training.resume import raw_model
 from algoformer.training.solver import open_solver
 

@@ -18,6 +18,7 @@ from algoformer.cli.text_corpus import read_corpus
 from algoformer.cli.text_export import measurement_table, run_text_export
 from algoformer.cli.text_files import open_text_model
 from algoformer.common.devices import pick_device
+from algoformer.common.files import write_json
 from algoformer.evaluation import Table
 from algoformer.language.packing import PackedText, pack, unpack
 from algoformer.language.training import (
@@ -28,7 +29,6 @@ from algoformer.language.training import (
 )
 from algoformer.language.training.measure import measure
 from algoformer.language.training.step import TextEngine
-from algoformer.training.files import write_json
 
 USAGE = """usage: algoformer text train [OPTIONS]       train, and score on the whole test set
        algoformer text pack FILE [OPTIONS]   only read and tokenize; train from FILE elsewhere

@@ -14,12 +14,12 @@ from algoformer import theory
 from algoformer.cli.parse import parse
 from algoformer.cli.progress import bars
 from algoformer.cli.say import say
+from algoformer.common.files import write_json
 from algoformer.common.names import check_choice
 from algoformer.evaluation import Table
 from algoformer.extras import require
 from algoformer.report import save
 from algoformer.report.laws import exponential_law, power_law, weights_beside_textbook
-from algoformer.training.files import write_json
 
 DESCRIPTION = """Build the lemmas and theorems as weights; hold each to its textbook algorithm, step by step.
 

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from algoformer.common.files import check_readable, write_atomically
 from algoformer.language.tokenizer import Tokenizer
 from algoformer.language.tokens import TokenPairs, TokenTable, TokenTexts
-from algoformer.training.files import check_readable, write_atomically
 
 HEADER = "algoformer"
 KIND = "packed text"
