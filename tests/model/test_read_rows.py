@@ -1,4 +1,6 @@
-"""Only the asked tokens are computed to the end, and nothing else changes: answers, gradients, states."""
+"""Only the rows to read are computed to the end, and nothing else changes: answers, gradients, states."""
+
+from dataclasses import replace
 
 import pytest
 import torch
@@ -7,9 +9,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from algoformer.model import AlgoFormer, Layers, Loop, Parallel, Program, addresses
-from algoformer.model.address import Notebook
+from algoformer.model.context import DEFAULT, ForwardContext
 from algoformer.model.parts import ProgramModule
-from algoformer.model.visibility import Visibility
 from algoformer.nn import Layer
 from algoformer.prompt import Prompt
 from algoformer.trace import Unroll
@@ -20,9 +21,9 @@ from tests.random_programs import programs
 EXACT = {"rtol": 1e-12, "atol": 1e-12}
 
 
-def whole(body: ProgramModule, entry: Tensor, unroll: Unroll, seen: Visibility | None = None) -> Tensor:
+def whole(body: ProgramModule, entry: Tensor, unroll: Unroll, context: ForwardContext = DEFAULT) -> Tensor:
     """The program on all tokens."""
-    return body.unroll(entry, unroll, Notebook((), body.program, unroll.steps, seen))
+    return body.unroll(entry, unroll, context)
 
 
 def stream() -> Tensor:
@@ -35,10 +36,10 @@ def test_the_stream_at_asked_tokens_is_the_whole_stream_there(
     program: Program, steps: int, data: st.DataObject
 ) -> None:
     unroll, body = Unroll(steps=steps, window=data.draw(st.integers(1, steps))), model(program).body
-    asked = torch.tensor(sorted(data.draw(st.sets(st.integers(0, 5), min_size=1))))
+    rows = torch.tensor(sorted(data.draw(st.sets(st.integers(0, 5), min_size=1))))
     with torch.no_grad():
-        expected = whole(body, stream(), unroll).index_select(2, asked)
-        found = body.unroll(stream(), unroll, Notebook((), program, steps), asked=asked)
+        expected = whole(body, stream(), unroll).index_select(2, rows)
+        found = body.unroll(stream(), unroll, ForwardContext(read_rows=rows))
     torch.testing.assert_close(found, expected, **EXACT)
 
 
@@ -48,10 +49,10 @@ def test_the_stream_at_asked_tokens_is_the_whole_stream_there(
 def test_gradients_are_those_of_the_whole_stream(name: str, recompute: bool, tracked: int) -> None:
     body = AlgoFormer(PROGRAMS[name], **SIZES).double().body
     unroll = Unroll(steps=4, window=3, grad_steps=tracked, recompute=recompute)
-    asked = torch.tensor([0, 3, 4])
+    rows = torch.tensor([0, 3, 4])
     states = [
-        whole(body, stream(), unroll).index_select(2, asked),
-        body.unroll(stream(), unroll, Notebook((), body.program, 4), asked=asked),
+        whole(body, stream(), unroll).index_select(2, rows),
+        body.unroll(stream(), unroll, ForwardContext(read_rows=rows)),
     ]
     first, second = (flat_gradient(body, each) for each in states)
     assert (second - first).norm() <= 1e-12 * first.norm()
@@ -83,10 +84,10 @@ def test_a_mask_holds_for_the_tokens_that_are_asked(causal: bool, tokens: int) -
     body = model(program).body
     mask = torch.rand(2, 1, tokens, 6, generator=torch.Generator().manual_seed(0)) < 0.5
     mask[..., 0] = True
-    seen = Visibility(before=mask, around=mask, places=torch.tensor([[0, 0, 1, 2, 3, 4]]))
-    unroll, asked = Unroll(steps=3, window=2), torch.tensor([1, 4, 5])
-    expected = whole(body, stream(), unroll, seen)[:, :, asked]
-    found = body.unroll(stream(), unroll, Notebook((), program, 3, seen), asked=asked)
+    context = ForwardContext(causal_mask=mask, full_mask=mask, positions=torch.tensor([[0, 0, 1, 2, 3, 4]]))
+    unroll, rows = Unroll(steps=3, window=2), torch.tensor([1, 4, 5])
+    expected = whole(body, stream(), unroll, context)[:, :, rows]
+    found = body.unroll(stream(), unroll, replace(context, read_rows=rows))
     torch.testing.assert_close(found, expected, **EXACT)
 
 
@@ -116,6 +117,6 @@ def test_a_prompt_that_asks_everywhere_is_run_as_a_whole() -> None:
     built = model(Program(Layers(1, heads=2)))
     rows = torch.randn(2, 3, 4, dtype=torch.float64)
     everywhere = Prompt(rows=rows, targets=rows[..., :1], reads=(0, 1, 2))
-    assert built.asked(everywhere) is None
+    assert built.read_rows(everywhere) is None
     expected = [built(everywhere.prefix(point)).final[:, 0] for point in range(3)]
     torch.testing.assert_close(built(everywhere).final, torch.stack(expected, dim=1), **EXACT)

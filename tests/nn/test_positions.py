@@ -24,11 +24,11 @@ def test_a_sequence_longer_than_the_context_is_refused() -> None:
         LearnedPositions(context=5, width=3)(torch.zeros(1, 6, 3))
 
 
-def test_places_can_be_given_for_each_sequence() -> None:
+def test_positions_can_be_given_for_each_sequence() -> None:
     positions = LearnedPositions(context=5, width=3)
     torch.nn.init.normal_(positions.table)
-    places = torch.tensor([[0, 0, 1], [2, 4, 3]])
-    found = positions(torch.zeros(2, 3, 3), places)
+    positions_of = torch.tensor([[0, 0, 1], [2, 4, 3]])
+    found = positions(torch.zeros(2, 3, 3), positions_of)
     for row in range(2):
         for token in range(3):
-            assert torch.equal(found[row, token], positions.table[places[row, token]])
+            assert torch.equal(found[row, token], positions.table[positions_of[row, token]])

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from algoformer.model import AlgoFormer, Layers, Loop, Parallel, Program
+from algoformer.model import AlgoFormer, Converged, Layers, Loop, Parallel, Program
 from algoformer.model import presets as programs
 from algoformer.prompt import Prompt
 from algoformer.trace import Unroll
@@ -45,7 +45,7 @@ def test_each_prompt_stops_at_its_first_small_change(tolerance: float, max_steps
     built = model()
     full = built(prompt(), Unroll(steps=max_steps)).predictions
     iterations, answers = by_looking(full, tolerance)
-    trace = built.converge(prompt(), tolerance=tolerance, max_steps=max_steps)
+    trace = built(prompt(), stop=Converged(tolerance, max_steps))
     assert trace.iterations is not None
     if tolerance:  # at zero, rounding of another batch size decides
         assert trace.iterations.tolist() == iterations
@@ -55,7 +55,7 @@ def test_each_prompt_stops_at_its_first_small_change(tolerance: float, max_steps
 
 
 def test_prompts_stop_one_by_one() -> None:
-    trace = model().converge(prompt(), tolerance=1e-3, max_steps=50)
+    trace = model()(prompt(), stop=Converged(1e-3, 50))
     assert trace.iterations is not None
     assert len(set(trace.iterations.tolist())) > 1
     assert 1 < trace.iterations.min() < trace.iterations.max() < 50
@@ -63,10 +63,10 @@ def test_prompts_stop_one_by_one() -> None:
 
 def test_a_prompt_stops_where_it_would_alone() -> None:
     built, shown = model(), prompt()
-    together = built.converge(shown, tolerance=1e-3, max_steps=50)
+    together = built(shown, stop=Converged(1e-3, 50))
     assert together.iterations is not None
     for place in range(shown.batch):
-        alone = built.converge(shown.select(slice(place, place + 1)), tolerance=1e-3, max_steps=50)
+        alone = built(shown.select(slice(place, place + 1)), stop=Converged(1e-3, 50))
         assert alone.iterations is not None
         assert alone.iterations.item() == together.iterations[place]
         torch.testing.assert_close(alone.final[0], together.final[place], rtol=0, atol=1e-10)
@@ -77,7 +77,7 @@ def test_the_part_before_and_behind_the_loop_take_part() -> None:
     built = model(program)
     full = built(prompt(), Unroll(steps=20)).predictions
     iterations, answers = by_looking(full, 1e-2)
-    trace = built.converge(prompt(), tolerance=1e-2, max_steps=20)
+    trace = built(prompt(), stop=Converged(1e-2, 20))
     assert trace.iterations is not None
     assert trace.iterations.tolist() == iterations
     torch.testing.assert_close(trace.final, answers, rtol=0, atol=1e-10)
@@ -87,7 +87,7 @@ def test_answers_that_blow_up_have_not_converged() -> None:
     built = model(Program(Loop(Layers(1, heads=2, norm=False, final_norm=False, positions=False), 3, "none")))
     for parameter in built.body.parameters():
         parameter.data = parameter.data * 1e6
-    trace = built.converge(prompt(), tolerance=1e-3, max_steps=60)
+    trace = built(prompt(), stop=Converged(1e-3, 60))
     assert trace.iterations is not None
     assert not trace.final.isfinite().all()
     blown = ~trace.final.isfinite().flatten(1).all(1)
@@ -95,7 +95,7 @@ def test_answers_that_blow_up_have_not_converged() -> None:
 
 
 def test_nothing_is_tracked() -> None:
-    assert not model().converge(prompt(), tolerance=1e-3, max_steps=3).predictions.requires_grad
+    assert not model()(prompt(), stop=Converged(1e-3, 3)).predictions.requires_grad
 
 
 @pytest.mark.parametrize(
@@ -104,11 +104,11 @@ def test_nothing_is_tracked() -> None:
 )
 def test_a_program_without_a_loop_to_stop_is_refused(program: Program) -> None:
     with pytest.raises(ValueError, match="early stopping needs"):
-        model(program).converge(prompt(), tolerance=1e-3, max_steps=3)
+        model(program)(prompt(), stop=Converged(1e-3, 3))
 
 
 def test_limits_that_make_no_sense_are_refused() -> None:
     with pytest.raises(ValueError, match="tolerance must not be negative, got -1"):
-        model().converge(prompt(), tolerance=-1.0, max_steps=3)
+        Converged(tolerance=-1.0, max_steps=3)
     with pytest.raises(ValueError, match="max_steps must be at least 1, got 0"):
-        model().converge(prompt(), tolerance=1.0, max_steps=0)
+        Converged(tolerance=1.0, max_steps=0)

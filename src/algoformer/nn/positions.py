@@ -1,4 +1,4 @@
-"""Where in the sequence a token stands."""
+"""Positions of tokens in their sequence."""
 
 import torch
 import torch.nn.functional as F
@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 
 class LearnedPositions(nn.Module):
-    """One learned vector for each place in the sequence, added to the stream."""
+    """One learned vector for each position in the sequence, added to the stream."""
 
     def __init__(self, *, context: int, width: int) -> None:
         super().__init__()
@@ -16,13 +16,13 @@ class LearnedPositions(nn.Module):
     def forward(
         self,
         stream: Float[Tensor, "batch token width"],
-        places: Int[Tensor, "#batch token"] | None = None,
+        positions: Int[Tensor, "#batch token"] | None = None,
     ) -> Float[Tensor, "batch token width"]:
-        """The stream with its positions added: those at `places`, by default 0, 1, 2, ..."""
+        """Add the vectors of `positions`, by default of 0, 1, 2, ..., to the stream."""
         tokens = stream.shape[1]
         if tokens > self.table.shape[0]:
             raise ValueError(
                 f"a sequence of {tokens} tokens is longer than the context of {self.table.shape[0]} "
                 "positions this model was built with; build it with a larger context"
             )
-        return stream + (self.table[:tokens] if places is None else F.embedding(places, self.table))
+        return stream + (self.table[:tokens] if positions is None else F.embedding(positions, self.table))
