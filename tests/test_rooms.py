@@ -8,6 +8,7 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "src" / "algoformer"
 SOLVING = {"prompt", "trace", "problems"}
 MAY_IMPORT: dict[str, set[str]] = {
+    "common": set(),
     "prompt": set(),
     "problems": {"prompt"},
     "trace": {"prompt"},
@@ -41,7 +42,7 @@ def allowed(path: Path) -> set[str]:
     within = path.relative_to(PACKAGE).parts
     # a verification of a theorem sets the weights beside the textbook method, on a task
     checks = {"algorithms", "tasks"} if room == "theory" and within[1].startswith("verify") else set()
-    return MAY_IMPORT[room] | checks | {room}
+    return MAY_IMPORT[room] | checks | {room, "common"}
 
 
 def modules_imported(source: str, package: str = "algoformer") -> set[str]:
