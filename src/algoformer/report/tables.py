@@ -1,9 +1,10 @@
-"""Tables in a terminal."""
+"""Show tables in a terminal."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from algoformer.common.terminal import printable
 from algoformer.evaluation import Table
 from algoformer.report.numbers import show
 
@@ -14,7 +15,7 @@ else:
 
 
 def terminal_table(table: Table) -> RichTable:
-    """The table for a rich console: text to the left, numbers to the right; labels are never read as markup.
+    """Return the table for a rich console, with markup and control characters in cells shown as text.
 
     >>> from rich.console import Console
     >>> table = Table(columns=("solver", "error"), rows=(("newton", 0.25), ("[red]", None)))
@@ -32,20 +33,20 @@ def terminal_table(table: Table) -> RichTable:
     drawn = Rich(
         box=box.SIMPLE_HEAD,
         show_edge=False,
-        title=Text(table.title, style="bold") if table.title else None,
+        title=Text(printable(table.title), style="bold") if table.title else None,
         title_justify="left",
-        caption=Text(table.note, style="dim") if table.note else None,
+        caption=Text(printable(table.note), style="dim") if table.note else None,
         caption_justify="left",
     )
     for place, name in enumerate(table.columns):
         justify: Any = "left" if is_text(table, place) else "right"
-        # the name of a solver may break, a number may not
-        drawn.add_column(Text(name), justify=justify, no_wrap=justify == "right")
+        # a solver's name may wrap, a number may not
+        drawn.add_column(Text(printable(name)), justify=justify, no_wrap=justify == "right")
     for row in table.rows:
-        drawn.add_row(*(Text(show(cell)) for cell in row))
+        drawn.add_row(*(Text(printable(show(cell))) for cell in row))
     return drawn
 
 
 def is_text(table: Table, place: int) -> bool:
-    """Whether a column holds words: then it is set to the left."""
+    """Return whether a column holds text, which is aligned left."""
     return any(isinstance(row[place], str) for row in table.rows)
