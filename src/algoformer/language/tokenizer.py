@@ -8,7 +8,8 @@ does not normalize: corpora are brought to NFC when they are read (`corpora.plai
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -27,6 +28,11 @@ LARGEST_VOCABULARY = 2**16
 """Tokens are stored in two bytes."""
 
 _LONGEST_JSON = 64 * 2**20
+_CHUNK = 2**14
+_TEXT_AT_ONCE = 2**20
+"""Characters that are tokenized at once: the encoder needs about 200 bytes for each."""
+
+_BETWEEN_WORDS = re.compile(r"(?<=\w) (?=\w)")
 _SMALLEST = len(SPECIALS) + 256
 
 
@@ -61,6 +67,10 @@ class Tokenizer:
         letters = {letter: byte for byte, letter in enumerate(_LETTERS)}
         plain = list(self._pieces)[len(SPECIALS) :]
         self._bytes = [b""] * len(SPECIALS) + [bytes(letters[letter] for letter in piece) for piece in plain]
+
+    @cached_property
+    def _longest_piece(self) -> int:
+        return max(len(piece) for piece in self._bytes)
 
     @cached_property
     def _encoder(self) -> Any:
@@ -101,25 +111,40 @@ class Tokenizer:
         return len(self._pieces)
 
     def encode(self, text: str) -> list[int]:
-        """The tokens of a text; never a special one, whatever the text says.
+        """Return the tokens of a text; text never becomes a special token.
 
         Raises:
-            ValueError: the text has half of a surrogate pair, which is no character.
+            ValueError: the text contains a lone surrogate, which is not a character.
         """
         return self.encode_all([text])[0]
 
-    def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
-        """The tokens of each text."""
+    def encode_all(self, texts: Sequence[str], *, max_tokens: int | None = None) -> list[list[int]]:
+        """Return the tokens of each text, of a long one in bounded memory.
+
+        Args:
+            texts: the texts.
+            max_tokens: return only the first tokens of each text, without reading the rest of a long one.
+        """
+        longest = None if max_tokens is None else max_tokens * self._longest_piece
+        encoded: list[list[int]] = [[] for _ in texts]
+        owners: list[int] = []
+        waiting: list[str] = []
+        size = 0
+
+        def flush() -> None:
+            for owner, one in zip(owners, self._encoder.encode_batch_fast(waiting), strict=True):
+                encoded[owner] += one.ids
+
         for number, text in enumerate(texts):
-            try:
-                text.encode("utf-8")
-            except UnicodeEncodeError as error:
-                raise ValueError(
-                    f"text {number} has a lone surrogate at place {error.start}, which is no character; "
-                    "decode the file with errors='replace'"
-                ) from None
-        encoded = self._encoder.encode_batch_fast([_with_space(text) for text in texts])
-        return [one.ids for one in encoded]
+            for chunk in _chunks(_checked(text, number), longest):
+                owners.append(number)
+                waiting.append(chunk)
+                size += len(chunk)
+                if size >= _TEXT_AT_ONCE:
+                    flush()
+                    owners, waiting, size = [], [], 0
+        flush()
+        return encoded if max_tokens is None else [tokens[:max_tokens] for tokens in encoded]
 
     def decode(self, tokens: Iterable[int] | np.ndarray) -> str:
         """The text of the tokens, special ones left out; bytes that are no UTF-8 become U+FFFD.
@@ -165,6 +190,34 @@ class Tokenizer:
 def _with_space(text: str) -> str:
     # the first word of a text is then the same token as inside a text; an empty one stays empty
     return f" {text}" if text else ""
+
+
+def _checked(text: str, number: int) -> str:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise ValueError(
+            f"text {number} has a lone surrogate at place {error.start}, which is no character; "
+            "decode the file with errors='replace'"
+        ) from None
+    return text
+
+
+def _chunks(text: str, longest: int | None = None) -> Iterator[str]:
+    """Split a text between words into chunks whose tokens together are those of the text.
+
+    Words are tokenized one by one, with the space before them, so a cut before a single space changes
+    nothing. Text that has no such place within `_CHUNK` characters is cut anyway. With `longest`, the chunks
+    after the one that reaches this number of characters are left out.
+    """
+    whole, start = _with_space(text), 0
+    while start < len(whole) and (longest is None or start <= longest):
+        end = min(len(whole), start + 2 * _CHUNK)
+        if end < len(whole):
+            found = _BETWEEN_WORDS.search(whole, start + _CHUNK, end)
+            end = found.start() if found else end
+        yield whole[start:end]
+        start = end
 
 
 def _vocabulary(merges: Iterable[tuple[str, str]]) -> dict[str, int]:

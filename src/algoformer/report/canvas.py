@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import io
 import math
+import re
 import textwrap
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from algoformer.common.terminal import printable
 from algoformer.evaluation import Curve
 from algoformer.extras import require
 from algoformer.report.style import INK, Stroke
@@ -24,6 +26,9 @@ FLOOR = 1e-16
 
 TITLE_LETTER = 0.1
 """Inches that a letter of a figure's title takes: longer titles are broken into lines."""
+
+_OPENING = re.compile(r"<svg\b[^>]*>")
+_FOLLOWS_MODE = f"<style>svg{{color:{INK}}}@media(prefers-color-scheme:dark){{svg{{color:#e6edf3}}}}</style>"
 
 DECADES = 3
 """How far below the best trained model a log axis goes, however deep a textbook method falls."""
@@ -51,7 +56,7 @@ def panels(count: int, title: str, *, rows: int = 1) -> tuple[Figure, list[Axes]
             spine.set_color(INK)
             spine.set_visible(side in ("left", "bottom"))
     if title:
-        title = textwrap.fill(title, width=int(wide / TITLE_LETTER))
+        title = textwrap.fill(printable(title), width=int(wide / TITLE_LETTER))
         figure.suptitle(title, color=INK, fontsize=12, fontweight="bold")
     return figure, axes
 
@@ -93,8 +98,8 @@ def legend_text(curve: Curve, floor: float = 0.0) -> str:
 
 
 def literal(text: str) -> str:
-    """Text that matplotlib shows as it is: not as a formula, nor left out for an underscore in front."""
-    text = text.replace("$", r"\$")
+    """Escape text for matplotlib: no formulas, no control characters, no label hidden by an underscore."""
+    text = "\n".join(printable(line) for line in text.split("\n")).replace("$", r"\$")
     return f"\u200b{text}" if text.startswith("_") else text
 
 
@@ -264,11 +269,11 @@ def svg_text(figure: Figure) -> str:
 
 
 def inline_svg(figure: Figure) -> str:
-    """The figure as SVG for a page: no background, and the page's own text color as its ink."""
+    """Return the figure as SVG for a page: no background, and text that follows light and dark mode."""
     face = figure.get_facecolor()
     figure.patch.set_facecolor("none")
     try:
-        return svg_text(figure).replace(INK, "currentColor")
+        return _OPENING.sub(rf"\g<0>{_FOLLOWS_MODE}", svg_text(figure).replace(INK, "currentColor"), count=1)
     finally:
         figure.patch.set_facecolor(face)
 

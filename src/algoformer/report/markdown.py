@@ -1,14 +1,17 @@
-"""Tables as Markdown."""
+"""Write tables as Markdown."""
 
 from __future__ import annotations
 
+from html import escape
+
+from algoformer.common.terminal import printable
 from algoformer.evaluation import Table
 from algoformer.report.numbers import show
 from algoformer.report.tables import is_text
 
 
 def markdown_table(table: Table) -> str:
-    """The table in Markdown, numbers set to the right; what would end a cell is escaped.
+    """Return the table in Markdown, numbers aligned right; HTML and column separators are escaped.
 
     >>> print(markdown_table(Table(columns=("solver", "error"), rows=(("a|b", 0.25), ("c", None)))))
     | solver | error |
@@ -24,5 +27,9 @@ def markdown_table(table: Table) -> str:
 
 
 def _row(cells: list[str]) -> str:
-    escaped = (cell.replace("\\", "\\\\").replace("|", "\\|").replace("\n", " ") for cell in cells)
-    return f"| {' | '.join(escaped)} |"
+    return f"| {' | '.join(_escaped(cell) for cell in cells)} |"
+
+
+def _escaped(cell: str) -> str:
+    text = printable(cell.replace("\n", " ").replace("\\", "\\\\"))
+    return escape(text, quote=False).replace("|", "\\|")

@@ -1,4 +1,4 @@
-"""Numbers as people read them."""
+"""Format numbers for tables."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from algoformer.evaluation import Cell
 
 
 def show(cell: Cell) -> str:
-    """A cell as text: three digits of a number, thousands set apart, a dash for what is not there.
+    """Format a cell: three significant digits, thousands separated, a dash for None.
 
     >>> [show(cell) for cell in (None, 0.25412, 4.04e-4, 2371584, 13, 1.0, float("nan"), "newton")]
     ['–', '0.254', '4.04e-4', '2,371,584', '13', '1.00', 'NaN', 'newton']

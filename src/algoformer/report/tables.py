@@ -1,4 +1,4 @@
-"""Tables in a terminal."""
+"""Show tables in a terminal."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from typing import TYPE_CHECKING, Any
 
+from algoformer.common.terminal import printable
 from algoformer.evaluation import Table
 from algoformer.report.numbers import show
 
@@ -16,7 +17,7 @@ else:
 
 
 def terminal_table(table: Table) -> RichTable:
-    """The table for a rich console: text to the left, numbers to the right; labels are never read as markup.
+    """Return the table for a rich console, with markup and control characters in cells shown as text.
 
     >>> from rich.console import Console
     >>> table = Table(columns=("solver", "error"), rows=(("newton", 0.25), ("[red]", None)))
@@ -34,22 +35,23 @@ def terminal_table(table: Table) -> RichTable:
     drawn = Rich(
         box=box.SIMPLE_HEAD,
         show_edge=False,
-        title=Text(table.title, style="bold") if table.title else None,
+        title=Text(printable(table.title), style="bold") if table.title else None,
         title_justify="left",
-        caption=Text(table.note, style="dim") if table.note else None,
+        caption=Text(printable(table.note), style="dim") if table.note else None,
         caption_justify="left",
     )
     for place, name in enumerate(table.columns):
         justify: Any = "left" if is_text(table, place) else "right"
         # a long name may continue on the next line, but neither a name nor a number is ever cut
-        drawn.add_column(Text(name), justify=justify, no_wrap=justify == "right", overflow="fold")
+        heading = Text(printable(name))
+        drawn.add_column(heading, justify=justify, no_wrap=justify == "right", overflow="fold")
     for row in table.rows:
-        drawn.add_row(*(Text(show(cell)) for cell in row))
+        drawn.add_row(*(Text(printable(show(cell))) for cell in row))
     return drawn
 
 
 def is_text(table: Table, place: int) -> bool:
-    """Whether a column holds words: then it is set to the left."""
+    """Return whether a column holds text, which is aligned left."""
     return any(isinstance(row[place], str) for row in table.rows)
 
 

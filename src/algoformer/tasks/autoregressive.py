@@ -11,7 +11,15 @@ from torch import Tensor
 
 from algoformer.problems import Problems
 from algoformer.prompt import Prompt
-from algoformer.tasks.checks import check_count, check_positive, check_slope, check_spread
+from algoformer.tasks.checks import (
+    MAX_DIM,
+    MAX_LAYERS,
+    MAX_SEED,
+    check_count,
+    check_positive,
+    check_slope,
+    check_spread,
+)
 from algoformer.tasks.draw import normal, refuse_dims
 from algoformer.tasks.representation_map import RepresentationMap
 
@@ -45,16 +53,17 @@ class AutoregressiveWithRepresentation:
     phi_seed: int = 0
 
     def __post_init__(self) -> None:
-        check_count("dim", self.dim)
-        check_count("order", self.order)
+        check_count("dim", self.dim, most=MAX_DIM)
+        check_count("order", self.order, most=MAX_DIM)
+        check_count("points", self.points)
         if self.points <= self.order:
             raise ValueError(f"points must exceed order={self.order} to leave a question, got {self.points}")
         check_spread("noise", self.noise)
         check_positive("signal", self.signal)
         check_positive("bound", self.bound)
-        check_count("layers", self.layers)
+        check_count("layers", self.layers, most=MAX_LAYERS)
         check_slope(self.slope)
-        check_count("phi_seed", self.phi_seed, least=0)
+        check_count("phi_seed", self.phi_seed, least=0, most=MAX_SEED)
 
     @property
     def out(self) -> int:

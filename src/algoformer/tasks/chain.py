@@ -11,7 +11,7 @@ from torch.nn.functional import leaky_relu
 
 from algoformer.problems import Problems
 from algoformer.prompt import Prompt
-from algoformer.tasks.checks import check_count, check_slope
+from algoformer.tasks.checks import MAX_DIM, MAX_LAYERS, check_count, check_slope
 from algoformer.tasks.draw import normal, refuse_dims
 
 
@@ -33,9 +33,9 @@ class ChainOfThought:
     slope: float = 0.01
 
     def __post_init__(self) -> None:
-        check_count("dim", self.dim)
+        check_count("dim", self.dim, most=MAX_DIM)
         check_count("points", self.points)
-        check_count("layers", self.layers)
+        check_count("layers", self.layers, most=MAX_LAYERS)
         check_slope(self.slope)
 
     @property

@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import leaky_relu
 
-from algoformer.tasks.checks import check_count, check_positive, check_slope
+from algoformer.tasks.checks import MAX_LAYERS, MAX_SEED, check_count, check_positive, check_slope
 
 _SCALE_ROUNDS = 4
 _SCALE_DIRECTIONS = 2**17
@@ -41,8 +41,8 @@ class RepresentationMap:
     def __post_init__(self) -> None:
         check_count("in_dim", self.in_dim)
         check_count("out_dim", self.out_dim)
-        check_count("layers", self.layers)
-        check_count("seed of the representation", self.seed, least=0)
+        check_count("layers", self.layers, most=MAX_LAYERS)
+        check_count("seed of the representation", self.seed, least=0, most=MAX_SEED)
         check_positive("mean_square", self.mean_square)
         check_slope(self.slope)
 

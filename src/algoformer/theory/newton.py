@@ -19,7 +19,7 @@ from algoformer.model import AlgoFormer
 from algoformer.problems import Problems
 from algoformer.prompt import Prompt
 from algoformer.theory.blueprint import Blueprint, position_table, row_map
-from algoformer.theory.checks import check_count
+from algoformer.theory.checks import check_count, check_scale, product_unit
 from algoformer.theory.codes import quasi_orthogonal
 from algoformer.theory.constants import DOUBLE, Constants
 from algoformer.theory.gadgets import Score, add_piecewise, attend, clear, linear_attention, sink_scores
@@ -125,7 +125,7 @@ def examples_only(space: Subspaces, constants: Constants) -> list[Score]:
 
 
 def start_layer(space: Subspaces, *, alpha: float, examples: int, constants: Constants) -> LayerWriter:
-    """image ← M_0 x_j = α Σ_i x_i (x_i · x_j). Products grow with dim, so they are divided by N before c."""
+    """image ← M_0 x_j = α Σ_i x_i (x_i · x_j). Products are divided by `product_unit` before c."""
     writer = LayerWriter(space)
     linear_attention(
         writer,
@@ -134,7 +134,7 @@ def start_layer(space: Subspaces, *, alpha: float, examples: int, constants: Con
         value=space.read("x"),
         into="image",
         rate=alpha,
-        unit=float(examples),
+        unit=product_unit(examples=examples, dim=space.size("x")),
         common=examples_only(space, constants),
         constants=constants,
         note="heads ±c: image_j ← α Σ_i x_i (x_i · x_j) = M_0 x_j",
@@ -261,14 +261,15 @@ def check_positive_alpha(alpha: float) -> None:
         )
 
 
-def check_alpha(alpha: float, problems: Problems) -> None:
-    """Hold α against the problems it shall solve, e.g. `pairs(prompt.prefix())`.
+def check_alpha(alpha: float, problems: Problems, *, constants: Constants | None = None) -> None:
+    """Check α against the problems it is meant for, e.g. `pairs(prompt.prefix())`.
 
     The paper's interval is closed at 2/λ_max(S)². There the top eigenvalue of I - M_0 S is -1, its square is
     1, and the method stalls: the interval must be open.
 
     Raises:
-        ValueError: α is not positive, or not below the limit of some prompt.
+        ValueError: α is not positive or not below the limit of some prompt, or the features are too large for
+            the constants (see `check_scale`).
     """
     check_positive_alpha(alpha)
     limit = alpha_limit(problems)
@@ -277,3 +278,4 @@ def check_alpha(alpha: float, problems: Problems) -> None:
             f"alpha must lie strictly below 2/λ_max(S)² = {limit:.4g} for these prompts, got {alpha:.4g}; "
             f"alpha={limit / 2:.4g} converges"
         )
+    check_scale(problems, constants=constants)

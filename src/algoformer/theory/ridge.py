@@ -19,7 +19,7 @@ import torch
 from algoformer.model import AlgoFormer
 from algoformer.problems import Problems
 from algoformer.theory.blueprint import Blueprint, row_map
-from algoformer.theory.checks import check_count, check_step_size, step_size_limit
+from algoformer.theory.checks import check_count, check_scale, check_step_size, product_unit, step_size_limit
 from algoformer.theory.constants import DOUBLE, Constants
 from algoformer.theory.gadgets import add_linear, clear, linear_attention, sink_scores
 from algoformer.theory.representation import answer_layer, join_layer, pair_marks, pair_positions
@@ -112,7 +112,7 @@ def gradient_layer(space: Subspaces, *, step_size: float, examples: int, constan
         value=space.read("residual"),
         into="change",
         rate=-step_size,
-        unit=float(examples),
+        unit=product_unit(examples=examples, dim=space.size("x")),
         common=sink_scores(
             one=one,
             sink=one - feature - label,
@@ -160,11 +160,14 @@ def check_penalty(penalty: float) -> None:
         raise ValueError(f"penalty must be a number ≥ 0 (0 is plain gradient descent), got {penalty}")
 
 
-def check_ridge(step_size: float, penalty: float, problems: Problems) -> None:
-    """Hold a step size against the problems it shall solve, e.g. `pairs(prompt.prefix())`.
+def check_ridge(
+    step_size: float, penalty: float, problems: Problems, *, constants: Constants | None = None
+) -> None:
+    """Check a step size against the problems it is meant for, e.g. `pairs(prompt.prefix())`.
 
     Raises:
-        ValueError: η is outside (0, 2/(λ_max + λ)) for some prompt, or λ is negative.
+        ValueError: η is outside (0, 2/(λ_max + λ)) for some prompt, λ is negative, or the features are too
+            large for the constants (see `check_scale`).
     """
     check_step_size(step_size)
     check_penalty(penalty)
@@ -174,3 +177,4 @@ def check_ridge(step_size: float, penalty: float, problems: Problems) -> None:
             f"step_size must lie below 2/(λ_max + penalty) = {2 / steepest:.4g} for these prompts, "
             f"got {step_size:.4g}; make it smaller or show more examples"
         )
+    check_scale(problems, constants=constants)
