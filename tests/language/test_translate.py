@@ -21,7 +21,7 @@ from algoformer.language import (
     generate,
 )
 from algoformer.language.batches import source_batch
-from algoformer.language.classify import Classifying
+from algoformer.language.classify import Classifier
 from algoformer.language.early_exit import EarlyExit
 from algoformer.language.tokenizer import EOS
 from algoformer.language.tokens import TokenTable
@@ -132,9 +132,9 @@ def test_checkpoints_that_cannot_do_it_are_refused(tokenizer: Tokenizer) -> None
     with pytest.raises(ValueError, match="use classify"):
         Translator(TextCheckpoint(model=model, tokenizer=text))
     with pytest.raises(ValueError, match="has no tokenizer"):
-        Classifying(TextCheckpoint(model=model))
+        Classifier(TextCheckpoint(model=model))
     with pytest.raises(ValueError, match="tokens, the model"):
-        Classifying(TextCheckpoint(model=model, tokenizer=Tokenizer([]).to_json()))
+        Classifier(TextCheckpoint(model=model, tokenizer=Tokenizer([]).to_json()))
     with pytest.raises(ValueError, match="beam must be at least 1"):
         Decoding(beam=0)
 
@@ -144,8 +144,8 @@ def test_labels_come_in_order_with_the_probability_of_the_model(tokenizer: Token
     program = programs.algoformer(heads=2, steps=2, causal=False)
     model = TextClassifier(program, labels=("a", "b", "c"), vocabulary=len(tokenizer), context=16, width=8)
     torch.nn.init.normal_(model.head.weight)
-    classifying = Classifying(TextCheckpoint(model=model, tokenizer=tokenizer.to_json()), batch=3)
-    found = list(classifying.classify(LINES))
+    classifier = Classifier(TextCheckpoint(model=model, tokenizer=tokenizer.to_json()), batch=3)
+    found = list(classifier.classify(LINES))
     assert [label is None for label in found] == [not " ".join(line.split()) for line in LINES]
     assert [label is not None and label.shortened for label in found] == [
         len(tokenizer.encode(" ".join(line.split()))) > 16 for line in LINES
@@ -255,8 +255,8 @@ def test_a_label_with_control_characters_stays_on_its_line(tokenizer: Tokenizer)
     program = programs.algoformer(heads=2, steps=2, causal=False)
     labels = ("a\nb", "\x1b]0;x\x07")
     model = TextClassifier(program, labels=labels, vocabulary=len(tokenizer), context=8, width=8)
-    classifying = Classifying(TextCheckpoint(model=model, tokenizer=tokenizer.to_json()))
-    names = {label.name for label in classifying.classify(LINES) if label is not None}
+    classifier = Classifier(TextCheckpoint(model=model, tokenizer=tokenizer.to_json()))
+    names = {label.name for label in classifier.classify(LINES) if label is not None}
     assert names <= {"a\\nb", "\\x1b]0;x\\x07"}
 
 

@@ -13,16 +13,6 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 import tyro
 
 from algoformer.cli.parse import parse
-<<<<<<< HEAD
-=======
-from algoformer.common.names import check_choice
-from algoformer.model.presets import PRESETS
-from algoformer.model.program import Program, from_data
-from algoformer.tasks import TASKS
-from algoformer.training.config import Experiment
-from algoformer.training.files import read_json
-from algoformer.training.presets import Scale, experiment, recommended
->>>>>>> main
 
 if TYPE_CHECKING:
     from algoformer.data import Data
@@ -33,14 +23,17 @@ FIRST: dict[str, tuple[Any, Any, str]] = {
     "data": (
         tuple[str, ...],
         ("linear",),
-        "The task, or the kind of data followed by your files: translation SOURCE TARGET, labels FILE, "
-        "text FILE... Without files, translation and labels use a small corpus of the package.",
+        "A task, or a kind of text followed by your files: translation SOURCE TARGET, labels FILE, "
+        "text FILE ...; without files, translation and labels use a small corpus of the package.",
     ),
-    "program": (str, "algoformer", "The architecture: a preset's name, or a JSON file with a program."),
+    "program": (str, "algoformer", "The architecture: a preset, or a JSON file with a program."),
     "scale": (str, "smoke", "smoke: two CPU cores; short: minutes on a GPU; paper: the paper's sizes."),
     "config": (Path | None, None, "Start from a run's config.json instead of these three."),
 }
 """These options decide which others there are, so they are read first."""
+
+TEXT_FILES = {"translation": ("source", "target"), "labels": ("files",), "text": ("files",)}
+"""The kinds of text, and the settings that take the files given after `--data KIND`."""
 
 Field = tuple[str, Any, Any]
 
@@ -87,38 +80,51 @@ def read_experiment(
 
 
 def _start(arguments: list[str]) -> Experiment:
-<<<<<<< HEAD
     """Build the experiment that the first options name, before any setting is changed."""
     from algoformer.common.files import read_json
     from algoformer.training import Experiment
-    from algoformer.training.presets import experiment
 
     chosen = _first_words(arguments)
     if "config" in chosen:
         return Experiment.from_data(read_json(Path(chosen["config"][0])))
-    values = {name: chosen.get(name) or _listed(FIRST[name][1]) for name in ("data", "program", "scale")}
-    name, *files = values["data"]
-    program = values["program"][0]
-    if program.endswith(".json"):
-        return experiment(name, read_program(Path(program)), values["scale"][0], files=files)
-    return experiment(name, program, values["scale"][0], files=files)
-=======
-    first = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
-    for name in FIRST:
-        first.add_argument(f"--{name}", nargs="?")
-    chosen, _ = first.parse_known_args(arguments)
-    if chosen.config is not None:
-        return Experiment.from_data(read_json(Path(chosen.config)))
-    values: dict[str, Any] = {name: getattr(chosen, name) or FIRST[name][1] for name in FIRST}
-    check_choice("scale", values["scale"], get_args(Scale))
-    if values["program"].endswith(".json"):
-        return _own_program(read_program(Path(values["program"])), values["task"], values["scale"])
-    return experiment(values["task"], values["program"], values["scale"])
->>>>>>> main
+    data = chosen.get("data", ["linear"])
+    program, scale = (chosen.get(name, [FIRST[name][1]])[0] for name in ("program", "scale"))
+    return named_experiment(data[0], program, scale, files=data[1:])
 
 
-def _listed(value: Any) -> list[str]:
-    return list(value) if isinstance(value, tuple) else [value]
+def named_experiment(name: str, program: str, scale: str, *, files: list[str]) -> Experiment:
+    """Return the recipe for a task or a kind of text, with the user's own files and program."""
+    from algoformer.model.program import default_steps
+    from algoformer.training import presets, text_recipes
+
+    own = read_program(Path(program)) if program.endswith(".json") else None
+    if name not in TEXT_FILES:
+        if files:
+            raise ValueError(f"--data {name} is a task and takes no files, got {files[0]!r}")
+        if own is None:
+            return presets.experiment(name, program, scale)  # type: ignore[arg-type]
+        like = presets.experiment(name, "algoformer", scale)  # type: ignore[arg-type]
+        return replace(like, program=own, training=presets.recommended(own, like.task, scale))  # type: ignore[arg-type]
+    settings = _file_settings(name, files)
+    if own is None:
+        return text_recipes.text_experiment(name, program, scale, **settings)  # type: ignore[arg-type]
+    like = text_recipes.text_experiment(name, "algoformer", scale, **settings)  # type: ignore[arg-type]
+    training = text_recipes.text_training(own, name, scale)  # type: ignore[arg-type]
+    return replace(like, program=own, training=replace(training, window=default_steps(own)))
+
+
+def _file_settings(name: str, files: list[str]) -> dict[str, Any]:
+    """Assign the files after `--data KIND` to the settings that take them."""
+    if not files:
+        return {}
+    if name == "translation":
+        if len(files) != 2:
+            raise ValueError(
+                f"--data translation takes two files, the source and the target, got {len(files)}; "
+                "line n of one is the translation of line n of the other"
+            )
+        return dict(zip(TEXT_FILES[name], files, strict=True))
+    return {"files": tuple(files)}
 
 
 def _first_words(arguments: list[str]) -> dict[str, list[str]]:
@@ -163,13 +169,11 @@ def _data_settings(data: Data) -> Any:
     return make_dataclass("data", kinds, frozen=True)()
 
 
-def _with_settings(data: Data, settings: Any) -> Data:
+def _with_settings(data: Data, settings: Any) -> Any:
     described = _described(data)
-    values = {item.name: getattr(settings, item.name) for item in fields(settings)}
-    changed = replace(described, **values)
-    if described is data:
-        return changed  # type: ignore[no-any-return]
-    return replace(data, task=changed)  # type: ignore[type-var]
+    if described is not data:
+        return replace(data, task=settings)  # type: ignore[type-var]
+    return replace(described, **{item.name: getattr(settings, item.name) for item in fields(settings)})
 
 
 def field_docs(kind: type) -> dict[str, str]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from algoformer.language.checkpoint import TextCheckpoint
 from algoformer.language.classifier import TextClassifier
-from algoformer.language.classify import Classifying
+from algoformer.language.classify import Classifier
 from algoformer.language.scores import Score, TokenLoss, accuracy, bleu, chrf
 from algoformer.language.token_model import TokenModel
 from algoformer.language.tokens import TokenPairs, TokenTexts
@@ -68,8 +68,8 @@ class Measurement:
 
 def measure_labels(data: LabelledData, model: TextClassifier, *, batch: int = 32) -> list[Measurement]:
     """Score a classifier on every test split."""
-    classifying = Classifying(_with_tokenizer(data, model), batch=batch)
-    return [_labels(data, classifying, name, split) for name, split in _test_splits(data).items()]
+    classifier = Classifier(_with_tokenizer(data, model), batch=batch)
+    return [_labels(data, classifier, name, split) for name, split in _test_splits(data).items()]
 
 
 def measure_translation(
@@ -93,19 +93,19 @@ def _with_tokenizer(data: TokenizedData, model: TokenModel | TextClassifier) -> 
     return TextCheckpoint(model=model, tokenizer=data.known_tokenizer.to_json(), card=data.facts())
 
 
-def _labels(data: LabelledData, classifying: Classifying, name: str, split: TokenTexts) -> Measurement:
+def _labels(data: LabelledData, classifier: Classifier, name: str, split: TokenTexts) -> Measurement:
     began = time.perf_counter()
-    found = classifying.probabilities(split.texts).argmax(axis=1)
+    found = classifier.probabilities(split.texts).argmax(axis=1)
     seconds = time.perf_counter() - began
     right = int((found == np.asarray(split.labels)).sum())
-    context = classifying.model.trunk.context
+    context = classifier.model.trunk.context
     cut = TokenTexts(texts=split.texts.cut(context), labels=split.labels)
     exact = replace(data, max_length=context, batch_tokens=BATCH_TOKENS + context, pad_to_multiple_of=1)
     return Measurement(
         split=name,
         rows=len(split),
         scores={"accuracy": accuracy(right, len(split))},
-        loss=exact.split_loss(classifying.model, cut),
+        loss=exact.split_loss(classifier.model, cut),
         loss_rows=len(split),
         seconds=seconds,
     )

@@ -15,6 +15,7 @@ from algoformer.language.classifier import TextClassifier
 from algoformer.language.lines import batched, by_length, prepared
 from algoformer.language.tokenizer import Tokenizer
 from algoformer.language.tokens import TokenTable, TokenTexts
+from algoformer.trace import Unroll
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,13 +27,14 @@ class Label:
     shortened: bool = False
 
 
-class Classifying:
+class Classifier:
     """A trained classifier and its tokenizer, ready for lines of text.
 
     Args:
         checkpoint: a classifier; its model stays on its device.
         batch: the number of texts in a batch.
         ahead: the number of batches of lines that are read ahead, to group texts of similar length.
+        steps: iterations of the loop; None means as many as in training.
 
     Raises:
         ValueError: the checkpoint holds another kind of model, or has no tokenizer.
@@ -40,7 +42,7 @@ class Classifying:
 
     ahead = 8
 
-    def __init__(self, checkpoint: TextCheckpoint, *, batch: int = 64, ahead: int = ahead) -> None:
+    def __init__(self, checkpoint: TextCheckpoint, *, batch: int = 64, ahead: int = ahead, steps: int | None = None) -> None:
         if not isinstance(checkpoint.model, TextClassifier):
             raise ValueError("the checkpoint holds a translator, not a classifier; use translate")
         if not checkpoint.tokenizer:
@@ -50,6 +52,7 @@ class Classifying:
                 raise ValueError(f"{name} must be at least 1, got {count}")
         self.model = checkpoint.model.eval()
         self.batch, self.ahead = batch, ahead
+        self.unroll = None if steps is None else Unroll(steps=steps, window=1)
         self.tokenizer = Tokenizer.from_json(checkpoint.tokenizer)
         self.lowercase = checkpoint.card.get("lowercase") is True
         self.only_words = checkpoint.card.get("only_words") is True
@@ -92,6 +95,6 @@ class Classifying:
         for places in by_length(table.lengths.tolist(), self.batch):
             rows = np.array(places, dtype=np.int64)
             given = labelled_batch(all_texts, rows).to(device)
-            scores = self.model(given.ids, given.mask)[-1]
+            scores = self.model(given.ids, given.mask, self.unroll)[-1]
             chances[rows] = scores.double().softmax(dim=-1).cpu().numpy()
         return chances

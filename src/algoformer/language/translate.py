@@ -36,6 +36,7 @@ class Decoding:
         beam: the beam width; 1 is greedy search.
         length_penalty: as for `beam_search`.
         policy: the policy of the KV cache.
+        steps: iterations of the loop; None means as many as in training.
         early_exit: as for `CachedDecoder`.
         captured: as for `CachedDecoder`.
         whole_lines: translate a line of several sentences at once, for models trained on paragraphs.
@@ -50,6 +51,7 @@ class Decoding:
     beam: int = 4
     length_penalty: int | float = 1.0
     policy: Policy = "full"
+    steps: int | None = None
     early_exit: StoppingRule | None = None
     captured: bool | None = None
     whole_lines: bool = False
@@ -212,6 +214,7 @@ class Translator:
             most=most,
             beam=how.beam,
             length_penalty=how.length_penalty,
+            steps=how.steps,
             policy=how.policy,
             early_exit=how.early_exit,
             captured=how.captured,

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from algoformer.language import Tokenizer, load_text_model
-from algoformer.language.classify import Classifying
+from algoformer.language.classify import Classifier
 from algoformer.language.training.export import EXAMPLES, answers, export_text
 from tests.language.training.small_text import small_text
 from tests.language.training.test_measure import fresh
@@ -51,8 +51,8 @@ def test_a_model_that_knows_words_only_is_given_words_only() -> None:
     text = small_text("classification")
     plain, words = fresh("classification", text), fresh("classification", text, only_words=True)
     words.model.load_state_dict(plain.model.state_dict())
-    (shown,) = Classifying(plain).classify(["very good"])
-    (signs,) = Classifying(words).classify(["very, (good)!"])
+    (shown,) = Classifier(plain).classify(["very good"])
+    (signs,) = Classifier(words).classify(["very, (good)!"])
     assert shown is not None
     assert signs is not None
     assert torch.isclose(torch.tensor(shown.probability), torch.tensor(signs.probability))

@@ -16,7 +16,7 @@ import pytest
 import torch
 
 from algoformer.language import load_text_model
-from algoformer.language.classify import Classifying
+from algoformer.language.classify import Classifier
 from algoformer.language.packing import pack, unpack
 from algoformer.language.scores import TokenLoss
 from algoformer.language.training import load_text_experiment, train_text, trainer
@@ -141,7 +141,7 @@ def test_a_checkpoint_says_how_its_text_was_spelled(only_words: bool) -> None:
     text = small_text("classification")
     text = replace(text, card=dict(text.card) | {"spelling": {"lowercase": True, "only_words": only_words}})
     run = train_text(small_experiment("classification", steps=2, text={"validate_every": 2}), text=text)
-    assert Classifying(run.checkpoint).only_words == only_words
+    assert Classifier(run.checkpoint).only_words == only_words
 
 
 def test_a_run_is_not_resumed_with_another_tokenizer(tmp_path: Path) -> None:
