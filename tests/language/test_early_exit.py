@@ -110,7 +110,7 @@ def test_it_saves_iterations_where_the_loop_converges() -> None:
 
 @pytest.mark.parametrize("name", ["standard", "parallel"])
 def test_a_program_without_a_loop_of_its_own_is_refused(name: str) -> None:
-    with pytest.raises(ValueError, match="early exit needs a program whose last looping part is a Loop"):
+    with pytest.raises(ValueError, match="early stopping needs a program whose last looping part is a Loop"):
         CachedDecoder(token_model(PROGRAMS[name]), batch=1, length=4, early_exit=EarlyExit(threshold=0.1))
 
 
