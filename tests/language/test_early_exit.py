@@ -99,7 +99,7 @@ def test_it_saves_iterations_where_the_loop_converges() -> None:
     """A gated loop whose body adds nothing contracts; its distribution stops changing long before the end."""
     model = token_model(programs.looped(heads=2, steps=60, inject="gate"))
     with torch.no_grad():
-        model.trunk.body.parts[0].keep_gate.fill_(-2.0)
+        model.trunk.body.parts[0].injection.keep_gate.fill_(-2.0)
     ids, real = padded((5, 2), "left")
     full = generate(model, ids, real, end=0, most=10)
     early = generate(model, ids, real, end=0, most=10, early_exit=EarlyExit(threshold=1e-4))
