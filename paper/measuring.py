@@ -20,10 +20,9 @@ from algoformer.tasks import Task
 from algoformer.trace import Solver
 from algoformer.training import Checkpoint, load_checkpoint, read_metrics
 from algoformer.training.provenance import source_commit
-from algoformer.training.session import shared_by
 from algoformer.training.solver import open_solver
 from paper.fixed_step import best_fixed_step
-from paper.result import AT_ONCE, Measured, Result
+from paper.result import Measured, Result
 from paper.runs import (
     FAR,
     FARTHEST,
@@ -216,7 +215,7 @@ def _solver(reference: Reference) -> tuple[Solver, dict[str, Plain]]:
 
 def _provenance(run: TrainedRun, checkpoint: Checkpoint, command: str) -> dict[str, Plain]:
     card, config = checkpoint.card, run.experiment.training
-    facts: dict[str, Plain] = {
+    return {
         "command": command,
         "commit": str(card.get("commit", source_commit())),
         "seed": config.seed,
@@ -227,8 +226,6 @@ def _provenance(run: TrainedRun, checkpoint: Checkpoint, command: str) -> dict[s
         "seconds": round(float(card.get("seconds", 0.0)), 2),
         "torch": str(card.get("torch", "unknown")),
     }
-    at_once = shared_by(card)
-    return facts | ({AT_ONCE: at_once} if at_once > 1 else {})
 
 
 def _rounded(facts: Mapping[str, Plain]) -> dict[str, Plain]:

@@ -156,12 +156,12 @@ class TextShop:
             self.text(item)  # before several need the same
         began = time.monotonic()
         if self.device == "cpu" and (self.at_once == 1 or len(waiting) == 1):
-            for item in waiting:
-                left = (
-                    None if self.max_minutes is None else self.max_minutes - (time.monotonic() - began) / 60
-                )
-                if left is not None and left <= 0:
-                    return
+            for number, item in enumerate(waiting):
+                left = None
+                if self.max_minutes is not None:
+                    left = max(1e-9, self.max_minutes - (time.monotonic() - began) / 60)
+                    if number and left == 1e-9:
+                        return  # the first one always begins, so that every call makes progress
                 try:
                     self.make_one(item, partial(watch, item.name), max_minutes=left)
                 except (FloatingPointError, RuntimeError, ValueError) as error:
@@ -189,7 +189,6 @@ class TextShop:
             resume=(folder / "config.json").exists(),
             device=self.device,
             max_minutes=max_minutes,
-            runs_at_once=self.at_once,
             command=self.command,
             progress=tell,
         )
@@ -222,7 +221,6 @@ class TextShop:
             "seconds": seconds,
             "training_tokens": round(tokens),
             "tokens_per_second": tokens / max(seconds, 1e-9),
-            "runs_at_once": run.runs_at_once,
             "device": device_name(weights.device),
             "command": self.command,
             "commit": source_commit(),
