@@ -16,7 +16,7 @@ from algoformer.language.corpora import load_labelled
 from algoformer.language.naive_bayes import floor
 from algoformer.language.packing import PackedText, pack, unpack
 from algoformer.language.scores import Score
-from algoformer.language.training import TextRun, prepare_text, train_text
+from algoformer.language.training import TextExperiment, TextRun, prepare_text, train_text
 from algoformer.language.training.measure import measure
 from algoformer.language.training.text import check_text, deciding
 from algoformer.language.training.trainer import BEST
@@ -89,7 +89,7 @@ class TextShop:
         found = read_json(path)
         if not isinstance(found, dict) or not isinstance(found.get("measurements"), list):
             raise ValueError(f"{path} holds no scores; remove it to train and score again")
-        return found if found.get("hash") == fingerprint(item.experiment.to_data()) else None
+        return found if _describes(found.get("experiment"), item.experiment) else None
 
     def steps_done(self, item: TextItem) -> int:
         """Training steps that an unscored model has taken so far.
@@ -228,6 +228,14 @@ class TextShop:
             "files": best.card.get("files", {}),
             "experiment": item.experiment.to_data(),
         }
+
+
+def _describes(data: object, experiment: TextExperiment) -> bool:
+    # compared as values, so that a setting that is newer than the file has its default in both
+    try:
+        return TextExperiment.from_data(data) == experiment
+    except ValueError:
+        return False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -84,9 +84,8 @@ def verdict(table: TableName, items: Sequence[TextItem], shop: TextShop) -> Iter
         )
 
 
-def write_table(table: TableName, items: Sequence[TextItem], shop: TextShop, scale: Scale) -> Path:
-    """Scores, verdicts and ways to decode as a page beside the scores; empty parts are left out."""
-    path = shop.results / f"{table}.md"
+def page_of_table(table: TableName, items: Sequence[TextItem], shop: TextShop, scale: Scale) -> str:
+    """Return scores, verdicts and ways to decode as Markdown; empty parts are left out."""
     made = score_table(table, items, shop)
     lines = [f"# {made.title}", "", markdown_table(made), made.note, "", NOTES[table], ""]
     judged = [f"- {line}" for line in verdict(table, items, shop)]
@@ -101,7 +100,13 @@ def write_table(table: TableName, items: Sequence[TextItem], shop: TextShop, sca
     facts = [_provenance(item, found) for item in items if (found := shop.scores(item)) is not None]
     if facts:
         lines += ["## Runs", "", *facts]
-    write_text(path, "\n".join(lines) + "\n")
+    return "\n".join(lines) + "\n"
+
+
+def write_table(table: TableName, items: Sequence[TextItem], shop: TextShop, scale: Scale) -> Path:
+    """Write the page of a table beside the scores, and return its path."""
+    path = shop.results / f"{table}.md"
+    write_text(path, page_of_table(table, items, shop, scale))
     return path
 
 
