@@ -17,7 +17,7 @@ from algoformer.cli.say import say
 from algoformer.common.devices import pick_device
 from algoformer.common.names import check_choice
 from algoformer.evaluation import Table
-from algoformer.report.numbers import show
+from algoformer.report import show
 from algoformer.training.config import Precision
 from benchmarks import CASES, QUICK, SECTIONS, Setting, run_benchmark
 from benchmarks.cases import DEFAULT_CASES, FULL

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from algoformer.model import Program
 from algoformer.model.cost import Cost, cost
 from algoformer.model.presets import algoformer, looped, standard
-from algoformer.model.program import Program
 from algoformer.trace import Unroll
 from paper.archive import Results
 from paper.claims import STEADY

@@ -11,11 +11,10 @@ import torch
 
 from algoformer.algorithms import GradientDescent, build_solver
 from algoformer.common.devices import device_name
-from algoformer.evaluation import Curve, evaluation_prompts
-from algoformer.evaluation.depth import DepthErrors, errors_at
+from algoformer.evaluation import Against, Curve, DepthErrors, errors_at, evaluation_prompts
 from algoformer.evaluation.errors import Progress
-from algoformer.evaluation.evaluation import Against, Plain
-from algoformer.model.algoformer import AlgoFormer
+from algoformer.evaluation.evaluation import Plain
+from algoformer.model import AlgoFormer
 from algoformer.tasks import Task
 from algoformer.trace import Solver
 from algoformer.training import Checkpoint, load_checkpoint, read_metrics

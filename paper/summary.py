@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from algoformer.evaluation import Cell, Table
-from algoformer.report.markdown import markdown_table
-from algoformer.report.numbers import show
+from algoformer.report import markdown_table, show
 from algoformer.training.files import write_text
 from algoformer.training.presets import SMALL, Scale
 from paper.archive import Results, seeds_so_far

@@ -11,8 +11,7 @@ from typing import Any
 
 from algoformer.common.devices import device_name
 from algoformer.extras import require
-from algoformer.language.checkpoint import TextCheckpoint, load_text_model
-from algoformer.language.corpora import load_labelled
+from algoformer.language import TextCheckpoint, load_labelled, load_text_model
 from algoformer.language.naive_bayes import floor
 from algoformer.language.packing import PackedText, pack, unpack
 from algoformer.language.scores import Score

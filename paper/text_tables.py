@@ -9,7 +9,7 @@ from typing import Any
 from algoformer.evaluation import Cell, Table
 from algoformer.language.scores import Score
 from algoformer.language.training import PRESETS
-from algoformer.report.markdown import markdown_table
+from algoformer.report import markdown_table
 from algoformer.training.files import write_text
 from algoformer.training.presets import SMALL, Scale
 from paper.decoding_study import study_table

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from algoformer.language.corpora import load_labelled
+from algoformer.language import load_labelled
 from algoformer.language.naive_bayes import floor
 from algoformer.training.files import write_json
 from algoformer.training.presets import SMALL, Scale
