@@ -14,7 +14,7 @@ from algoformer.evaluation import evaluate, evaluation_prompts
 from algoformer.model import AlgoFormer
 from algoformer.prompt import Prompt
 from algoformer.trace import Solver
-from algoformer.training.config import Experiment, build_model
+from algoformer.training import Experiment, build_model
 from algoformer.training.engine import EngineName
 from algoformer.training.precision import matmul_precision
 from algoformer.training.solver import open_solver

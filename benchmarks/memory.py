@@ -8,7 +8,7 @@ from functools import partial
 
 import torch
 
-from algoformer.training.config import Experiment
+from algoformer.training import Experiment
 from benchmarks.cases import bill, experiment
 from benchmarks.clock import Timing, time_steps
 from benchmarks.contestants import Engine, Ours

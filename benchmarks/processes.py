@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from algoformer.training.config import Experiment
+from algoformer.training import Experiment
 from benchmarks.clock import wait
 from benchmarks.contestants import Engine, Ours
 

@@ -11,19 +11,17 @@ import torch
 
 from algoformer.algorithms import GradientDescent, build_solver
 from algoformer.common.devices import device_name
-from algoformer.evaluation import Curve, evaluation_prompts
-from algoformer.evaluation.depth import DepthErrors, errors_at
+from algoformer.evaluation import Against, Curve, DepthErrors, errors_at, evaluation_prompts
 from algoformer.evaluation.errors import Progress
-from algoformer.evaluation.evaluation import Against, Plain
-from algoformer.model.algoformer import AlgoFormer
+from algoformer.evaluation.evaluation import Plain
+from algoformer.model import AlgoFormer
 from algoformer.tasks import Task
 from algoformer.trace import Solver
 from algoformer.training import Checkpoint, load_checkpoint, read_metrics
 from algoformer.common.provenance import source_commit
-from algoformer.training.session import shared_by
 from algoformer.training.solver import open_solver
 from paper.fixed_step import best_fixed_step
-from paper.result import AT_ONCE, Measured, Result
+from paper.result import Measured, Result
 from paper.runs import (
     FAR,
     FARTHEST,
@@ -216,7 +214,7 @@ def _solver(reference: Reference) -> tuple[Solver, dict[str, Plain]]:
 
 def _provenance(run: TrainedRun, checkpoint: Checkpoint, command: str) -> dict[str, Plain]:
     card, config = checkpoint.card, run.experiment.training
-    facts: dict[str, Plain] = {
+    return {
         "command": command,
         "commit": str(card.get("commit", source_commit())),
         "seed": config.seed,
@@ -227,8 +225,6 @@ def _provenance(run: TrainedRun, checkpoint: Checkpoint, command: str) -> dict[s
         "seconds": round(float(card.get("seconds", 0.0)), 2),
         "torch": str(card.get("torch", "unknown")),
     }
-    at_once = shared_by(card)
-    return facts | ({AT_ONCE: at_once} if at_once > 1 else {})
 
 
 def _rounded(facts: Mapping[str, Plain]) -> dict[str, Plain]:

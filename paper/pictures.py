@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from algoformer.evaluation import Curve
-from algoformer.report.dots import Dot, Rows, dot_figure
-from algoformer.report.figures import Panel, Series, Sweep, panel_figure, sweep_figure
+from algoformer.report import Dot, Panel, Series, Sweep, dot_figure, panel_figure, sweep_figure
+from algoformer.report.dots import Rows
 from algoformer.training.presets import Scale
 from paper.archive import Results, seeds_so_far
 from paper.result import Result

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from algoformer.common.names import check_choice
-from algoformer.model.program import Program
+from algoformer.model import Program
 from algoformer.tasks import TASKS, LinearRegression, RegressionWithRepresentation, Task
-from algoformer.training.config import Ramp
+from algoformer.training import Ramp
 from algoformer.training.presets import BURN_IN, LONG_BURN_IN, SHORT_RATE, Scale, refined, waiting
 from paper.archive import Results
 from paper.pictures import (

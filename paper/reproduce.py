@@ -19,6 +19,9 @@ from paper.measuring import measure_reference, measure_run
 from paper.result import Result
 from paper.runs import Item, Reference, TrainedRun, fingerprint
 
+SHORTEST = 1e-9
+"""Minutes of a run that begins when the time is over: it takes one step and saves it."""
+
 State = Literal["done", "other steps", "trained", "begun", "damaged", "missing"]
 
 
@@ -67,8 +70,6 @@ class Workshop:
         device: where to train and to measure.
         workers: processes that train at once; None is one on a GPU and one for each core on a CPU.
         max_minutes: stop after this long; what is unfinished goes on the next time.
-        shard_mb: no file of a checkpoint is larger, so that run folders can be carried; None goes on as a run
-            began.
         command: for provenance.
     """
 
@@ -77,7 +78,6 @@ class Workshop:
     device: str = "cpu"
     workers: int | None = None
     max_minutes: float | None = None
-    shard_mb: float | None = None
     command: str = ""
     failures: dict[str, str] = field(default_factory=dict)
 
@@ -130,10 +130,10 @@ class Workshop:
             self._side_by_side(waiting, watcher, began, workers)
 
     def _one_by_one(self, runs: Sequence[TrainedRun], watcher: Watcher, began: float) -> None:
-        for run in runs:
+        for number, run in enumerate(runs):
             left = self._left(began)
-            if left is not None and left <= 0:
-                return
+            if number and left == 0:
+                return  # the first one always begins, so that every call makes progress
             folder = self.run_folder(run)
             try:
                 trained = train(
@@ -141,8 +141,7 @@ class Workshop:
                     folder,
                     resume=(folder / "config.json").exists(),
                     device=self.device,
-                    max_minutes=left,
-                    shard_mb=self.shard_mb,
+                    max_minutes=None if left is None else max(SHORTEST, left),
                     command=self.command,
                     progress=partial(watcher.step, run.name),
                 )
@@ -159,8 +158,6 @@ class Workshop:
                 name: Planned(
                     experiment=run.experiment,
                     folder=self.run_folder(run),
-                    shard_mb=self.shard_mb,
-                    runs_at_once=min(workers, len(runs)),
                     command=self.command,
                 )
                 for name, run in by_name.items()
@@ -182,7 +179,9 @@ class Workshop:
         watcher.failed(name, reason)
 
     def _left(self, began: float) -> float | None:
-        return None if self.max_minutes is None else self.max_minutes - (time.monotonic() - began) / 60
+        if self.max_minutes is None:
+            return None
+        return max(0.0, self.max_minutes - (time.monotonic() - began) / 60)
 
 
 @runtime_checkable

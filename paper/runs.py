@@ -12,9 +12,10 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from algoformer import tasks
-from algoformer.evaluation.evaluation import Against
+from algoformer.evaluation import Against
+from algoformer.model import Program
 from algoformer.model.presets import algoformer, looped, standard
-from algoformer.model.program import Program, default_steps, traced_part
+from algoformer.model.program import default_steps, traced_part
 from algoformer.tasks import (
     AutoregressiveWithRepresentation,
     ChainOfThought,
@@ -22,7 +23,7 @@ from algoformer.tasks import (
     RegressionWithRepresentation,
     Task,
 )
-from algoformer.training.config import Experiment, TrainConfig
+from algoformer.training import Experiment, TrainConfig
 from algoformer.training.presets import BURN_IN, LONG_BURN_IN, Scale, holding, training
 
 FAR = 200

@@ -18,13 +18,10 @@ from algoformer.common.devices import pick_device
 from algoformer.evaluation import Cell, Table
 from algoformer.training.presets import SMALL, Scale
 from paper.options import PROGRAM, check_numbers, results_folder
-from paper.overview import duration, minutes
 from paper.reproduce import choose
-from paper.text_estimates import TimedText, estimate_text, timed_texts, usual_text_device
 from paper.text_items import TextItem, table_items
 from paper.text_shop import TextShop
 from paper.text_tables import score_table, verdict, write_table
-from paper.text_targets import target_table
 
 TABLES = {"table1": "translation, scored with BLEU", "table2": "classification, scored with accuracy"}
 
@@ -104,9 +101,6 @@ def run_table(arguments: list[str]) -> int:
         with unknown_files_as_lines(), bars as show:
             shop.make(items, show)
     say(score_table(chosen.table, everything, shop))
-    targets = target_table(chosen.table, everything, shop)
-    if targets.rows:
-        say(targets)
     lines = list(verdict(chosen.table, everything, shop))
     for line in [*lines, SMALL] if lines and chosen.scale == "smoke" else lines:
         print(line)
@@ -123,38 +117,23 @@ def _say_failures(shop: TextShop) -> None:
         print(f"{name}: {reason}", file=sys.stderr)
 
 
-def _state(item: TextItem, shop: TextShop) -> tuple[str, int]:
-    """Where a run stands, in words, and the steps that need not be taken any more."""
+def _state(item: TextItem, shop: TextShop) -> str:
     if shop.scores(item) is not None:
-        return "done", item.experiment.training.steps
+        return "done"
     if shop.is_damaged(item):
-        return "damaged", 0
+        return "damaged"
     step = shop.steps_done(item)
-    return (f"step {step:,}" if step else "missing"), step
+    return f"step {step:,}" if step else "missing"
 
 
 def _status(chosen: TableOptions, items: list[TextItem], shop: TextShop) -> Table:
     rows: list[tuple[Cell, ...]] = []
-    known, total = timed_texts(shop.results), 0.0
-    device = _device_kind(chosen, known)
     for item in items:
-        state, done = _state(item, shop)
-        steps = item.experiment.training.steps
+        training, budget = item.experiment.training, item.experiment.text.budget
         packed = "packed" if shop.packed_path(item).exists() else ""
-        rest = estimate_text(item, known, device=device, done=done)
-        total += 0.0 if rest is None else rest.seconds
-        left = "nothing was timed yet" if rest is None else f"{duration(rest.seconds)} ({rest.basis})"
-        left = "" if state == "done" else left
-        rows.append((item.name, state, f"{steps:,}", f"{item.experiment.text.budget:,}", packed, left))
+        rows.append((item.name, _state(item, shop), f"{training.steps:,}", f"{budget:,}", packed))
     return Table(
-        columns=("run", "state", "steps", "tokens a step", "text", "left"),
+        columns=("run", "state", "steps", "tokens a step", "text"),
         rows=tuple(rows),
         title=f"{chosen.table}: {TABLES[chosen.table]}",
-        note=f"One after the other {minutes(total, device)} of training are left." if total else "",
     )
-
-
-def _device_kind(chosen: TableOptions, known: list[TimedText]) -> str:
-    if chosen.device != "auto":
-        return "cpu" if chosen.device == "cpu" else "cuda"
-    return usual_text_device(known, "cpu" if chosen.scale == "smoke" else "cuda")

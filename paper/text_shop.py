@@ -11,12 +11,11 @@ from typing import Any
 
 from algoformer.common.devices import device_name
 from algoformer.extras import require
-from algoformer.language.checkpoint import TextCheckpoint, load_text_model
-from algoformer.language.corpora import load_labelled
+from algoformer.language import TextCheckpoint, load_labelled, load_text_model
 from algoformer.language.naive_bayes import floor
 from algoformer.language.packing import PackedText, pack, unpack
 from algoformer.language.scores import Score
-from algoformer.language.training import TextRun, prepare_text, train_text
+from algoformer.language.training import TextExperiment, TextRun, prepare_text, train_text
 from algoformer.language.training.measure import measure
 from algoformer.language.training.text import check_text, deciding
 from algoformer.language.training.trainer import BEST
@@ -89,7 +88,7 @@ class TextShop:
         found = read_json(path)
         if not isinstance(found, dict) or not isinstance(found.get("measurements"), list):
             raise ValueError(f"{path} holds no scores; remove it to train and score again")
-        return found if found.get("hash") == fingerprint(item.experiment.to_data()) else None
+        return found if _describes(found.get("experiment"), item.experiment) else None
 
     def steps_done(self, item: TextItem) -> int:
         """Training steps that an unscored model has taken so far.
@@ -156,12 +155,12 @@ class TextShop:
             self.text(item)  # before several need the same
         began = time.monotonic()
         if self.device == "cpu" and (self.at_once == 1 or len(waiting) == 1):
-            for item in waiting:
-                left = (
-                    None if self.max_minutes is None else self.max_minutes - (time.monotonic() - began) / 60
-                )
-                if left is not None and left <= 0:
-                    return
+            for number, item in enumerate(waiting):
+                left = None
+                if self.max_minutes is not None:
+                    left = max(1e-9, self.max_minutes - (time.monotonic() - began) / 60)
+                    if number and left == 1e-9:
+                        return  # the first one always begins, so that every call makes progress
                 try:
                     self.make_one(item, partial(watch, item.name), max_minutes=left)
                 except (FloatingPointError, RuntimeError, ValueError) as error:
@@ -189,7 +188,6 @@ class TextShop:
             resume=(folder / "config.json").exists(),
             device=self.device,
             max_minutes=max_minutes,
-            runs_at_once=self.at_once,
             command=self.command,
             progress=tell,
         )
@@ -222,7 +220,6 @@ class TextShop:
             "seconds": seconds,
             "training_tokens": round(tokens),
             "tokens_per_second": tokens / max(seconds, 1e-9),
-            "runs_at_once": run.runs_at_once,
             "device": device_name(weights.device),
             "command": self.command,
             "commit": source_commit(),
@@ -230,6 +227,14 @@ class TextShop:
             "files": best.card.get("files", {}),
             "experiment": item.experiment.to_data(),
         }
+
+
+def _describes(data: object, experiment: TextExperiment) -> bool:
+    # compared as values, so that a setting that is newer than the file has its default in both
+    try:
+        return TextExperiment.from_data(data) == experiment
+    except ValueError:
+        return False
 
 
 @dataclass(frozen=True, kw_only=True)

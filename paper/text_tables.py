@@ -9,13 +9,12 @@ from typing import Any
 from algoformer.evaluation import Cell, Table
 from algoformer.language.scores import Score
 from algoformer.language.training import PRESETS
-from algoformer.report.markdown import markdown_table
+from algoformer.report import markdown_table
 from algoformer.common.files import write_text
 from algoformer.training.presets import SMALL, Scale
 from paper.decoding_study import study_table
 from paper.text_items import TableName, TextItem
 from paper.text_shop import TextShop
-from paper.text_targets import target_table
 
 PAPER: dict[str, tuple[float, float, float]] = {
     "iwslt14_de_en": (9.30, 10.56, 14.72),
@@ -32,7 +31,7 @@ COLUMNS = {
     "table1": ("test set", "model", "parameters", "BLEU", "95 %", "chrF"),
     "table2": ("test set", "model", "parameters", "accuracy", "95 %"),
 }
-MORE = ("cross-entropy", "perplexity", "steps", "training s", "tokens/s", "answering s", "the paper")
+MORE = ("cross-entropy", "perplexity", "steps", "the paper")
 TITLES = {"table1": "translation", "table2": "classification"}
 
 
@@ -85,14 +84,10 @@ def verdict(table: TableName, items: Sequence[TextItem], shop: TextShop) -> Iter
         )
 
 
-def write_table(table: TableName, items: Sequence[TextItem], shop: TextShop, scale: Scale) -> Path:
-    """Scores, targets, verdicts and ways to decode as a page beside the scores; empty parts are left out."""
-    path = shop.results / f"{table}.md"
+def page_of_table(table: TableName, items: Sequence[TextItem], shop: TextShop, scale: Scale) -> str:
+    """Return scores, verdicts and ways to decode as Markdown; empty parts are left out."""
     made = score_table(table, items, shop)
     lines = [f"# {made.title}", "", markdown_table(made), made.note, "", NOTES[table], ""]
-    targets = target_table(table, items, shop)
-    if targets.rows:
-        lines += ["## What was asked for", "", markdown_table(targets), ""]
     judged = [f"- {line}" for line in verdict(table, items, shop)]
     if judged:
         small = [SMALL, ""] if scale == "smoke" else []
@@ -105,7 +100,13 @@ def write_table(table: TableName, items: Sequence[TextItem], shop: TextShop, sca
     facts = [_provenance(item, found) for item in items if (found := shop.scores(item)) is not None]
     if facts:
         lines += ["## Runs", "", *facts]
-    write_text(path, "\n".join(lines) + "\n")
+    return "\n".join(lines) + "\n"
+
+
+def write_table(table: TableName, items: Sequence[TextItem], shop: TextShop, scale: Scale) -> Path:
+    """Write the page of a table beside the scores, and return its path."""
+    path = shop.results / f"{table}.md"
+    write_text(path, page_of_table(table, items, shop, scale))
     return path
 
 
@@ -162,9 +163,6 @@ def _row(item: TextItem, found: Mapping[str, Any], one: Mapping[str, Any]) -> tu
         f"{one['cross_entropy']:.3f}",
         f"{one['perplexity']:.2f}",
         found["steps"],
-        round(found["seconds"]),
-        round(found["tokens_per_second"]),
-        f"{one['answer_seconds']:.1f}",
         None if own is None else own[PRESETS.index(item.program)],
     )
 
@@ -188,9 +186,5 @@ def _cells(score: Score) -> tuple[Cell, Cell]:
 
 def _provenance(item: TextItem, found: Mapping[str, Any]) -> str:
     signature = next(iter(found["measurements"][0]["scores"].values()))["signature"]
-    at_once = found.get("runs_at_once", 1)
-    others = f", {at_once} runs at once" if at_once != 1 else ""
-    words = f"{found['steps']:,} steps in {found['seconds'] / 60:.1f} min on {found['device']}{others}"
-    return f"- `{item.name}`: {words}; best at step {found['best_step']:,}" + (
-        f"; `{signature}`" if signature else ""
-    )
+    words = f"{found['steps']:,} steps on {found['device']}, best at step {found['best_step']:,}"
+    return f"- `{item.name}`: {words}" + (f"; `{signature}`" if signature else "")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from algoformer.common.files import write_json
-from paper.runs import fingerprint
 from paper.text_items import TextItem
 from paper.text_shop import TextShop
 
@@ -16,7 +15,7 @@ def scored(shop: TextShop, item: TextItem, low: int | float, high: int | float, 
     splits = ["test", *(f"test-{name}" for name in item.experiment.text.also_tested)]
     rest = {"cross_entropy": 1.0, "perplexity": 2.7, "answer_seconds": 3.0}
     data = {
-        "hash": fingerprint(item.experiment.to_data()),
+        "experiment": item.experiment.to_data(),
         "measurements": [
             {"split": name, "rows": 9, "scores": {"BLEU": score, "chrF": score}} | rest for name in splits
         ],

@@ -186,16 +186,6 @@ def test_at_the_small_scale_one_layer_has_four_heads() -> None:
     assert "heads 4: 0.00100 (300 steps), 8: 0.00100 (300 steps)" in because
 
 
-def test_the_paces_of_two_runs_compare_only_where_each_was_alone() -> None:
-    names = ("representation/algoformer", "representation/standard")
-    results = made(dict.fromkeys(names, 1e-3))
-    words = "measured with the recommended recipe"
-    assert words in BY_NUMBER[11].verdict(results).because
-    first = results[names[0]]
-    beside = replace(first, provenance={**first.provenance, "runs at once": 3})
-    assert words not in BY_NUMBER[11].verdict(results | {names[0]: beside}).because
-
-
 def test_there_are_thirteen_claims_in_order() -> None:
     assert [claim.number for claim in CLAIMS] == list(range(1, 14))
 

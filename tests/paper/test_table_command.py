@@ -44,14 +44,9 @@ def test_a_model_is_prepared_trained_scored_and_exported(
     assert scores["steps"] == 3
     assert scores["training_tokens"] > 0
     assert scores["command"].startswith("python -m paper table2")
-    # the same over ten times the steps, and another model, both from the one that was timed
-    command = ["table2", "--steps", "30", *places, "--list"]
-    assert main(command) == 0
-    said = capsys.readouterr().out
-    rows = {line.split()[0]: line for line in said.splitlines() if "small_topics/" in line}
-    assert "(as small_topics/looped" in rows["small_topics/looped"]
-    assert "(estimate from small_topics/looped" in rows["small_topics/standard"]
-    assert "One after the other " in said
+    assert main(["table2", "--steps", "30", *places, "--list"]) == 0
+    rows = {line.split()[0]: line for line in capsys.readouterr().out.splitlines() if "small_topics/" in line}
+    assert " missing " in rows["small_topics/looped"], "another number of steps is another run"
     page = (tmp_path / "results" / "table2.md").read_text()
     assert "| small_topics | naive Bayes |" in page
     assert "| small_topics | looped |" in page

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from algoformer.language.corpora import load_labelled
+from algoformer.language import load_labelled
 from algoformer.language.naive_bayes import floor
 from algoformer.common.files import write_json
 from algoformer.training.presets import SMALL, Scale
@@ -18,7 +18,6 @@ from made_up_scores import scored
 from paper.text_items import TextItem, table_items
 from paper.text_shop import TextShop
 from paper.text_tables import PAPER, score_table, verdict, write_table
-from paper.text_targets import SHARED, target_table
 
 pytest.importorskip("tokenizers", reason="the extra `text` is not installed")
 
@@ -53,11 +52,9 @@ def test_a_table_is_made_once_and_several_runs_at_a_time(tmp_path: Path) -> None
     assert len(list(verdict("table2", items, shop))) == 2
     page = write_table("table2", items, shop, "smoke").read_text()
     assert "naive Bayes" in page
-    assert "2 runs at once" in page
     changed = replace(items[0], experiment=replace(items[0].experiment, width=16))
     assert shop.scores(changed) is None
     found: Any = shop.scores(items[0])
-    assert found["runs_at_once"] == 2
     assert found["measurements"][0]["loss_rows"] == 600
 
 
@@ -85,14 +82,12 @@ def test_what_is_prepared_needs_no_data_later(tmp_path: Path, monkeypatch: pytes
 def test_an_unfinished_run_is_not_scored_and_goes_on(tmp_path: Path) -> None:
     item = tiny(table_items("table2", "smoke", steps=4)[0])
     shop = TextShop(folder=tmp_path / "runs", results=tmp_path / "results")
-    beside_another = replace(shop, workers=2)
-    assert not beside_another.make_one(item, lambda *_: None, max_minutes=1e-9)
+    assert not shop.make_one(item, lambda *_: None, max_minutes=1e-9)
     assert shop.scores(item) is None
     assert 0 < shop.steps_done(item) < 4
-    assert replace(shop, workers=1).make_one(item, lambda *_: None)
+    assert shop.make_one(item, lambda *_: None)
     found: Any = shop.scores(item)
     assert found["steps"] == 4
-    assert found["runs_at_once"] == 2, "some of its seconds were not its own"
 
 
 def test_a_damaged_run_is_named_with_its_remedy(tmp_path: Path) -> None:
@@ -139,41 +134,6 @@ def test_the_verdict_is_what_the_intervals_can_tell(tmp_path: Path, ours: Any, w
     standard, looped, algoformer = PAPER["iwslt14_de_en"]
     printed = {"standard": standard, "looped": looped, "AlgoFormer": algoformer}
     assert by_model == printed | dict.fromkeys(f"{model}, causal" for model in printed)
-
-
-def test_a_target_that_is_missed_is_called_so(tmp_path: Path) -> None:
-    items = table_items("table1", "short")
-    shop = TextShop(folder=tmp_path, results=tmp_path)
-    rows = {row[0]: row for row in target_table("table1", items, shop).rows}
-    assert {row[4] for row in rows.values()} == {"not run"}
-    for item in items:
-        if item.program == "algoformer":
-            middle = {"paper": 21.0, "tuned": 23.0, "shipped": 60.0}[item.size]
-            # a better one of more parameters than allowed does not count
-            big = {"parameters": 41_000_000} if item.variant else {}
-            value = 99.0 if item.variant else middle
-            scored(shop, item, value - 1, value + 1, **big)
-    words = {row[0]: (row[3], row[4], row[5]) for row in target_table("table1", items, shop).rows}
-    first, second, third, fourth = words.values()
-    assert first == ("21.00", "aim reached", "iwslt14_de_en/algoformer")
-    assert second == ("23.00", "needed reached", "mixed_de_en/algoformer-tuned")
-    assert third == ("23.00", "missed", "mixed_de_en/algoformer-tuned")
-    assert fourth[1] == "not run"
-
-
-@pytest.mark.parametrize(
-    ("runs_at_once", "device", "verdict"),
-    [(1, "a GPU", "missed"), (6, "a GPU", SHARED), (6, "a CPU", "missed")],
-)
-def test_a_time_counts_only_if_it_was_taken_alone(
-    runs_at_once: int, device: str, verdict: str, tmp_path: Path
-) -> None:
-    items = table_items("table1", "short")
-    shop = TextShop(folder=tmp_path, results=tmp_path)
-    study = {"device": device, "cached": {"times": 4.0}}
-    scored(shop, items[0], 20, 22, device="a GPU", runs_at_once=runs_at_once, decoding=study)
-    last = target_table("table1", items, shop).rows[-1]
-    assert last[3:5] == ("4.00", verdict)
 
 
 def test_a_file_that_holds_no_scores_is_not_taken_for_any(tmp_path: Path) -> None:

@@ -60,7 +60,7 @@ class Planned:
     experiment: Experiment
     folder: Path
     command: str = ""
-    """By which it is asked for."""
+    """The command line that asked for it, for provenance."""
 
     def make(self, *, device: str, max_minutes: float | None, tell: Tell) -> bool:
         """Train it; whether it has taken all its steps."""
@@ -95,7 +95,8 @@ def train_side_by_side(
         runs: by name, in the order in which they begin.
         workers: how many at once.
         device: where all of them train.
-        max_minutes: after this long none begins, and those that run save a checkpoint and stop.
+        max_minutes: after this long no further run begins, and those that run save a checkpoint and stop.
+            The first ones always begin, so that every call makes progress.
         progress: called after every logged step of a run.
         finished: called when a run has taken all its steps; the others go on meanwhile.
         failed: called when a run failed, the others going on; without it the first failure stops all.
@@ -113,7 +114,8 @@ def train_side_by_side(
     ending = _Ending(finished=finished, failed=failed)
     try:
         while waiting or running:
-            if deadline is not None and time.monotonic() >= deadline:
+            begun = len(waiting) < len(runs)
+            if deadline is not None and begun and time.monotonic() >= deadline:
                 waiting = []
             while waiting and len(running) < most:
                 name, planned = waiting.pop(0)
