@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 import tyro
 
 from algoformer.cli.parse import parse
-from algoformer.cli.progress import training_bars
+from algoformer.training.progress import training_bars
 from algoformer.cli.say import say
 from algoformer.cli.text_corpus import unknown_files_as_lines
 from algoformer.common.devices import pick_device

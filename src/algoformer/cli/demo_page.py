@@ -11,7 +11,7 @@ import torch
 
 from algoformer import __version__
 from algoformer.cli import demo_runs
-from algoformer.cli.progress import counting, training_bars
+from algoformer.cli.progress import counting
 from algoformer.cli.say import say
 from algoformer.common.devices import device_name
 from algoformer.common.files import write_json, write_text
@@ -33,6 +33,7 @@ from algoformer.report import (
 )
 from algoformer.report.diagram import diagram
 from algoformer.training import load_experiment, read_metrics
+from algoformer.training.progress import training_bars
 from algoformer.training.side_by_side import Planned, train_side_by_side
 
 def make_demo(out: Path, *, fresh: bool, checkpoints: Path) -> int:

@@ -149,6 +149,7 @@ def _train(experiment: Experiment, folder: Path, settings: Any, device: str, com
             parallel=settings.parallel,
             max_minutes=settings.max_minutes,
             tensorboard=settings.tensorboard,
+            progress=True,
             command=command,
         ),
         initial=None if settings.initial is None else open_checkpoint(settings.initial),

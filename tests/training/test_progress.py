@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from algoformer.cli import main
-from algoformer.cli.progress import training_bars
+from algoformer.training.progress import training_bars
 from tiny import TINY
 
 CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
