@@ -2,8 +2,8 @@
 
     python scripts/convert_checkpoints.py FILE...
 
-Each file is replaced in one step. Tensors that only a resumed run needs (optimizer, generator) are left out: a
-run of an older version cannot be resumed exactly. Format 2, split into several files, is not converted.
+Each file is replaced in one step. Tensors that only a resumed run needs (optimizer, generator) are left out:
+a run of an older version cannot be resumed exactly. Format 2, split into several files, is not converted.
 """
 
 from __future__ import annotations

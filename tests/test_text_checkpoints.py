@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from algoformer.language import TextCheckpoint, load_text_model
+from algoformer import load
+from algoformer.checkpoint import Checkpoint
 from algoformer.language.classify import Classifier
 from algoformer.language.early_exit import EarlyExit
-from algoformer.language.training.export import answers
 from algoformer.language.translate import Decoding, Translator
+from algoformer.training.export import answers
 
 FOLDER = Path(__file__).parents[1] / "checkpoints"
 NAMES = ("tatoeba_de_en", "dbpedia")
@@ -19,8 +20,8 @@ NAMES = ("tatoeba_de_en", "dbpedia")
 pytest.importorskip("tokenizers", reason="the extra `text` is not installed")
 
 
-def shipped(name: str) -> TextCheckpoint:
-    return load_text_model(FOLDER / f"{name}.safetensors")
+def shipped(name: str) -> Checkpoint:
+    return load(name)
 
 
 def test_they_stay_small() -> None:

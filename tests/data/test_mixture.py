@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from algoformer.language.training import prepare_text
-from algoformer.language.training.experiment import TextSettings
+from algoformer.data import TranslationData
 
 pytest.importorskip("tokenizers", reason="the extra `text` is not installed")
 
@@ -45,13 +44,14 @@ def pairs_of(text: Any, split: str) -> list[tuple[str, str]]:
 
 
 def test_what_any_scored_set_holds_out_is_not_trained_on(data: Path) -> None:
-    settings = TextSettings(
-        corpora=(TED, f"{TED}/{EXTRA}", "multi30k_de_en"),
+    settings = TranslationData(
+        folder=str(data),
+        corpus=(TED, f"{TED}/{EXTRA}", "multi30k_de_en"),
         also_tested=("multi30k_de_en",),
         lowercase=True,
         vocabulary=300,
     )
-    text = prepare_text(settings, data=data)
+    text = settings.text
     # one German sentence is in the captions' test set, another in the talks': case and signs do not hide it
     assert pairs_of(text, "train") == [
         ("das ist gut, ja.", "that's good, yes."),
@@ -66,11 +66,13 @@ def test_what_any_scored_set_holds_out_is_not_trained_on(data: Path) -> None:
 
 
 def test_a_set_that_is_only_scored_is_held_out_too(data: Path) -> None:
-    settings = TextSettings(corpora=(TED,), also_tested=("multi30k_de_en",), lowercase=True, vocabulary=300)
-    text = prepare_text(settings, data=data)
+    settings = TranslationData(
+        corpus=TED, also_tested="multi30k_de_en", lowercase=True, vocabulary=300, folder=str(data)
+    )
+    text = settings.text
     assert pairs_of(text, "train") == [("das ist gut, ja.", "that's good, yes.")]
     assert "test-multi30k_de_en" in text.splits
-    alone = prepare_text(TextSettings(corpora=(TED,), vocabulary=300), data=data)
+    alone = TranslationData(corpus=TED, vocabulary=300, folder=str(data)).text
     assert len(alone.splits["train"]) == 2
     assert list(alone.splits) == ["train", "valid", "test"]
 
@@ -78,9 +80,4 @@ def test_a_set_that_is_only_scored_is_held_out_too(data: Path) -> None:
 def test_a_split_that_is_not_there_or_not_for_training_is_refused(data: Path) -> None:
     for split in ("test", "train_more"):
         with pytest.raises(ValueError, match=f"no further training split '{split}'"):
-            prepare_text(TextSettings(corpora=(TED, f"{TED}/{split}"), vocabulary=300), data=data)
-
-
-def test_labels_of_another_set_cannot_be_scored() -> None:
-    with pytest.raises(ValueError, match="labels differ"):
-        TextSettings(kind="classification", corpora=("ag_news",), also_tested=("imdb",))
+            TranslationData(corpus=(TED, f"{TED}/{split}"), vocabulary=300, folder=str(data)).text  # noqa: B018

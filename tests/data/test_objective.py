@@ -3,9 +3,9 @@ import math
 import pytest
 import torch
 
+from algoformer.data.objective import FLOOR, error_at, log_loss, window_loss
 from algoformer.prompt import Prompt
 from algoformer.trace import Trace
-from algoformer.data.objective import FLOOR, error_at, log_loss, window_loss
 
 
 def _case(steps: int = 3, batch: int = 2, points: int = 4, out: int = 2) -> tuple[Trace, Prompt]:

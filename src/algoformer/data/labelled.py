@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -134,7 +134,7 @@ class LabelledData(TokenizedData[TokenTexts]):
         return {**super().header(), "classes": list(self.labels)}
 
     @classmethod
-    def from_header(cls, header: Mapping[str, Any]) -> Self:
+    def from_header(cls, header: Mapping[str, Any]) -> Any:
         """Rebuild the data from its header."""
         data = super().from_header(header)
         classes = header.get("classes", [])

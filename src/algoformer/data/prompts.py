@@ -181,7 +181,7 @@ class PromptBatches:
     def select(self, step: int) -> Hashable:
         """Seed the generator for the step, and move the curricula to it; all steps have the same shapes."""
         self.generator.manual_seed(prompt_seed(self.training.seed, step))
-        stage = dims, samples = self._stage_at(step)
+        stage = dims, samples = curricula(self.task, self.training, step)
         if stage != self._stage:
             self.dims.fill_(dims)
             torch.lt(self.sample_of_question, samples, out=self.weights)
@@ -203,15 +203,8 @@ class PromptBatches:
 
     def metrics(self, step: int) -> Metrics:
         """Return the coordinates and the samples that count at a step."""
-        dims, samples = self._stage_at(step)
-        return {"dims": dims, "samples": samples}
-
-    def _stage_at(self, step: int) -> tuple[int, int]:
-        config, task = self.training, self.task
-        return (
-            ramp_value(config.dims, step, steps=config.steps, end=task.dim),
-            ramp_value(config.samples, step, steps=config.steps, end=samples_of(task)),
-        )
+        dims, samples = curricula(self.task, self.training, step)
+        return {"dims": float(dims), "samples": float(samples)}
 
     def _questions(self, prompt: Prompt) -> Prompt:
         # full attention would see the answers of all questions but the last
@@ -223,6 +216,14 @@ class PromptBatches:
         samples = torch.tensor([row // self.task.parts for row in prompt.reads], device=device)
         assert int(samples.max()) < samples_of(self.task)
         return samples
+
+
+def curricula(task: Task, config: TrainConfig, step: int) -> tuple[int, int]:
+    """Return the active coordinates and the samples that count at a step."""
+    return (
+        ramp_value(config.dims, step, steps=config.steps, end=task.dim),
+        ramp_value(config.samples, step, steps=config.steps, end=samples_of(task)),
+    )
 
 
 def prompt_seed(seed: int, step: int) -> int:

@@ -58,6 +58,7 @@ class Loss:
     sums: tuple[Tensor, ...]
 
 
+@runtime_checkable
 class Batches(Protocol):
     """The batches of one run on one device.
 

@@ -21,7 +21,7 @@ BUILT_IN = {
 }
 """The kinds of data of this library, imported when they are first needed."""
 
-_REGISTERED: dict[str, type[Data]] = {}
+_REGISTERED: dict[str, type] = {}
 DataClass = TypeVar("DataClass", bound=type)
 
 
@@ -43,7 +43,7 @@ def register_data(cls: DataClass) -> DataClass:
     return cls
 
 
-def data_class(name: str) -> type[Data]:
+def data_class(name: str) -> Any:
     """Return the class that is registered under a name.
 
     Raises:
@@ -51,14 +51,12 @@ def data_class(name: str) -> type[Data]:
     """
     if name in BUILT_IN:
         module, _, attribute = BUILT_IN[name].partition(":")
-        found: type[Data] = getattr(import_module(module), attribute)
-        return found
+        return getattr(import_module(module), attribute)
     if name in _REGISTERED:
         return _REGISTERED[name]
     for entry in entry_points(group=GROUP):
         if entry.name == name:
-            loaded: type[Data] = entry.load()
-            return loaded
+            return entry.load()
     names = data_names()
     raise ValueError(
         f"unknown kind of data {name[:60]!r}{did_you_mean(name, names)}; known are {', '.join(names)}; "
@@ -80,7 +78,8 @@ def data_from_header(header: object) -> Data:
     """
     if not isinstance(header, Mapping) or not isinstance(header.get("name"), str):
         raise ValueError(f"data must be an object with a name, got {str(header)[:60]}")
-    return data_class(header["name"]).from_header(header)
+    found: Data = data_class(header["name"]).from_header(header)
+    return found
 
 
 def as_data_object(value: Any) -> Data:

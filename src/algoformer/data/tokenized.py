@@ -9,7 +9,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Self, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 import torch
@@ -206,7 +206,7 @@ class TokenizedData(ABC, Generic[Split]):
         return {**self.settings(), "tokenizer": self.known_tokenizer.to_json(), "digest": self.train_digest}
 
     @classmethod
-    def from_header(cls, header: Mapping[str, Any]) -> Self:
+    def from_header(cls, header: Mapping[str, Any]) -> Any:
         """Rebuild the data from its header; the text itself is read again when it is needed."""
         stored, tokenizer = header.get("settings"), header.get("tokenizer")
         names = {item.name for item in fields(cls) if _is_stored(item)}
@@ -220,7 +220,7 @@ class TokenizedData(ABC, Generic[Split]):
         data._keep("digest", str(header.get("digest", ""))[:64])
         return data
 
-    def resumed(self, stored: Data) -> Self:
+    def resumed(self, stored: Data) -> Any:
         """Return this data with the tokenizer of the run that is resumed; refuse text that has changed."""
         assert isinstance(stored, type(self))
         data = replace(self, tokenizer=stored.tokenizer)

@@ -74,8 +74,8 @@ class BatchPlan:
     """Which rows stand together in which batch, epoch after epoch.
 
     Rows of like length share a batch. Each length is rounded up to a multiple of `pad_to_multiple_of`, so a
-    run sees few shapes: one for each rounded length, and at most one shorter batch an epoch. What is left of a
-    length moves on to the next longer one.
+    run sees few shapes: one for each rounded length, and at most one shorter batch an epoch. Rows that are
+    left of a length move on to the next longer one.
 
     Attributes:
         lengths: of every row.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from torch import nn
 
@@ -12,6 +12,7 @@ from algoformer.language.classifier import TextClassifier
 from algoformer.language.token_model import TokenModel
 
 
+@runtime_checkable
 class TextModelFile(Protocol):
     """Anything that holds a model of text and its tokenizer, such as a loaded checkpoint."""
 

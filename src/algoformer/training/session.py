@@ -101,7 +101,7 @@ class Session:
         config, began = self.config, time.monotonic()
         limit = math.inf if self.options.max_minutes is None else 60 * self.options.max_minutes
         whole = True  # whether weights and optimizer stand between two steps
-        self._call("on_start", self.step, config.steps)
+        self.group.on_rank_zero(lambda: self._call("on_start", self.step, config.steps))
         self.learner.model.train()
         with (
             matmul_precision(config.precision),
@@ -127,7 +127,8 @@ class Session:
                     self.save()
                 raise
             finally:
-                self._call("on_end", self.step)
+                if self.group.is_rank_zero:  # without the others: they may have met with an error
+                    self._call("on_end", self.step)
             self.save()
 
     def save(self) -> None:
@@ -178,7 +179,7 @@ class Session:
                 numbers |= self._validate()
         row = {name: float(number) for name, number in numbers.items()}
         self.metrics.append(self.group.on_rank_zero(lambda: self._written(row)))
-        self._call("on_log", self.step, row)
+        self.group.on_rank_zero(lambda: self._call("on_log", self.step, row))
 
     def _validate(self) -> dict[str, float]:
         """Validate, and keep the weights if they are the best so far."""
@@ -191,7 +192,7 @@ class Session:
         if self.best is not None and data.merit(found) <= data.merit(self.best):
             self.validations_since_best += 1
             return found
-        self.best, self.validations_since_best = {"step": self.step, **found}, 0
+        self.best, self.validations_since_best = {"step": float(self.step), **found}, 0
         folder = self.folder
         if folder is not None:
             best = Checkpoint(model=model, data=data, card={**card_of(self), **found})
@@ -204,9 +205,8 @@ class Session:
         return row
 
     def _call(self, name: str, *arguments: Any) -> None:
-        if self.callbacks and self.group.is_rank_zero:
-            for callback in self.callbacks:
-                getattr(callback, name)(*arguments)
+        for callback in self.callbacks:
+            getattr(callback, name)(*arguments)
 
     def _restore_card(self, card: Mapping[str, Any]) -> None:
         # a resumed run keeps what it was begun with, whatever it is resumed by

@@ -12,19 +12,26 @@ logger = logging.getLogger("algoformer.training")
 
 
 class TensorBoard:
-    """Writes rows of metrics to event files; without TensorBoard, or after any failure, it does nothing."""
+    """Writes rows of metrics to event files; without TensorBoard, or after any failure, it does nothing.
+
+    The files are written anew from all rows whenever a run goes on, so that they show each step once.
+    """
 
     def __init__(self, folder: Path, rows: Iterable[Mapping[str, float]]) -> None:
         self._writer: Any = None
-        rows = list(rows)
         if importlib.util.find_spec("tensorboard") is None:
             return
         try:
             from torch.utils.tensorboard import SummaryWriter
 
-            last = int(rows[-1]["step"]) if rows else 0
-            # a viewer forgets the points after the last row, which are written again
-            self._writer = SummaryWriter(str(folder), purge_step=last + 1)
+            before = list(folder.glob("events.out.tfevents.*"))
+            # a viewer that has shown the old files forgets their points
+            self._writer = SummaryWriter(str(folder), purge_step=0)
+            for row in rows:
+                self.add(row)
+            self._writer.flush()
+            for file in before:
+                file.unlink()
         except Exception as error:
             self._give_up(error)
 

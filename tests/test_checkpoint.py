@@ -3,7 +3,6 @@ import json
 import os
 import pickle
 import resource
-import time
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +13,11 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 
 from algoformer import AlgoFormer, Unroll, programs, tasks
+from algoformer.checkpoint import in_half_precision, model_kind
+from algoformer.common.tensor_file import FORMAT, checksum
+from algoformer.data import PromptData
 from algoformer.model.presets import PRESETS
 from algoformer.training import Checkpoint, build_model, load_checkpoint, save_checkpoint
-from algoformer.training.stored_model import in_half_precision
 from training.small import same_weights, small
 
 TASK = tasks.LinearRegression(dim=2, points=4)
@@ -37,7 +38,7 @@ def test_every_preset_comes_back_and_answers_the_same(name: str, tmp_path: Path)
         "generator": torch.arange(7, dtype=torch.uint8),
         "sums": torch.tensor([1.0], dtype=torch.float64),
     }
-    save_checkpoint(tmp_path / "c", Checkpoint(model=model, task=TASK, card=card, state=state))
+    save_checkpoint(tmp_path / "c", Checkpoint(model=model, data=PromptData(TASK), card=card, state=state))
     found = load_checkpoint(tmp_path / "c")
     assert found.model.program == model.program
     assert found.task == TASK
@@ -53,7 +54,7 @@ def test_every_preset_comes_back_and_answers_the_same(name: str, tmp_path: Path)
 
 @pytest.mark.parametrize("task", [kind(dim=2, points=5) for kind in tasks.TASKS.values()], ids=str)
 def test_every_task_comes_back(task: Any, tmp_path: Path) -> None:
-    save_checkpoint(tmp_path / "c", Checkpoint(model=build_model(small(task=task)), task=task))
+    save_checkpoint(tmp_path / "c", Checkpoint(model=build_model(small(task=task)), data=PromptData(task)))
     assert load_checkpoint(tmp_path / "c").task == task
 
 
@@ -91,7 +92,7 @@ def test_a_full_disk_is_named_and_keeps_the_old_checkpoint(tmp_path: Path) -> No
 @pytest.fixture(scope="module")
 def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("good") / "c"
-    save_checkpoint(path, Checkpoint(model=_model(), task=TASK, card={"steps": 1}))
+    save_checkpoint(path, Checkpoint(model=_model(), data=PromptData(TASK), card={"steps": 1}))
     return path
 
 
@@ -155,15 +156,19 @@ def test_somebody_elses_safetensors_are_refused(tmp_path: Path) -> None:
 
 
 def _forged(good: Path, change: Any, tensors: Any = None) -> Path:
+    """The file with another header and other tensors, and a checksum that fits them."""
     from safetensors import safe_open
 
     with safe_open(good, framework="pt") as file:
-        header = json.loads(file.metadata()["algoformer"])
+        header = json.loads(json.loads(file.metadata()["algoformer"])["content"])
     weights = load_file(good)
     header = change(header) or header
     text = header if isinstance(header, str) else json.dumps(header)
+    weights = tensors(weights) if tensors else weights
+    version = header.get("format", FORMAT) if isinstance(header, dict) else FORMAT
+    outer = {"format": version, "sha256": checksum(text, weights), "content": text}
     path = good.with_name("forged")
-    save_file(tensors(weights) if tensors else weights, path, metadata={"algoformer": text})
+    save_file(weights, path, metadata={"algoformer": json.dumps(outer)})
     return path
 
 
@@ -186,46 +191,48 @@ HOSTILE = {
     "a list": lambda header: "[1]",
     "another format": _set("format", value=99),
     "a format that is no number": _set("format", value={"a": "b" * 1000}),
-    "no program": _set("program", value=None),
-    "a deep program": _set("program", value=DEEP),
-    "very many layers": _set("program", 0, "count", value=10**6),
-    "endlessly many layers": _set("program", 0, "count", value=10**40),
-    "very many parts": _set("program", value=[{"part": "layers", "count": 1}] * 5_000),
-    "wide heads": _set("program", 0, "heads", value=10**6),
-    "wrong heads": _set("program", 0, "heads", value="many"),
-    "unknown part": _set("program", 0, "part", value="os.system"),
-    "unknown field": _set("program", 0, "code", value="import os"),
-    "another width": _set("model", "width", value=16),
-    "a huge width": _set("model", "width", value=10**9),
-    "an endless width": _set("model", "width", value=10**40),
-    "a huge context": _set("model", "context", value=10**12),
-    "an endless context": _set("model", "context", value=10**30),
-    "a huge answer": _set("model", "out", value=10**15),
-    "a negative size": _set("model", "dim", value=-1),
-    "very many row maps": _set("model", "row_maps", value=10**9),
-    "a size that is true": _set("model", "out", value=True),
-    "a size that is a float": _set("model", "dim", value=2.0),
-    "negative blanks": _set("model", "blanks", value=[-4, 4]),
-    "huge blanks": _set("model", "blanks", value=[10**30, 0]),
-    "blanks of text": _set("model", "blanks", value="01"),
-    "sizes missing": _set("model", value={"dim": 2}),
-    "sizes of text": _set("model", value="small"),
-    "a task that is a number": _set("task", value=5),
-    "a task that is a list": _set("task", value=[["name", "linear"]]),
-    "an unknown task": _set("task", "name", value="__import__"),
-    "an impossible task": _set("task", "points", value=-1),
+    "no program": _set("model", "program", value=None),
+    "a deep program": _set("model", "program", value=DEEP),
+    "very many layers": _set("model", "program", 0, "count", value=10**6),
+    "endlessly many layers": _set("model", "program", 0, "count", value=10**40),
+    "very many parts": _set("model", "program", value=[{"part": "layers", "count": 1}] * 5_000),
+    "wide heads": _set("model", "program", 0, "heads", value=10**6),
+    "wrong heads": _set("model", "program", 0, "heads", value="many"),
+    "unknown part": _set("model", "program", 0, "part", value="os.system"),
+    "unknown field": _set("model", "program", 0, "code", value="import os"),
+    "another width": _set("model", "options", "width", value=16),
+    "a huge width": _set("model", "options", "width", value=10**9),
+    "an endless width": _set("model", "options", "width", value=10**40),
+    "a huge context": _set("model", "options", "context", value=10**12),
+    "an endless context": _set("model", "options", "context", value=10**30),
+    "a huge answer": _set("model", "options", "out", value=10**15),
+    "a negative size": _set("model", "options", "dim", value=-1),
+    "very many row maps": _set("model", "options", "row_maps", value=10**9),
+    "a size that is true": _set("model", "options", "out", value=True),
+    "a size that is a float": _set("model", "options", "dim", value=2.0),
+    "negative blanks": _set("model", "options", "blanks", value=[-4, 4]),
+    "huge blanks": _set("model", "options", "blanks", value=[10**30, 0]),
+    "blanks of text": _set("model", "options", "blanks", value="01"),
+    "sizes missing": _set("model", "options", value={"dim": 2}),
+    "sizes of text": _set("model", "options", value="small"),
+    "a model of text": _set("model", value="small"),
+    "an unknown kind of model": _set("model", "kind", value=["os"]),
+    "unknown data": _set("data", "name", value="os.system"),
+    "data that is a number": _set("data", value=5),
+    "a task that is a number": _set("data", "task", value=5),
+    "a task that is a list": _set("data", "task", value=[["name", "linear"]]),
+    "an unknown task": _set("data", "task", "name", value="__import__"),
+    "an impossible task": _set("data", "task", "points", value=-1),
     "a card that is a list": _set("card", value=[1]),
 }
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_a_hostile_header_is_refused_quickly_and_cheaply(good: Path, name: str) -> None:
+def test_a_hostile_header_is_refused_cheaply(good: Path, name: str) -> None:
     path = _forged(good, HOSTILE[name])
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    began = time.monotonic()
     with pytest.raises(ValueError, match="forged") as caught:
         load_checkpoint(path)
-    assert time.monotonic() - began < 3
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100 * 1024  # KiB
     assert len(str(caught.value)) < 1000
 
@@ -241,9 +248,9 @@ def _renamed(weights: dict[str, torch.Tensor], old: str, new: str) -> dict[str, 
         (lambda weights: weights | {"model.read_out.bias": torch.zeros(1).double()}, "floating point"),
         (
             lambda weights: {k: v for k, v in weights.items() if k != "model.read_out.bias"},
-            "parameters, the file holds",
+            "'read_out.bias' is missing",
         ),
-        (lambda weights: weights | {"model.extra": torch.zeros(1)}, "parameters, the file holds"),
+        (lambda weights: weights | {"model.extra": torch.zeros(1)}, "'extra' is not part of"),
         (lambda weights: _renamed(weights, "model.read_out.bias", "model.other"), "'other' is not part of"),
         (lambda weights: weights | {"model.read_out.weight": torch.zeros(8, 1)}, "has shape"),
         (lambda weights: {}, "more layers than the file has weights"),
@@ -259,12 +266,20 @@ json_values = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
     max_leaves=6,
 )
-PLACES = [("format",), ("program",), ("model",), ("task",), ("card",), ("program", 0), ("program", 1, "body")]
-PLACES += [("program", 0, key) for key in ("count", "heads", "hidden", "norm", "name", "activation")]
-PLACES += [("model", key) for key in ("dim", "width", "context", "blanks")] + [
-    ("task", "dim"),
-    ("task", "noise"),
+MODEL = ("model", "program")
+PLACES: list[tuple[Any, ...]] = [
+    ("format",),
+    ("model",),
+    ("data",),
+    ("card",),
+    MODEL,
+    (*MODEL, 0),
+    (*MODEL, 1, "body"),
 ]
+PLACES += [(*MODEL, 0, key) for key in ("count", "heads", "hidden", "norm", "name", "activation")]
+PLACES += [("model", "kind"), ("model", "options")]
+PLACES += [("model", "options", key) for key in ("dim", "width", "context", "blanks")]
+PLACES += [("data", "task", key) for key in ("dim", "noise")]
 
 
 @settings(max_examples=150)
@@ -282,3 +297,60 @@ def test_weights_too_large_for_half_precision_are_refused_before_they_become_inf
     next(model.parameters()).view(-1)[0] = 70_000.0
     with pytest.raises(ValueError, match=r"holds 7e\+04, which half precision cannot; .*--no-half"):
         in_half_precision(model)
+
+
+@settings(max_examples=60)
+@given(data=st.data())
+def test_a_flipped_bit_in_a_weight_is_noticed(good: Path, data: Any) -> None:
+    whole = bytearray(good.read_bytes())
+    start = 8 + int.from_bytes(whole[:8], "little")
+    place, bit = data.draw(st.integers(start, len(whole) - 1)), data.draw(st.integers(0, 7))
+    whole[place] ^= 1 << bit
+    flipped = good.with_name("flipped")
+    flipped.write_bytes(bytes(whole))
+    with pytest.raises(ValueError, match="checksum does not match"):
+        load_checkpoint(flipped)
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_file_of_an_older_version_says_how_to_convert_it(tmp_path: Path, version: int) -> None:
+    save_file(
+        {"a": torch.zeros(1)}, tmp_path / "old", metadata={"algoformer": json.dumps({"format": version})}
+    )
+    with pytest.raises(ValueError, match=r"made by an older version; convert it with scripts/convert_check"):
+        load_checkpoint(tmp_path / "old")
+
+
+@pytest.mark.parametrize(
+    ("task", "words"),
+    [
+        (tasks.LinearRegression(dim=3, points=4), "dim=2 .*the task has dim=3"),
+        (tasks.LinearRegression(dim=2, points=9), "room for 8 rows, a prompt has 18"),
+    ],
+)
+def test_a_task_that_does_not_fit_its_model_is_refused(tmp_path: Path, task: Any, words: str) -> None:
+    save_checkpoint(tmp_path / "c", Checkpoint(model=_model(), data=PromptData(task)))
+    with pytest.raises(ValueError, match=words):
+        load_checkpoint(tmp_path / "c")
+
+
+def test_what_loading_could_not_rebuild_is_not_saved(tmp_path: Path) -> None:
+    wider = _model()
+    wider.read_out = torch.nn.Linear(8, 3)
+    more = _model()
+    more.extra = torch.nn.Linear(2, 2)
+    for model, words in ((wider, "'read_out.weight' has shape"), (more, r"'extra\.bias' is not part of")):
+        with pytest.raises(ValueError, match=f"could not be rebuilt from a checkpoint: weight {words}"):
+            save_checkpoint(tmp_path / "c", Checkpoint(model=model))
+    own = _model()
+    own.rebuildable = lambda: "a norm was swapped"  # type: ignore[method-assign, assignment]
+    with pytest.raises(ValueError, match="could not be rebuilt from a checkpoint: a norm was swapped"):
+        save_checkpoint(tmp_path / "c", Checkpoint(model=own))
+    with pytest.raises(ValueError, match="only AlgoFormer, TokenModel, TextClassifier can be stored"):
+        save_checkpoint(tmp_path / "c", Checkpoint(model=torch.nn.Linear(2, 2)))
+    assert not (tmp_path / "c").exists()
+
+
+def test_a_checkpoint_says_in_a_line_what_it_is(good: Path) -> None:
+    assert repr(load_checkpoint(good)) == "Checkpoint(AlgoFormer, 2,889 parameters, prompts, step None)"
+    assert model_kind(good) == "algoformer"
