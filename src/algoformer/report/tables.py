@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from algoformer.common.terminal import printable
 from algoformer.evaluation import Table
-from algoformer.report.numbers import show
+from algoformer.evaluation.numbers import show
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
@@ -39,14 +39,9 @@ def terminal_table(table: Table) -> RichTable:
         caption_justify="left",
     )
     for place, name in enumerate(table.columns):
-        justify: Any = "left" if is_text(table, place) else "right"
+        justify: Any = "left" if table.is_text(place) else "right"
         # a solver's name may wrap, a number may not
         drawn.add_column(Text(printable(name)), justify=justify, no_wrap=justify == "right")
     for row in table.rows:
         drawn.add_row(*(Text(printable(show(cell))) for cell in row))
     return drawn
-
-
-def is_text(table: Table, place: int) -> bool:
-    """Return whether a column holds text, which is aligned left."""
-    return any(isinstance(row[place], str) for row in table.rows)
