@@ -46,7 +46,7 @@ class IterativelyReweighted:
             raise ValueError(f"inner_steps must be at least 1, or None (exact); got {self.inner_steps}")
 
     def __call__(self, prompt: Prompt, unroll: Unroll) -> Trace:
-        """The answers after each outer step, for every question from the pairs before it."""
+        """Return the answers after each outer step, for every question from the pairs before it."""
         return trace_of_iteration(self._iterates, in_double(self.view(prompt)), unroll)
 
     def _iterates(self, prefixes: Prefixes) -> Iterator[Tensor]:

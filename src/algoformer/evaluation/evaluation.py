@@ -11,7 +11,7 @@ from algoformer.common.terminal import short
 from algoformer.evaluation.curve import Curve, parse_json, read_numbers
 
 Against = Literal["clean", "shown"]
-"""Whether errors are measured against answers without noise, or against those that prompts show."""
+"""The targets of errors: answers without noise, or those that prompts show."""
 
 Plain = str | int | float | bool | None
 """A scalar value of JSON."""

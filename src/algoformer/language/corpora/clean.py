@@ -1,4 +1,4 @@
-"""What particular sets are known to have in their text, undone."""
+"""Repair known defects of particular corpora."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _CLITIC = re.compile(r" ('(?:s|m|d|re|ve|ll)|n't)\b")
 
 
 def plain(text: str) -> str:
-    """NFC, every run of white space (line breaks too) one space, none at the ends: what all text gets.
+    """Normalize to NFC and collapse white space, including line breaks; applied to every text.
 
     >>> plain("  Za\\u0308hne\\r\\n putzen ")
     'Zähne putzen'
