@@ -21,7 +21,7 @@ class IterativelyReweighted:
     """Minimize Σ |y_j - <w, f_j>|^power by weighted least squares, again and again.
 
     Each outer step gives pair j the importance (r_j² + ε²)^(power/2 - 1), r_j being its residual so far,
-    and the inner loop then solves the weighted problem: exactly (`inner_steps=None`) or by so many
+    and the inner loop then solves the weighted problem: exactly (`inner_steps=None`) or by that many
     gradient steps of size 1/λ_max from where the last outer step ended, in float64 either way. Step t of
     the trace is outer step t; in the first all pairs count alike. ε starts at the root mean square of the
     labels and shrinks by `shrink` at every outer step down to `floor` times its start, which keeps the

@@ -124,7 +124,7 @@ def blueprint_of(model: AlgoFormer) -> Blueprint:
     """Return the blueprint that a theorem's model was built from.
 
     Raises:
-        ValueError: the model was trained or loaded, so that nobody knows what its coordinates mean.
+        ValueError: the model was trained or loaded, so the meaning of its coordinates is unknown.
     """
     blueprint = getattr(model, "blueprint", None)
     if not isinstance(blueprint, Blueprint):

@@ -87,6 +87,6 @@ def without_moses(text: str) -> str:
 def _paired_quotes(text: str) -> str:
     pieces = text.split('"')
     if len(pieces) % 2 == 0:
-        return text  # one is missing, and nobody can say which side of it is inside
+        return text  # one is missing, so the inside cannot be told from the outside
     inside = [piece.strip() if number % 2 else piece for number, piece in enumerate(pieces)]
     return '"'.join(inside)
