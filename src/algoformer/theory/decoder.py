@@ -124,7 +124,8 @@ def example_layer(space: Subspaces, constants: Constants) -> LayerWriter:
 
     Proof. The two tokens of a sample share a code. Token y_j gets the mean of 2x_j and 0, which is x_j; token
     x_j does not see y_j yet and gets 2x_j, which the feed-forward network takes away again. The sink's code
-    is 0, and 0 is less than a code's product with itself, so no other token reads the sink; it reads itself: 0. ∎
+    is 0, and 0 is less than a code's product with itself, so no other token reads the sink; it reads
+    itself: 0. ∎
     """
     writer = LayerWriter(space)
     attend(
