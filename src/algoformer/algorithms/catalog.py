@@ -16,7 +16,7 @@ from algoformer.trace import Solver
 
 @dataclass(frozen=True, kw_only=True)
 class ListedSolver:
-    """How to build a solver for a view of the prompts and a noise level, and a line that says what it is."""
+    """A solver's builder, which takes a view of the prompts and a noise level, and a one-line description."""
 
     build: Callable[[View, float], Solver]
     description: str
@@ -72,11 +72,11 @@ SOLVERS: dict[str, ListedSolver] = {
         description="ridge on the raw x and a constant, without the task's representation",
     ),
 }
-"""Every solver of this room under the name that the command line uses."""
+"""Every solver under the name that the command line uses; add your own here."""
 
 
 def build_solver(name: str, *, view: View = pairs, noise: float = 0.0) -> Solver:
-    """The solver of that name, reading prompts through `view` and expecting labels with this noise.
+    """Return the solver of that name, reading prompts through `view` and expecting labels with this noise.
 
     >>> build_solver("oracle", noise=0.5).strength
     0.25

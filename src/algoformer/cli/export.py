@@ -14,7 +14,6 @@ from algoformer.cli.parse import parse
 
 if TYPE_CHECKING:
     from algoformer.cli.measure import Contender
-    from algoformer.training import Checkpoint
 
 DESCRIPTION = """Write a trained model, without the optimizer, to one file with a card of measured facts: data,
 steps, errors at the trained depth and beyond it or scores on the test set, provenance.
@@ -53,32 +52,32 @@ def run_export(arguments: list[str]) -> int:
     """Measure the model as it will be stored, and write it."""
     chosen = parse(ExportOptions, arguments, command="export", description=DESCRIPTION)
     refuse_existing(chosen.file)
-    from algoformer.checkpoint import Checkpoint, in_half_precision, save_checkpoint
-    from algoformer.cli.measure import best_checkpoint, load_contender, open_checkpoint
+    from algoformer.cli.measure import open_checkpoint
     from algoformer.common.devices import pick_device
-    from algoformer.training.card import exported_facts
 
     device = pick_device(chosen.device)
-    command = shlex.join(["algoformer", "export", *arguments])
-    if open_checkpoint(chosen.run).task is not None:
-        contender = load_contender(chosen.run, raw=chosen.raw)
-        model = in_half_precision(contender.model) if chosen.half else contender.model
-        facts = _prompt_facts(contender, chosen, device)
-        card, data = contender.card, open_checkpoint(chosen.run).data
+    if open_checkpoint(chosen.run).task is None:
+        _export_text(chosen, device, shlex.join(["algoformer", "export", *arguments]))
     else:
-        checkpoint = best_checkpoint(chosen.run, folder=chosen.data_folder)
-        model = in_half_precision(checkpoint.model) if chosen.half else checkpoint.model
-        facts = _text_facts(checkpoint, device)
-        card, data = checkpoint.card, checkpoint.data
-    kept = exported_facts(card) | facts | {"exported_by": command}
-    save_checkpoint(
-        chosen.file, Checkpoint(model=model.cpu().float(), data=data, card=kept), half=chosen.half
-    )
+        _export_prompts(chosen, device)
     print(f"{chosen.file}: {chosen.file.stat().st_size / 1e6:.1f} MB")
     return 0
 
 
-def _prompt_facts(contender: Contender, chosen: ExportOptions, device: str) -> dict[str, Any]:
+def _export_prompts(chosen: ExportOptions, device: str) -> None:
+    from algoformer.checkpoint import Checkpoint, in_half_precision, save_checkpoint
+    from algoformer.cli.measure import load_contender, open_checkpoint
+    from algoformer.training.card import exported_facts
+
+    contender = load_contender(chosen.run, raw=chosen.raw)
+    if chosen.half:
+        in_half_precision(contender.model)
+    card = exported_facts(contender.card) | _measured(contender, chosen, device)
+    stored = Checkpoint(model=contender.model.cpu(), data=open_checkpoint(chosen.run).data, card=card)
+    save_checkpoint(chosen.file, stored, half=chosen.half)
+
+
+def _measured(contender: Contender, chosen: ExportOptions, device: str) -> dict[str, Any]:
     """Measure a model of prompts at its trained depth and beyond it."""
     from algoformer.cli.measure import held_out_prompts
     from algoformer.cli.progress import counting
@@ -101,13 +100,12 @@ def _prompt_facts(contender: Contender, chosen: ExportOptions, device: str) -> d
     }
 
 
-def _text_facts(checkpoint: Checkpoint, device: str) -> dict[str, Any]:
-    """Score a model of text on its test set."""
-    from algoformer.cli.measure import score_table
+def _export_text(chosen: ExportOptions, device: str, command: str) -> None:
+    from algoformer.cli.measure import best_checkpoint, score_table
     from algoformer.cli.say import say
+    from algoformer.training.export import export_text
 
-    assert checkpoint.data is not None
-    found = checkpoint.data.evaluate(checkpoint.model.to(device).eval())
-    say(score_table(found))
-    scores = [one.to_data() for one in found] if isinstance(found, list) else [found.to_data()]
-    return {"measurements": scores}
+    checkpoint = best_checkpoint(chosen.run, folder=chosen.data_folder)
+    checkpoint.model.to(device).eval()
+    found = export_text(chosen.file, checkpoint, half=chosen.half, command=command)
+    say(score_table(found if hasattr(found[0], "scores") else found[0]))

@@ -1,4 +1,4 @@
-"""Text as numbers: byte pairs merged by how often they meet, so that no text is ever unknown.
+"""A byte-level BPE tokenizer, which can encode every text.
 
 Why bytes: every text, in any script, is a string of bytes, and every byte is a token. Nothing is lost, so
 `decode(encode(text)) == text` for any text, and there is no unknown token to score. The tokenizer itself
@@ -37,7 +37,7 @@ _SMALLEST = len(SPECIALS) + 256
 
 
 def _letters() -> list[str]:
-    """The letter that stands for each byte, as in GPT-2: itself if it can be seen, or one from U+0100 on."""
+    """Return the letter that stands for each byte, as in GPT-2: itself, or one from U+0100 on."""
     seen = {*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)}
     unseen = iter(range(256, 512))
     return [chr(byte if byte in seen else next(unseen)) for byte in range(256)]
@@ -47,7 +47,7 @@ _LETTERS = _letters()
 
 
 class Tokenizer:
-    """A byte-level BPE, wholly described by its merges.
+    """A byte-level BPE tokenizer, fully described by its merges.
 
     Learning and encoding need the package `tokenizers`; loading, counting and decoding do not.
 
@@ -81,10 +81,10 @@ class Tokenizer:
 
     @classmethod
     def train(cls, texts: Iterable[str], *, vocabulary: int) -> Tokenizer:
-        """Learn merges from texts: the training split, and nothing else.
+        """Learn merges from texts, which should be the training split alone.
 
         Args:
-            texts: of all languages together, for one joint vocabulary.
+            texts: texts of all languages, for one joint vocabulary.
             vocabulary: the number of tokens; fewer if the texts have no pair left that occurs twice.
 
         Raises:
@@ -107,7 +107,7 @@ class Tokenizer:
         return cls([(first, second) for first, second in model["merges"]])
 
     def __len__(self) -> int:
-        """The number of tokens, special ones included."""
+        """Return the number of tokens, including special ones."""
         return len(self._pieces)
 
     def encode(self, text: str) -> list[int]:
@@ -147,7 +147,7 @@ class Tokenizer:
         return encoded if max_tokens is None else [tokens[:max_tokens] for tokens in encoded]
 
     def decode(self, tokens: Iterable[int] | np.ndarray) -> str:
-        """The text of the tokens, special ones left out; bytes that are no UTF-8 become U+FFFD.
+        """Return the text of the tokens without special ones; bytes that are not UTF-8 become U+FFFD.
 
         Raises:
             ValueError: there is no such token.
@@ -159,18 +159,18 @@ class Tokenizer:
         return raw.decode("utf-8", errors="replace").removeprefix(" ")
 
     def piece(self, token: int) -> bytes:
-        """The bytes that a token stands for; none for a special one."""
+        """Return the bytes that a token stands for; none for a special token."""
         return self._bytes[token]
 
     def to_json(self) -> str:
-        """The tokenizer as text, for a checkpoint."""
+        """Return the tokenizer as JSON text, for a checkpoint."""
         pairs = [" ".join(pair) for pair in self.merges]
         data = {"format": FORMAT, "kind": "byte-level BPE", "specials": list(SPECIALS), "merges": pairs}
         return json.dumps(data, ensure_ascii=False)
 
     @classmethod
     def from_json(cls, text: str) -> Tokenizer:
-        """Rebuild a tokenizer from what `to_json` gave.
+        """Rebuild a tokenizer from what `to_json` returned.
 
         Raises:
             ValueError: it is anything else; the text may come from anywhere, and nothing in it is executed.

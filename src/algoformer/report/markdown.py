@@ -6,8 +6,7 @@ from html import escape
 
 from algoformer.common.terminal import printable
 from algoformer.evaluation import Table
-from algoformer.report.numbers import show
-from algoformer.report.tables import is_text
+from algoformer.evaluation.numbers import show
 
 
 def markdown_table(table: Table) -> str:
@@ -20,7 +19,7 @@ def markdown_table(table: Table) -> str:
     | c | – |
     <BLANKLINE>
     """
-    rules = ["---" if is_text(table, place) else "--:" for place in range(len(table.columns))]
+    rules = ["---" if table.is_text(place) else "--:" for place in range(len(table.columns))]
     rows = [[show(cell) for cell in row] for row in table.rows]
     lines = [_row(list(table.columns)), f"|{'|'.join(rules)}|", *map(_row, rows)]
     return "\n".join(lines) + "\n"

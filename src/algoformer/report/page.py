@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Literal
 
 from algoformer.evaluation import Table
+from algoformer.evaluation.numbers import show
 from algoformer.extras import require
-from algoformer.report.numbers import show
-from algoformer.report.tables import is_text
 
 Outcome = Literal["holds", "does not hold", "not decided"]
 """The verdict of the numbers on a claim."""
@@ -82,7 +81,7 @@ def render(page: Page) -> str:
     )
     environment.filters["show"] = show
     environment.filters["data_uri"] = data_uri
-    environment.tests["words"] = lambda place, table: is_text(table, place)
+    environment.tests["words"] = lambda place, table: table.is_text(place)
     text: str = environment.get_template("page.html").render(page=page)
     return text
 

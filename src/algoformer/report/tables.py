@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from algoformer.common.terminal import printable
 from algoformer.evaluation import Table
-from algoformer.report.numbers import show
+from algoformer.evaluation.numbers import show
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
@@ -41,18 +41,13 @@ def terminal_table(table: Table) -> RichTable:
         caption_justify="left",
     )
     for place, name in enumerate(table.columns):
-        justify: Any = "left" if is_text(table, place) else "right"
+        justify: Any = "left" if table.is_text(place) else "right"
         # a long name may continue on the next line, but neither a name nor a number is ever cut
         heading = Text(printable(name))
         drawn.add_column(heading, justify=justify, no_wrap=justify == "right", overflow="fold")
     for row in table.rows:
         drawn.add_row(*(Text(printable(show(cell))) for cell in row))
     return drawn
-
-
-def is_text(table: Table, place: int) -> bool:
-    """Return whether a column holds text, which is aligned left."""
-    return any(isinstance(row[place], str) for row in table.rows)
 
 
 GAP = 3
@@ -70,7 +65,7 @@ def fitted(table: Table, width: int) -> list[Table]:
     [('solver', 'error'), ('solver', 'seconds')]
     """
     broad = [
-        max(len(name), *(len(show(row[place])) for row in table.rows), 0) + GAP if table.rows else len(name) + GAP
+        GAP + max(len(name), *(len(show(row[place])) for row in table.rows), 0)
         for place, name in enumerate(table.columns)
     ]
     first = min(broad[0], NAME + GAP)

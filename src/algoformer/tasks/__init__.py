@@ -1,4 +1,4 @@
-"""Distributions over prompts: what is drawn, at which scale, and which regression problems hide in it."""
+"""Tasks: distributions over prompts, with their scale and the regression problems inside them."""
 
 from algoformer.tasks.autoregressive import AutoregressiveWithRepresentation
 from algoformer.tasks.catalog import TASKS, find, from_data, from_json, register, to_data, to_json

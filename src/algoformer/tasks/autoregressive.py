@@ -67,17 +67,17 @@ class AutoregressiveWithRepresentation:
 
     @property
     def out(self) -> int:
-        """Numbers in an answer: a whole state."""
+        """The number of coordinates of an answer: a whole state."""
         return self.dim
 
     @property
     def context(self) -> int:
-        """Rows in a prompt: all states but the last."""
+        """The number of rows of a prompt: all states but the last."""
         return self.points - 1
 
     @property
     def parts(self) -> int:
-        """Rows in a sample: one state."""
+        """The number of rows of a sample: one state."""
         return 1
 
     @property
@@ -134,7 +134,7 @@ class AutoregressiveWithRepresentation:
     def _within_bound(
         self, series: Float[Tensor, "drawn point dim"], clean: Float[Tensor, "drawn question dim"], batch: int
     ) -> tuple[Float[Tensor, "batch point dim"], Float[Tensor, "batch question dim"]]:
-        """The first `batch` series that stay in bounds, in the order drawn; if too few, some twice."""
+        """Return the first `batch` series that stay in bounds, in the order drawn; if too few, some twice."""
         peaks = series.square().sum(dim=-1).amax(dim=1) / self.dim
         rejected = ~(peaks <= self.bound)  # so that a series that overflowed to NaN is rejected too
         accepted_first = torch.argsort(rejected.to(torch.uint8), stable=True)
@@ -145,7 +145,7 @@ class AutoregressiveWithRepresentation:
         return series[chosen].masked_fill(none, torch.nan), clean[chosen].masked_fill(none, torch.nan)
 
     def problems(self, prompt: Prompt) -> Problems:
-        """Regress x_{t+1} on Φ*([x_{t+1-q}, ..., x_t]): linear regression for whoever knows Φ*."""
+        """Return the regression of x_{t+1} on Φ*([x_{t+1-q}, ..., x_t]), which is linear given Φ*."""
         if prompt.parts != 1 or prompt.dim != self.dim:
             raise ValueError(
                 f"a series has rows of dim={self.dim}, one in a sample; got rows of dim={prompt.dim}, "

@@ -40,17 +40,17 @@ class ChainOfThought:
 
     @property
     def out(self) -> int:
-        """Numbers in an answer: a whole state."""
+        """The number of coordinates of an answer: a whole state."""
         return self.dim
 
     @property
     def context(self) -> int:
-        """Rows in a prompt."""
+        """The number of rows of a prompt."""
         return self.parts * self.points
 
     @property
     def parts(self) -> int:
-        """Rows in a sample: x and a state for each layer."""
+        """The number of rows of a sample: x and a state for each layer."""
         return self.layers + 1
 
     @property
@@ -91,7 +91,7 @@ class ChainOfThought:
         )
 
     def problems(self, prompt: Prompt) -> Problems:
-        """One problem for each layer: regress the unfolded next state on the state, then fold the answer.
+        """Return one problem per layer: regression of the unfolded next state on the state.
 
         The leaky ReLU is one to one, so its inverse turns each layer into linear regression.
         """

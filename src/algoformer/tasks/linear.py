@@ -53,5 +53,5 @@ class LinearRegression(PairTask):
         return Prompt.of_pairs(xs, clean + noise, clean=clean)
 
     def problems(self, prompt: Prompt) -> Problems:
-        """The (x, y) pairs as they stand."""
+        """Return the (x, y) pairs."""
         return pairs(prompt)

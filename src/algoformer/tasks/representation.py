@@ -78,12 +78,12 @@ class RegressionWithRepresentation(PairTask):
         return Prompt.of_pairs(xs, clean + noise, clean=clean)
 
     def problems(self, prompt: Prompt) -> Problems:
-        """The pairs (Φ*(x), y): linear regression for whoever knows Φ*."""
+        """Return the pairs (Φ*(x), y): linear regression given Φ*."""
         raw = pairs(prompt)
         return replace(raw, features=self.phi(raw.features))
 
     def affine_problems(self, prompt: Prompt) -> Problems:
-        """The pairs (best affine approximation of Φ*(x), y): all that a model linear in x can know.
+        """Return the pairs (best affine approximation of Φ*(x), y): all that a model linear in x can know.
 
         Ridge on these with strength noise² + `phi.affine().misfit` is what a model that has not learned
         Φ* can reach at best.

@@ -65,5 +65,5 @@ class RobustRegression(PairTask):
         )
 
     def problems(self, prompt: Prompt) -> Problems:
-        """The (x, y) pairs as they are shown: nobody is told which labels are wrong."""
+        """Return the (x, y) pairs as they are shown, without saying which labels are wrong."""
         return pairs(prompt)

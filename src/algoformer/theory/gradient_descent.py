@@ -37,7 +37,7 @@ def descent_layer(
     examples: int,
     constants: Constants,
 ) -> LayerWriter:
-    """The looped layer: `residual` ← residual - step_size/n Σ_i residual_i (features_i · features).
+    """Write the looped layer: `residual` ← residual - step_size/n Σ_i residual_i (features_i · features).
 
     It needs the subspaces residual, one and log_count (the log of the number n of examples, at every token
     whose residual matters). Tokens marked by `masked` are no examples. Products are divided by
@@ -76,7 +76,7 @@ def gradient_descent_step(
     steps: int = 20,
     dtype: torch.dtype = torch.float64,
 ) -> AlgoFormer:
-    """The lemma alone: a loop of one layer with two heads, for rows that hold x and y in one token.
+    """Build the lemma alone: a loop of one layer with two heads, for rows that hold x and y in one token.
 
     This is the token matrix that the lemma starts from; `prepared` makes it from a prompt of pairs. For
     prompts of pairs as they are, with a pre-transformer that joins x and y, take `gradient_descent`.
@@ -126,7 +126,7 @@ def gradient_descent_step(
 
 
 def lemma_space(*, dim: int, out: int) -> Subspaces:
-    """The coordinates of the lemma's token matrix."""
+    """Return the coordinates of the lemma's token matrix."""
     return Subspaces(
         {
             "x": (dim, "x at examples and at the question"),
@@ -140,7 +140,7 @@ def lemma_space(*, dim: int, out: int) -> Subspaces:
 
 
 def prepared(prompt: Prompt, view: View = pairs) -> Prompt:
-    """The last question of `prompt` as the lemma's token matrix: rows (features, label, known, log n).
+    """Return the last question of `prompt` as the lemma's token matrix: rows (features, label, known, log n).
 
     One row a sample, the question's last with label and `known` 0. `view` says what the features are.
     """

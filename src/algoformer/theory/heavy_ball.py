@@ -39,7 +39,7 @@ def heavy_ball(
     steps: int = 20,
     dtype: torch.dtype = torch.float64,
 ) -> AlgoFormer:
-    """Each pass is one heavy-ball step from A_0 = A_{-1} = 0: pre 1 layer × 2 heads, loop 1 × 2, post 1 × 1.
+    """Build heavy-ball steps from A_0 = A_{-1} = 0: pre 1 layer × 2 heads, loop 1 × 2, post 1 × 1.
 
     It answers `prompt.prefix(i)` for any i with at most `examples` examples.
 

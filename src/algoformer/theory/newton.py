@@ -37,7 +37,7 @@ def newton(
     steps: int = 20,
     dtype: torch.dtype = torch.float64,
 ) -> AlgoFormer:
-    """Each pass of the loop is one step of Newton's method: pre 1 layer × 2 heads, loop 1 × 2, post 2 × 2.
+    """Build Newton's method, one step per pass: pre 1 layer × 2 heads, loop 1 × 2, post 2 × 2.
 
     It answers prompts with exactly `examples` examples before their question, because one layer of two
     heads has no way to find out which x is the question; `padded` brings shorter ones to that length.
@@ -91,7 +91,7 @@ def newton(
 
 
 def newton_space(*, dim: int, out: int, examples: int) -> Subspaces:
-    """The coordinates of the stream."""
+    """Return the coordinates of the stream."""
     return Subspaces(
         {
             "x": (dim, "x at x tokens"),
@@ -143,7 +143,7 @@ def start_layer(space: Subspaces, *, alpha: float, examples: int, constants: Con
 
 
 def step_layer(space: Subspaces, *, constants: Constants) -> LayerWriter:
-    """The lemma: image ← 2 image - M_k S image, one step of Newton's method at every x token.
+    """Write the lemma: image ← 2 image - M_k S image, one step of Newton's method at every x token.
 
     Proof. The heads put M_k S M_k x_j = Σ_i (M_k x_i)(x_i · M_k x_j) into `product`, at the question too. The
     residual connection keeps image once; the feed-forward network adds image - product, exactly, and
@@ -216,7 +216,7 @@ def answer_layer(space: Subspaces, constants: Constants) -> LayerWriter:
 
 
 def padded(prompt: Prompt, *, examples: int) -> Prompt:
-    """The last question with exactly `examples` examples before it: zero pairs are put in front.
+    """Return the last question with exactly `examples` examples before it: zero pairs are put in front.
 
     A zero pair adds nothing to S and nothing to Σ y x, so no algorithm of this room notices it.
 
@@ -253,7 +253,7 @@ def alpha_limit(problems: Problems) -> float:
 
 
 def check_positive_alpha(alpha: float) -> None:
-    """What can be known of α without data."""
+    """Refuse an α that is not positive. `check_alpha` checks whether the data allow it."""
     if not (math.isfinite(alpha) and alpha > 0):
         raise ValueError(
             f"alpha must be a positive number below 2/λ_max(S)², got {alpha}; "

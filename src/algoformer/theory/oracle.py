@@ -1,4 +1,4 @@
-"""What the linearized heads compute exactly: gradient descent in function space, with kernel sinh(cz)/c."""
+"""Gradient descent in function space with kernel sinh(cz)/c, which linearized heads compute exactly."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from algoformer.trace import Trace, Unroll
 
 @dataclass(frozen=True, kw_only=True)
 class KernelDescent:
-    """ρ_j ← ρ_j - η/n Σ_i ρ_i k(φ_i, φ_j), what one pass of the loop does for finite c and C.
+    """The iteration ρ_j ← ρ_j - η/n Σ_i ρ_i k(φ_i, φ_j) of one pass of the loop for finite c and C.
 
     With z = φ_i·φ_j / N, N = `product_unit`, and D±_j = 1 + e^(-C)/n Σ_i e^(±cz_ij), the kernel is
     k = N (e^{cz}/D+ - e^{-cz}/D-) / 2c. As c → 0 and C → ∞ it tends to φ_i·φ_j, and this to plain
@@ -31,7 +31,7 @@ class KernelDescent:
     view: View = pairs
 
     def __call__(self, prompt: Prompt, unroll: Unroll) -> Trace:
-        """The answers after each step of the unroll's window."""
+        """Return the answers after each step of the unroll's window."""
         problems = self.view(prompt)
         problem, count = problems.asked[-1]
         kernel = self.kernel(problems.features[:, problem, : count + 1], count)

@@ -1,6 +1,6 @@
 import pytest
 
-from algoformer.report.numbers import show
+from algoformer.evaluation.numbers import show
 
 
 @pytest.mark.parametrize(
