@@ -6,7 +6,6 @@ from types import ModuleType
 
 import pytest
 import torch
-from tests.docs.pages import ROOT, Reader, blocks_of
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from algoformer.prompt import Prompt
@@ -20,6 +19,7 @@ from algoformer.tasks import (
     from_data,
     to_data,
 )
+from tests.docs.pages import ROOT, Reader, blocks_of
 
 pytestmark = pytest.mark.contract
 

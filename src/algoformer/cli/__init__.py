@@ -25,11 +25,15 @@ class Command:
 COMMANDS = {
     "demo": Command("demo", "train three small models and compare them with textbook algorithms", "demo"),
     "train": Command("train", "train a model on a task or on your own files", "train --data linear"),
-    "evaluate": Command("evaluate", "measure runs, beside textbook solvers", "evaluate RUN --against newton,gd"),
+    "evaluate": Command(
+        "evaluate", "measure runs, beside textbook solvers", "evaluate RUN --against newton,gd"
+    ),
     "export": Command("export", "write a trained model and its card to one file", "export RUN m.safetensors"),
     "translate": Command("translate", "translate a text line by line", "translate tatoeba_de_en german.txt"),
     "classify": Command("classify", "print the class of each line of a text", "classify dbpedia texts.txt"),
-    "generate": Command("generate", "continue a prompt with a language model", "generate RUN --prompt 'To be'"),
+    "generate": Command(
+        "generate", "continue a prompt with a language model", "generate RUN --prompt 'To be'"
+    ),
     "info": Command("info", "describe a model: program, card, parameters, FLOPs", "info linear"),
     "theory": Command("theory", "verify, show and plot the theorems as weights", "theory show newton"),
     "tasks": Command("listings", "list the tasks and their constants", "tasks"),

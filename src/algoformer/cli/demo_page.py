@@ -36,6 +36,7 @@ from algoformer.training import load_experiment, read_metrics
 from algoformer.training.progress import training_bars
 from algoformer.training.side_by_side import Planned, train_side_by_side
 
+
 def make_demo(out: Path, *, fresh: bool, checkpoints: Path) -> int:
     """Train, compare, print, draw."""
     require("matplotlib", extra="viz")

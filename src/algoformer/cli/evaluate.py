@@ -39,9 +39,7 @@ class EvaluateOptions:
     raw: Annotated[
         bool, tyro.conf.arg(help="Use the last weights of a run that keeps a moving average of them.")
     ] = False
-    device: Annotated[
-        Literal["auto", "cpu", "cuda", "mps"], tyro.conf.arg(help="Where models run.")
-    ] = "auto"
+    device: Annotated[Literal["auto", "cpu", "cuda", "mps"], tyro.conf.arg(help="Where models run.")] = "auto"
     out: Annotated[
         Path | None,
         tyro.conf.arg(help="Folder for numbers and plots; by default the folder of a single run."),

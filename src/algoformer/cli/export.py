@@ -36,13 +36,12 @@ class ExportOptions:
     raw: Annotated[
         bool, tyro.conf.arg(help="Use the last weights of a run that keeps a moving average of them.")
     ] = False
-    depths: Annotated[
-        tuple[int, ...], tyro.conf.arg(help="Further numbers of iterations to measure at.")
-    ] = (200, 1000)
+    depths: Annotated[tuple[int, ...], tyro.conf.arg(help="Further numbers of iterations to measure at.")] = (
+        200,
+        1000,
+    )
     prompts: Annotated[int, tyro.conf.arg(help="Number of held-out prompts.")] = 1280
-    device: Annotated[
-        Literal["auto", "cpu", "cuda", "mps"], tyro.conf.arg(help="Where to measure.")
-    ] = "auto"
+    device: Annotated[Literal["auto", "cpu", "cuda", "mps"], tyro.conf.arg(help="Where to measure.")] = "auto"
     data_folder: Annotated[
         str | None, tyro.conf.arg(help="Folder with named corpora; by default $ALGOFORMER_DATA.")
     ] = None

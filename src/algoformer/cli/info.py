@@ -88,7 +88,9 @@ def card_lines(checkpoint: Checkpoint) -> list[str]:
         prompts = card.pop("prompts", "?")
         lines += [(f"error at T = {depth}", _shown(error)) for depth, error in depths.items()]
         if isinstance(band, list) and len(band) == 2:
-            lines.append(("5–95 % band", f"{_shown(band[0])} to {_shown(band[1])} over {_shown(prompts)} prompts"))
+            lines.append(
+                ("5–95 % band", f"{_shown(band[0])} to {_shown(band[1])} over {_shown(prompts)} prompts")
+            )
     for one in card.pop("measurements", None) or ():
         lines += _score_lines(one)
     lines += [(name, _shown(value)) for name, value in card.items() if name not in HIDDEN]
@@ -106,8 +108,11 @@ def _score_lines(one: Any) -> list[tuple[str, str]]:
     if not isinstance(one, dict) or not isinstance(one.get("scores"), dict):
         return [("measured", _shown(one))]
     return [
-        (f"{name} on {one.get('split')}", f"{_shown(score.get('value'))} (95 %: {_shown(score.get('low'))} to "
-         f"{_shown(score.get('high'))}, {_shown(one.get('rows'))} texts)")
+        (
+            f"{name} on {one.get('split')}",
+            f"{_shown(score.get('value'))} (95 %: {_shown(score.get('low'))} to "
+            f"{_shown(score.get('high'))}, {_shown(one.get('rows'))} texts)",
+        )
         for name, score in one["scores"].items()
         if isinstance(score, dict)
     ]
@@ -126,8 +131,11 @@ def _shown(value: Any) -> str:
     if isinstance(value, str):
         return value if len(value) <= 200 else value[:197] + "..."
     if isinstance(value, dict):
-        kept = [f"{name} {_shown(inner)}" for name, inner in list(value.items())[:8] if name not in HIDDEN
-                and not isinstance(inner, dict)]
+        kept = [
+            f"{name} {_shown(inner)}"
+            for name, inner in list(value.items())[:8]
+            if name not in HIDDEN and not isinstance(inner, dict)
+        ]
         return ", ".join(kept)
     if isinstance(value, list):
         return ", ".join(_shown(one) for one in value[:6]) + (", ..." if len(value) > 6 else "")

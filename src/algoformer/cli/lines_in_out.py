@@ -28,12 +28,8 @@ EncodingOption = Annotated[str, tyro.conf.arg(help="Encoding of the text: utf-8,
 ErrorsOption = Annotated[
     Literal["strict", "replace"], tyro.conf.arg(help="Refuse undecodable bytes, or read them as U+FFFD.")
 ]
-DeviceOption = Annotated[
-    Literal["auto", "cpu", "cuda", "mps"], tyro.conf.arg(help="Where the model runs.")
-]
-IterationsOption = Annotated[
-    int | None, tyro.conf.arg(help="Iterations of the loop; by default as trained.")
-]
+DeviceOption = Annotated[Literal["auto", "cpu", "cuda", "mps"], tyro.conf.arg(help="Where the model runs.")]
+IterationsOption = Annotated[int | None, tyro.conf.arg(help="Iterations of the loop; by default as trained.")]
 
 
 def open_text_model(path: Path, device: str) -> Checkpoint:

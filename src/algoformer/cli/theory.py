@@ -36,7 +36,9 @@ Examples:
 class VerifyOptions:
     """Options of `algoformer theory`."""
 
-    names: Annotated[tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(help="Statements to verify; none means all.")] = ()
+    names: Annotated[
+        tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(help="Statements to verify; none means all.")
+    ] = ()
     json: Annotated[Path | None, tyro.conf.arg(help="Write the rows to this file.")] = None
 
 

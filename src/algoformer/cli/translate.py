@@ -52,9 +52,7 @@ class TranslateOptions:
     ] = None
     scores: Annotated[bool, tyro.conf.arg(help="Print each line's score and a tab before it.")] = False
     flag_below: Annotated[float, tyro.conf.arg(help="Report lines with a lower score.")] = -0.5
-    whole_lines: Annotated[
-        bool, tyro.conf.arg(help="Translate a line of several sentences at once.")
-    ] = False
+    whole_lines: Annotated[bool, tyro.conf.arg(help="Translate a line of several sentences at once.")] = False
     batch_size: Annotated[int, tyro.conf.arg(help="Sentences in a batch.")] = 32
     cache: Annotated[
         Literal["full", "last"], tyro.conf.arg(help="What the KV cache keeps of a loop; full is exact.")

@@ -42,7 +42,9 @@ class Classifier:
 
     ahead = 8
 
-    def __init__(self, checkpoint: TextCheckpoint, *, batch: int = 64, ahead: int = ahead, steps: int | None = None) -> None:
+    def __init__(
+        self, checkpoint: TextCheckpoint, *, batch: int = 64, ahead: int = ahead, steps: int | None = None
+    ) -> None:
         if not isinstance(checkpoint.model, TextClassifier):
             raise ValueError("the checkpoint holds a translator, not a classifier; use translate")
         if not checkpoint.tokenizer:

@@ -33,7 +33,6 @@ ShowRun = Callable[[str, int, int, Mapping[str, float]], None]
 """Called with a run's name, the steps done, the total steps, and the newest metrics."""
 
 
-
 def progress_callbacks(wanted: bool | None) -> tuple[Callback, ...]:
     """Return the progress display of a run; None shows one on a terminal and in a notebook only."""
     watched = sys.stderr is not None and (sys.stderr.isatty() or "ipykernel" in sys.modules)
@@ -88,7 +87,12 @@ def training_bars(runs: Mapping[str, int], screen: Console | None = None) -> Ite
         yield tell
         return
     bar = [BarColumn(bar_width=None)] if screen.width >= WIDE else []
-    columns = (TextColumn("{task.description}"), *bar, MofNCompleteColumn(), TextColumn("{task.fields[note]}"))
+    columns = (
+        TextColumn("{task.description}"),
+        *bar,
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[note]}"),
+    )
     # redirect_stdout would make rich print results on the stream of the bars, and leave a file empty
     with Progress(*columns, console=screen, redirect_stdout=False) as progress:
         tasks = {name: progress.add_task(name, total=total, note="") for name, total in runs.items()}
