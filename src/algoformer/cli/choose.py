@@ -163,16 +163,18 @@ def _data_settings(data: Data) -> Any:
     hints, texts = get_type_hints(type(data)), field_docs(type(data))
     kinds = [
         (item.name, option(hints[item.name], texts.get(item.name, "")), getattr(data, item.name))
-        for item in fields(data)  # type: ignore[arg-type]
+        for item in fields(described)
         if item.metadata.get("stored")  # the other fields are local to this machine
     ]
     return make_dataclass("data", kinds, frozen=True)()
 
 
 def _with_settings(data: Data, settings: Any) -> Any:
-    described = _described(data)
+    described: Any = _described(data)
     if described is not data:
-        return replace(data, task=settings)  # type: ignore[type-var]
+        from algoformer.data import PromptData
+
+        return PromptData(settings)
     return replace(described, **{item.name: getattr(settings, item.name) for item in fields(settings)})
 
 

@@ -158,7 +158,7 @@ def _page(
         facts=(
             Fact(
                 name="training",
-                value=f"{training.steps} steps of {training.batch} prompts, seed {training.seed}",
+                value=f"{training.steps} steps of {training.batch_size} prompts, seed {training.seed}",
             ),
             Fact(name="device", value=device_name(torch.device("cpu"))),
             Fact(name="commit", value=source_commit()),

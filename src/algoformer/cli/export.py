@@ -15,8 +15,8 @@ from algoformer.cli.parse import parse
 if TYPE_CHECKING:
     from algoformer.cli.measure import Contender
 
-DESCRIPTION = """Write a trained model, without the optimizer, to one file with a card of measured facts: data,
-steps, errors at the trained depth and beyond it or scores on the test set, provenance.
+DESCRIPTION = """Write a trained model, without the optimizer, to one file with a card of measured facts:
+data, steps, errors at the trained depth and beyond it or scores on the test set, provenance.
 
 Example: algoformer export runs/linear-algoformer-smoke-seed0 linear.safetensors
 """

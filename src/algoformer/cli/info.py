@@ -156,7 +156,7 @@ def _print_cost(experiment: Experiment) -> None:
         "width": experiment.width,
         "batch": training.batch_size,
     }
-    last = unroll_at(experiment, training.steps - 1)
+    last = unroll_at(experiment.program, training, training.steps - 1)
     inference = cost(experiment.program, unroll=Unroll(steps=last.steps, window=1), **sizes)
     say(_cost_table(inference, "inference"))
     title = (

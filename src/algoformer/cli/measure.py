@@ -68,7 +68,7 @@ def load_contender(path: Path, *, raw: bool = False) -> Contender:
         kind = "no data" if checkpoint.data is None else f"data of the kind {checkpoint.data.name!r}"
         raise ValueError(f"{path} has {kind}, so there are no prompts to measure it on")
     try:
-        model = raw_model(checkpoint) if raw else checkpoint.model
+        model: Any = raw_model(checkpoint) if raw else checkpoint.model
     except ValueError as error:
         raise ValueError(f"{path}: {error}; leave out --raw") from None
     return Contender(

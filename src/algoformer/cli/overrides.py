@@ -84,7 +84,7 @@ def _own_fields(part: Part) -> Iterable[Field]:
 
 
 def _only_layers(loop: Loop) -> Layers | None:
-    """Return the loop's body if it is one unnamed module; its options stand directly under the loop's name."""
+    """Return the loop's body if it is one unnamed module, whose options stand under the loop's name."""
     first = loop.body.parts[0]
     return first if len(loop.body) == 1 and isinstance(first, Layers) and not first.name else None
 

@@ -96,7 +96,7 @@ def _flags(kind: type, prefix: str) -> Iterator[str]:
     hints = get_type_hints(kind, include_extras=True)
     for item in fields(kind):
         hint = hints[item.name]
-        settings = [one for one in getattr(hint, "__metadata__", ())]
+        settings = list(getattr(hint, "__metadata__", ()))
         positional = any("Positional" in repr(one) for one in settings)
         names = [one.name for one in settings if getattr(one, "name", None) is not None]
         name = (names[0] if names else item.name).replace("_", "-")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from algoformer import theory
     from algoformer.evaluation import Table
 
-DESCRIPTION = """Build the lemmas and theorems as weights, and compare each with its textbook algorithm at every step.
+DESCRIPTION = """Build the lemmas and theorems as weights, and compare each with its textbook algorithm.
 
 Statements: codes, copy, gradient_descent, representation, autoregressive, chain, newton, decoder, ridge,
 heavy_ball, decoder_newton, decoder_newton_serial.

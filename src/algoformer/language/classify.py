@@ -10,7 +10,7 @@ import torch
 
 from algoformer.common.terminal import printable
 from algoformer.language.batches import labelled_batch
-from algoformer.language.checkpoint import TextCheckpoint
+from algoformer.language.checkpoint import TextModelFile
 from algoformer.language.classifier import TextClassifier
 from algoformer.language.lines import batched, by_length, prepared
 from algoformer.language.tokenizer import Tokenizer
@@ -43,7 +43,7 @@ class Classifier:
     ahead = 8
 
     def __init__(
-        self, checkpoint: TextCheckpoint, *, batch: int = 64, ahead: int = ahead, steps: int | None = None
+        self, checkpoint: TextModelFile, *, batch: int = 64, ahead: int = ahead, steps: int | None = None
     ) -> None:
         if not isinstance(checkpoint.model, TextClassifier):
             raise ValueError("the checkpoint holds a translator, not a classifier; use translate")

@@ -32,7 +32,8 @@ def generate(
 
     Args:
         model: the model; call `model.eval()` first if it has dropout.
-        input_ids: as for `beam_search`, and so are `attention_mask`, `end`, `most`, `beam`, `length_penalty` and `nbest`.
+        input_ids: as for `beam_search`, and so are `attention_mask`, `end`, `most`, `beam`,
+            `length_penalty` and `nbest`.
         steps: as for `CachedDecoder`, and so are `policy`, `early_exit` and `captured`.
 
     >>> import torch

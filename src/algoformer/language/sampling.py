@@ -27,7 +27,7 @@ class Sampling:
         max_new_tokens: the maximum number of new tokens.
         temperature: logits are divided by it; 0 takes the most probable token (greedy decoding).
         top_k: draw from this many most probable tokens only; None means all.
-        top_p: draw from the smallest set of most probable tokens whose probabilities sum to this; 1 means all.
+        top_p: draw from the smallest set of most probable tokens with this total probability; 1 means all.
         stop: the text ends before the first of these strings.
         seed: the seed of the draws: the same prompt and seed give the same text.
         steps: iterations of the loop for every token; None means as many as in training.

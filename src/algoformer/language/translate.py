@@ -12,7 +12,7 @@ import numpy as np
 
 from algoformer.language.batches import source_batch
 from algoformer.language.cache import Policy
-from algoformer.language.checkpoint import TextCheckpoint
+from algoformer.language.checkpoint import TextModelFile
 from algoformer.language.generate import generate
 from algoformer.language.lines import batched, one_line, prepared
 from algoformer.language.sentences import sentences
@@ -99,7 +99,7 @@ class Translator:
         ValueError: the checkpoint holds another kind of model, or has no tokenizer.
     """
 
-    def __init__(self, checkpoint: TextCheckpoint, decoding: Decoding | None = None) -> None:
+    def __init__(self, checkpoint: TextModelFile, decoding: Decoding | None = None) -> None:
         if not isinstance(checkpoint.model, TokenModel):
             raise ValueError("the checkpoint holds a classifier, not a translator; use classify")
         if not checkpoint.tokenizer:
@@ -242,7 +242,7 @@ class _Decoded:
     log_probability: float
 
 
-def is_translator(checkpoint: TextCheckpoint) -> bool:
+def is_translator(checkpoint: TextModelFile) -> bool:
     """Return whether a checkpoint's model was trained to translate.
 
     Its card says so. A card that does not say what the model was trained on belongs to a translator if the
