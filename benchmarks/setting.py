@@ -10,8 +10,8 @@ from pathlib import Path
 import torch
 
 from algoformer.common.devices import device_name
+from algoformer.common.provenance import source_commit
 from algoformer.training.config import Precision
-from algoformer.training.provenance import source_commit
 from benchmarks.cases import DEFAULT_CASES, FULL, Size
 from benchmarks.contestants import Engine
 

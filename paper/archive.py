@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from algoformer.training.files import read_json
+from algoformer.common.files import read_json
 from paper.result import LARGEST_FILE, Result, read_result, write_result
 from paper.runs import Item, TrainedRun, fingerprint, names_of_seeds
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from algoformer.language.training.measure import references
 
 from algoformer.common.devices import device_name
 from algoformer.evaluation import Cell, Table
@@ -23,7 +24,6 @@ from algoformer.language.cache import Policy
 from algoformer.language.packing import PackedText
 from algoformer.language.scores import bleu
 from algoformer.language.tokens import TokenPairs
-from algoformer.language.training.measure import references
 from algoformer.language.translate import Decoding, Translator
 from algoformer.model.program import traced_part
 

@@ -11,6 +11,7 @@ import torch
 
 from algoformer.algorithms import GradientDescent, build_solver
 from algoformer.common.devices import device_name
+from algoformer.common.provenance import source_commit
 from algoformer.evaluation import Against, Curve, DepthErrors, errors_at, evaluation_prompts
 from algoformer.evaluation.errors import Progress
 from algoformer.evaluation.evaluation import Plain
@@ -18,7 +19,6 @@ from algoformer.model import AlgoFormer
 from algoformer.tasks import Task
 from algoformer.trace import Solver
 from algoformer.training import Checkpoint, load_checkpoint, read_metrics
-from algoformer.training.provenance import source_commit
 from algoformer.training.solver import open_solver
 from paper.fixed_step import best_fixed_step
 from paper.result import Measured, Result

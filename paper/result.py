@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, get_args
 
+from algoformer.common.files import read_json, write_text
 from algoformer.evaluation import Against, Curve
 from algoformer.evaluation.curve import read_numbers
 from algoformer.evaluation.evaluation import Plain
 from algoformer.training import Experiment
-from algoformer.training.files import read_json, write_text
 from paper.runs import fingerprint
 
 FORMAT = 1

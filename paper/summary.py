@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from algoformer.common.files import write_text
 from algoformer.evaluation import Cell, Table
 from algoformer.report import markdown_table, show
-from algoformer.training.files import write_text
 from algoformer.training.presets import SMALL, Scale
 from paper.archive import Results, seeds_so_far
 from paper.pictures import VARIANTS

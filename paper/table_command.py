@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import tyro
+from algoformer.cli.text_corpus import unknown_files_as_lines
 
 from algoformer.cli.parse import parse
-from algoformer.cli.progress import training_bars
 from algoformer.cli.say import say
-from algoformer.cli.text_corpus import unknown_files_as_lines
 from algoformer.common.devices import pick_device
 from algoformer.evaluation import Cell, Table
 from algoformer.training.presets import SMALL, Scale
+from algoformer.training.progress import training_bars
 from paper.options import PROGRAM, check_numbers, results_folder
 from paper.reproduce import choose
 from paper.text_items import TextItem, table_items

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from algoformer.language.training import PRESETS, TextExperiment, text_preset
 from algoformer.language.training.experiment import Kind
 from algoformer.language.training.presets import Size
+
 from algoformer.training.presets import Scale
 
 TableName = Literal["table1", "table2"]

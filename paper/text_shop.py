@@ -9,19 +9,20 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from algoformer.language.training import TextExperiment, TextRun, prepare_text, train_text
+from algoformer.language.training.measure import measure
+from algoformer.language.training.text import check_text, deciding
+from algoformer.language.training.trainer import BEST
+
 from algoformer.common.devices import device_name
+from algoformer.common.files import read_json, write_json
+from algoformer.common.provenance import source_commit
 from algoformer.extras import require
 from algoformer.language import TextCheckpoint, load_labelled, load_text_model
 from algoformer.language.naive_bayes import floor
 from algoformer.language.packing import PackedText, pack, unpack
 from algoformer.language.scores import Score
-from algoformer.language.training import TextExperiment, TextRun, prepare_text, train_text
-from algoformer.language.training.measure import measure
-from algoformer.language.training.text import check_text, deciding
-from algoformer.language.training.trainer import BEST
 from algoformer.language.translate import Decoding
-from algoformer.training.files import read_json, write_json
-from algoformer.training.provenance import source_commit
 from algoformer.training.side_by_side import Tell, available_cores, train_side_by_side
 from paper.begun import DamagedRun, steps_taken
 from paper.decoding_study import study

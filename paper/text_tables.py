@@ -6,11 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from algoformer.language.training import PRESETS
+
+from algoformer.common.files import write_text
 from algoformer.evaluation import Cell, Table
 from algoformer.language.scores import Score
-from algoformer.language.training import PRESETS
 from algoformer.report import markdown_table
-from algoformer.training.files import write_text
 from algoformer.training.presets import SMALL, Scale
 from paper.decoding_study import study_table
 from paper.text_items import TableName, TextItem

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from algoformer.training.files import write_json
+from algoformer.common.files import write_json
 from paper.text_items import TextItem
 from paper.text_shop import TextShop
 

@@ -1,12 +1,12 @@
 import pytest
 import torch
-from tests.model.test_cost import SIZES, measured_flops, measured_memory
 from torch import Tensor, nn
 
 from algoformer.model import AlgoFormer, Layers, Loop, Program
 from algoformer.nn import NORMS, LayerSizes, register_norm
 from algoformer.prompt import Prompt
 from algoformer.trace import Unroll
+from tests.model.test_cost import SIZES, measured_flops, measured_memory
 
 
 def test_rms_norm_is_its_formula() -> None:
@@ -44,7 +44,7 @@ class Doubled(nn.Module):
 def test_a_registered_norm_is_built_counted_and_read_back(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(NORMS, "_entries", dict(NORMS._entries))
     text = Program(Layers(1, heads=2, norm="layer")).to_json().replace('"layer"', '"doubled"')
-    with pytest.raises(ValueError, match="norm must be one of .*got 'doubled'; .*register_norm"):
+    with pytest.raises(ValueError, match=r"norm must be one of .*got 'doubled'; .*register_norm"):
         Program.from_json(text)
     register_norm("doubled", lambda sizes: Doubled())
     program = Program.from_json(text)

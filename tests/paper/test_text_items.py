@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-
 from algoformer.language.training.experiment import build_text_model
+
 from algoformer.model.program import default_steps
 from paper.text_items import SETS, TRANSLATIONS, TextItem, table_items
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from algoformer.language import load_labelled
+from algoformer.common.files import write_json
+from algoformer.language.corpora import load_labelled
 from algoformer.language.naive_bayes import floor
-from algoformer.training.files import write_json
 from algoformer.training.presets import SMALL, Scale
 from made_up_scores import scored
 from paper.text_items import TextItem, table_items

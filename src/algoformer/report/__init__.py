@@ -1,4 +1,4 @@
-"""Ink: curves to plots, programs to diagrams, runs to a page, rows to tables. No numbers are made here."""
+"""Plots of curves, diagrams of programs, HTML pages and tables."""
 
 from algoformer.report.canvas import inline_svg, save
 from algoformer.report.dots import Dot, dot_figure

@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from algoformer.training.config import Experiment
+from algoformer.training.options import Callback
+from algoformer.training.run_folder import CHECKPOINT
 
 Progress = Callable[[str, int, int, Mapping[str, float]], None]
 """Called with the run's name, steps done, steps in all and the newest metrics."""
@@ -38,6 +40,19 @@ class Work(Protocol):
         ...
 
 
+class _Teller(Callback):
+    """Passes the news of a run on to a function."""
+
+    def __init__(self, tell: Tell) -> None:
+        self.tell, self.steps = tell, 0
+
+    def on_start(self, step: int, steps: int) -> None:
+        self.steps = steps
+
+    def on_log(self, step: int, metrics: Mapping[str, float]) -> None:
+        self.tell(step, self.steps, metrics)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Planned:
     """A run to be made in a folder; one that is already there is gone on with."""
@@ -54,11 +69,12 @@ class Planned:
         run = train(
             self.experiment,
             self.folder,
-            resume=(self.folder / "config.json").exists(),
+            resume=(self.folder / CHECKPOINT).exists(),
             device=device,
             max_minutes=max_minutes,
             command=self.command,
-            progress=tell,
+            progress=False,
+            callbacks=(_Teller(tell),),
         )
         return run.finished
 
