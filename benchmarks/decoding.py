@@ -14,8 +14,8 @@ from algoformer.language.cache import Policy
 from algoformer.training.config import Precision
 from algoformer.training.precision import matmul_precision
 from benchmarks.cases import Size, program_of
-from benchmarks.clock import clear, wait
 from benchmarks.setting import Row, Setting
+from benchmarks.timing import clear, wait
 
 
 def decoding_rows(setting: Setting) -> Iterator[Row]:

@@ -19,9 +19,9 @@ from algoformer.training.engine import EngineName
 from algoformer.training.precision import matmul_precision
 from algoformer.training.solver import open_solver
 from benchmarks.cases import experiment
-from benchmarks.clock import clear, wait
 from benchmarks.plain import PlainData, PlainModel, copy_weights, errors_of
 from benchmarks.setting import Row, Setting
+from benchmarks.timing import clear, wait
 
 CASE = "algoformer_full"
 

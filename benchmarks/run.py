@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from algoformer.common.files import write_json
+from benchmarks.concurrent_runs import together_rows
 from benchmarks.cpu import cpu_rows
 from benchmarks.decoding import decoding_rows
 from benchmarks.evaluation import evaluation_rows
 from benchmarks.memory import memory_rows
-from benchmarks.ready import ready_rows
 from benchmarks.setting import Row, Setting, device_facts
+from benchmarks.startup import ready_rows
 from benchmarks.steps import step_rows
-from benchmarks.together import together_rows
 
 SECTIONS: dict[str, Callable[[Setting], Iterator[Row]]] = {
     "steps": step_rows,

@@ -7,9 +7,9 @@ from contextlib import closing
 from functools import partial
 
 from benchmarks.cases import bill, experiment
-from benchmarks.clock import Timing, clear, time_steps
 from benchmarks.contestants import Engine, Ours, Plain
 from benchmarks.setting import Row, Setting
+from benchmarks.timing import Timing, clear, time_steps
 
 SAME = 1e-5
 """Losses whose relative difference is at most this are the same up to rounding."""

@@ -22,12 +22,12 @@ from algoformer.extras import require
 from algoformer.report import save
 from algoformer.training.presets import SMALL, Scale
 from paper.archive import Archive
+from paper.manager import RunManager, choose
 from paper.options import PROGRAM, check_numbers, results_folder, what_to_reproduce, with_steps
 from paper.overview import overview_table
 from paper.recipes import RECIPES, Recipe, recipe_of
-from paper.reproduce import Workshop, choose
 from paper.result import Result
-from paper.runs import Item, Reference, TrainedRun
+from paper.runs import BaselineSpec, Item, RunSpec
 from paper.summary import all_items, headline_table, verdict_table, write_page
 from paper.table_command import TABLES, run_table
 
@@ -97,7 +97,7 @@ def run_paper(arguments: list[str]) -> int:
     everything = [with_steps(item, chosen.steps) for item in recipe.items(chosen.scale)]
     items = choose(everything, chosen.only)
     archive = open_archive(chosen)
-    shop = Workshop(
+    manager = RunManager(
         folder=chosen.folder,
         archive=archive,
         device="cpu" if chosen.list or not chosen.train else pick_device(chosen.device),
@@ -106,15 +106,15 @@ def run_paper(arguments: list[str]) -> int:
         command=shlex.join(["python", "-m", "paper", *arguments]),
     )
     if chosen.list:
-        say(status_table(recipe, items, shop, chosen.scale))
+        say(status_table(recipe, items, manager, chosen.scale))
         for item in items:
-            if problem := shop.status(item).problem:
+            if problem := manager.status(item).problem:
                 print(f"{item.name}: {problem}", file=sys.stderr)
         return 0
-    wanted = items if chosen.train else [item for item in items if isinstance(item, Reference)]
-    make_with_bar(wanted, shop)
-    draw(recipe, everything, shop, chosen.scale)
-    return say_what_is_there(recipe, items, shop)
+    wanted = items if chosen.train else [item for item in items if isinstance(item, BaselineSpec)]
+    make_with_bar(wanted, manager)
+    draw(recipe, everything, manager, chosen.scale)
+    return say_what_is_there(recipe, items, manager)
 
 
 def open_archive(chosen: ReproduceOptions) -> Archive:
@@ -140,8 +140,8 @@ def say_verdicts(chosen: ReproduceOptions) -> int:
         raise ValueError(f"{words}: leave out {', '.join(given)}")
     archive = open_archive(chosen)
     if chosen.list:
-        shop = Workshop(folder=chosen.folder, archive=archive)
-        say(overview_table(shop, chosen.scale, steps=chosen.steps))
+        manager = RunManager(folder=chosen.folder, archive=archive)
+        say(overview_table(manager, chosen.scale, steps=chosen.steps))
         return 0
     results = archive.by_name(with_steps(item, chosen.steps) for item in all_items(chosen.scale))
     say(verdict_table(results))
@@ -155,10 +155,10 @@ def say_verdicts(chosen: ReproduceOptions) -> int:
 class Bar:
     """One bar over all training steps of a figure; without a terminal, a line for each result."""
 
-    def __init__(self, runs: Sequence[TrainedRun], shop: Workshop) -> None:
+    def __init__(self, runs: Sequence[RunSpec], manager: RunManager) -> None:
         self.group = bars()
         self.progress = self.group.__enter__()
-        self.done = {run.name: shop.status(run).step for run in runs}
+        self.done = {run.name: manager.status(run).step for run in runs}
         total = sum(run.experiment.training.steps for run in runs)
         self.task = self.progress.add_task("steps", total=total, completed=sum(self.done.values()), note="")
 
@@ -192,32 +192,32 @@ class Bar:
         self.group.__exit__(None, None, None)
 
 
-def make_with_bar(items: Sequence[Item], shop: Workshop) -> None:
+def make_with_bar(items: Sequence[Item], manager: RunManager) -> None:
     """Train and measure what is missing, with a bar over all of it."""
-    bar = Bar([item for item in items if isinstance(item, TrainedRun)], shop)
+    bar = Bar([item for item in items if isinstance(item, RunSpec)], manager)
     try:
-        shop.make(items, bar)
+        manager.make(items, bar)
     finally:
         bar.close()
 
 
-def draw(recipe: Recipe, items: Sequence[Item], shop: Workshop, scale: Scale) -> None:
+def draw(recipe: Recipe, items: Sequence[Item], manager: RunManager, scale: Scale) -> None:
     """The recipe's pictures from whatever results there are."""
     try:
         require("matplotlib", extra="viz")
     except ModuleNotFoundError as error:
         print(f"no pictures: {error}", file=sys.stderr)
         return
-    for name, figure in recipe.draw(shop.archive.by_name(items), scale):
-        picture, _ = save(figure, shop.archive.folder / name)
+    for name, figure in recipe.draw(manager.archive.by_name(items), scale):
+        picture, _ = save(figure, manager.archive.folder / name)
         print(picture)
 
 
-def say_what_is_there(recipe: Recipe, items: Sequence[Item], shop: Workshop) -> int:
+def say_what_is_there(recipe: Recipe, items: Sequence[Item], manager: RunManager) -> int:
     """How many results are there, which stand over other steps, which are missing; 1 if one failed."""
-    found = [shop.status(item) for item in items]
+    found = [manager.status(item) for item in items]
     done = sum(status.state == "done" for status in found)
-    print(f"{recipe.name}: {done} of {len(items)} results in {shop.archive.folder}")
+    print(f"{recipe.name}: {done} of {len(items)} results in {manager.archive.folder}")
     unfinished = [status for status in found if status.state != "done"]
     other = [
         f"{status.item.name} ({status.result.steps:,})" for status in unfinished if status.result is not None
@@ -227,15 +227,15 @@ def say_what_is_there(recipe: Recipe, items: Sequence[Item], shop: Workshop) -> 
     missing = [status.item.name for status in unfinished if status.result is None]
     if missing:
         print(f"missing: {', '.join(missing)}")
-    return 1 if shop.failures else 0
+    return 1 if manager.failures else 0
 
 
-def status_table(recipe: Recipe, items: Sequence[Item], shop: Workshop, scale: Scale) -> Table:
+def status_table(recipe: Recipe, items: Sequence[Item], manager: RunManager, scale: Scale) -> Table:
     """Return one row for each run: whether it is done, its steps and its error."""
     rows: list[tuple[Cell, ...]] = []
     for item in items:
-        status = shop.status(item)
-        if isinstance(item, Reference):
+        status = manager.status(item)
+        if isinstance(item, BaselineSpec):
             rows.append((item.name, status.state, "a textbook method", None))
             continue
         steps = item.experiment.training.steps

@@ -27,8 +27,8 @@ from paper.runs import (
     FARTHEST,
     FIXED_STEP,
     READ_AT,
-    Reference,
-    TrainedRun,
+    BaselineSpec,
+    RunSpec,
     counted_against,
 )
 
@@ -45,7 +45,7 @@ HISTORY_ROWS = 60
 
 
 def measure_run(
-    run: TrainedRun, folder: Path, *, device: str, command: str, progress: Progress | None = None
+    run: RunSpec, folder: Path, *, device: str, command: str, progress: Progress | None = None
 ) -> Result:
     """Measure the finished run in `folder`.
 
@@ -79,7 +79,7 @@ def measure_run(
 
 
 def measure_model(
-    run: TrainedRun, model: AlgoFormer, *, progress: Progress | None = None
+    run: RunSpec, model: AlgoFormer, *, progress: Progress | None = None
 ) -> dict[Against, Measured]:
     """The errors of a model: at the trained depth and far beyond it for each number of samples."""
     trained = run.trained_depth
@@ -111,7 +111,7 @@ def measure_model(
 
 
 def _errors(
-    run: TrainedRun,
+    run: RunSpec,
     model: AlgoFormer,
     depths: Sequence[int],
     whole: Collection[int],
@@ -148,7 +148,7 @@ def _picked(curve: Curve, x: Sequence[int]) -> Curve:
     return replace(curve, x=x_there, error=error, low=low, high=high)
 
 
-def measure_reference(reference: Reference, *, command: str) -> Result:
+def measure_reference(reference: BaselineSpec, *, command: str) -> Result:
     """Measure a textbook solver on the prompts that models are measured on, in float64, on the CPU."""
     task, began = reference.task, time.monotonic()
     prompt = evaluation_prompts(task, count=reference.prompts).to(torch.float64)
@@ -203,7 +203,7 @@ def kinds_of(task: Task) -> tuple[Against, ...]:
     return ("clean", "shown") if task.noise else ("clean",)
 
 
-def _solver(reference: Reference) -> tuple[Solver, dict[str, Plain]]:
+def _solver(reference: BaselineSpec) -> tuple[Solver, dict[str, Plain]]:
     task = reference.task
     if reference.solver == FIXED_STEP:
         step = best_fixed_step(task, iterations=reference.trained_depth)
@@ -212,7 +212,7 @@ def _solver(reference: Reference) -> tuple[Solver, dict[str, Plain]]:
     return build_solver(reference.solver, view=task.problems, noise=task.noise), {}
 
 
-def _provenance(run: TrainedRun, checkpoint: Checkpoint, command: str) -> dict[str, Plain]:
+def _provenance(run: RunSpec, checkpoint: Checkpoint, command: str) -> dict[str, Plain]:
     card, config = checkpoint.card, run.experiment.training
     return {
         "command": command,

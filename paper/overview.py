@@ -6,17 +6,17 @@ from collections.abc import Iterator, Sequence
 
 from algoformer.evaluation import Cell, Table
 from algoformer.training.presets import Scale
+from paper.manager import RunManager
 from paper.options import with_steps
 from paper.recipes import RECIPES
-from paper.reproduce import Workshop
-from paper.runs import Item, TrainedRun, fingerprint
+from paper.runs import Item, RunSpec, fingerprint
 
 
-def overview_table(shop: Workshop, scale: Scale, *, steps: int | None = None) -> Table:
+def overview_table(manager: RunManager, scale: Scale, *, steps: int | None = None) -> Table:
     """Return a row for each figure, the important ones first; a run of two figures is counted in the first.
 
     Args:
-        shop: the folders of runs and results.
+        manager: the folders of runs and results.
         scale: the scale of all figures.
         steps: the training steps of every run, instead of the scale's.
     """
@@ -24,8 +24,8 @@ def overview_table(shop: Workshop, scale: Scale, *, steps: int | None = None) ->
     rows: list[tuple[Cell, ...]] = []
     for name, title, items in _parts(scale):
         wanted = (with_steps(item, steps) for item in items)
-        runs = {fingerprint(item.settings): item for item in wanted if isinstance(item, TrainedRun)}
-        new = [shop.status(run) for digest, run in runs.items() if digest not in seen]
+        runs = {fingerprint(item.settings): item for item in wanted if isinstance(item, RunSpec)}
+        new = [manager.status(run) for digest, run in runs.items() if digest not in seen]
         seen |= set(runs)
         done = sum(status.state == "done" for status in new)
         rows.append((name, title, f"{done} of {len(new)}"))

@@ -26,10 +26,10 @@ from paper.runs import (
     RECOMMENDED,
     SIZES,
     SLOW,
+    BaselineSpec,
     Item,
-    Reference,
+    RunSpec,
     Sizes,
-    TrainedRun,
     names_of_seeds,
     trained,
 )
@@ -115,7 +115,7 @@ def figure_2(scale: Scale) -> tuple[Item, ...]:
 
 def main_models(
     group: str, task: Task, scale: Scale, *, seed: int = 0, short_steps: int | None = None
-) -> Iterator[TrainedRun]:
+) -> Iterator[RunSpec]:
     """The paper's three models on a task, under the same conditions."""
     sizes = SIZES[scale]
     models: dict[str, tuple[str, Program]] = {
@@ -128,7 +128,7 @@ def main_models(
         yield trained(run, label, task, program, scale, seed=seed, short_steps=short_steps)
 
 
-def controls(group: str, task: Task, scale: Scale) -> Iterator[TrainedRun]:
+def controls(group: str, task: Task, scale: Scale) -> Iterator[RunSpec]:
     """What fairness asks for: baselines with AlgoFormer's parameters, AlgoFormer without its ends.
 
     And all three at a lower rate than the common one, which suits loops: in trials of 3,000 steps on
@@ -149,25 +149,25 @@ def controls(group: str, task: Task, scale: Scale) -> Iterator[TrainedRun]:
         yield from map(by_logarithms, main_models(group, task, scale))
 
 
-def slower(run: TrainedRun) -> TrainedRun:
+def slower(run: RunSpec) -> RunSpec:
     """The same run at a third of the rate that is common to all at the scale `short`."""
     rate = SHORT_RATE / 3
     changed = run.trained_with(learning_rate=rate)
     return replace(changed, name=run.name + SLOW, label=f"{run.label}, rate {rate:g}")
 
 
-def by_logarithms(run: TrainedRun) -> TrainedRun:
+def by_logarithms(run: RunSpec) -> RunSpec:
     """The same run on the mean of the errors' logarithms instead of the mean of the errors."""
     return replace(run.trained_with(loss="log"), name=run.name + LOG, label=f"{run.label}, log loss")
 
 
-def as_recommended(run: TrainedRun) -> TrainedRun:
+def as_recommended(run: RunSpec) -> RunSpec:
     """Linear regression as we would train it, in half of the steps that others have."""
     changed = run.with_steps(RECOMMENDED_STEPS).changed_by(refined)
     return replace(changed, name=run.name + RECOMMENDED, label=f"{run.label}, recommended")
 
 
-def references(group: str, task: Task, sizes: Sizes) -> Iterator[Reference]:
+def references(group: str, task: Task, sizes: Sizes) -> Iterator[BaselineSpec]:
     """The textbook beside a task's models: the best that is possible, and what one does without Φ*."""
     yield _reference("oracle", "oracle", group, task, sizes)
     if task.noise:
@@ -178,14 +178,14 @@ def references(group: str, task: Task, sizes: Sizes) -> Iterator[Reference]:
         yield _reference("zero", "predict zero", group, task, sizes)
 
 
-def iterative(group: str, task: Task, sizes: Sizes) -> Iterator[Reference]:
+def iterative(group: str, task: Task, sizes: Sizes) -> Iterator[BaselineSpec]:
     """Gradient descent and Newton beside a loop, on everything that the task's maker knows."""
     for name, label in ITERATIONS.items():
         yield replace(_reference(name, label, group, task, sizes), iterates=True)
 
 
-def _reference(name: str, label: str, group: str, task: Task, sizes: Sizes) -> Reference:
-    return Reference(
+def _reference(name: str, label: str, group: str, task: Task, sizes: Sizes) -> BaselineSpec:
+    return BaselineSpec(
         name=f"{group}/{name}",
         label=label,
         solver=name,
@@ -210,7 +210,7 @@ def figure_3(scale: Scale) -> tuple[Item, ...]:
     return (*items, *iterative("representation", task, sizes), *references("representation", task, sizes))
 
 
-def loop_runs(task: Task, depth: int, window: int, sizes: Sizes, scale: Scale) -> Iterator[TrainedRun]:
+def loop_runs(task: Task, depth: int, window: int, sizes: Sizes, scale: Scale) -> Iterator[RunSpec]:
     """One (T, ΔT), with both ways to train for depth."""
     program = sizes.algoformer(steps=depth)
     common: dict[str, Any] = {"window": window, "sweep": True}
@@ -225,7 +225,7 @@ def figure_4(scale: Scale) -> tuple[Item, ...]:
     At the scale `short` those with several layers at a lower rate too: deeper models may want one.
     """
     sizes, task = SIZES[scale], task_at("representation", scale)
-    items: list[TrainedRun] = []
+    items: list[RunSpec] = []
     for layers in (1, 2, 3, 4):
         program = sizes.algoformer(layers, layers, layers)
         label = f"AlgoFormer, {layers} + {layers} + {layers} layers"
@@ -244,7 +244,7 @@ def figure_4(scale: Scale) -> tuple[Item, ...]:
     return tuple(items)
 
 
-def _standard_of(layers: int, task: Task, sizes: Sizes, scale: Scale) -> TrainedRun:
+def _standard_of(layers: int, task: Task, sizes: Sizes, scale: Scale) -> RunSpec:
     label = f"standard, {layers} layers"
     return trained(f"layers/standard-{layers}", label, task, sizes.standard(layers), scale, sweep=True)
 
@@ -285,7 +285,7 @@ def depth_ablation(scale: Scale) -> tuple[Item, ...]:
     grew at once, the second seed learned nothing, whatever the recipe; so the comparison that decides is made
     with one that waits too.
     """
-    items: list[TrainedRun] = []
+    items: list[RunSpec] = []
     for name in ("linear", "representation"):
         task = task_at(name, scale)
         items += _ablated(f"depth-{name}", task, scale)
@@ -294,17 +294,17 @@ def depth_ablation(scale: Scale) -> tuple[Item, ...]:
     return tuple(items)
 
 
-def with_seed(run: TrainedRun, seed: int) -> TrainedRun:
+def with_seed(run: RunSpec, seed: int) -> RunSpec:
     """The same run with another seed of weights and prompts."""
     return replace(run.trained_with(seed=seed), name=names_of_seeds(run.name)[seed])
 
 
-def _ablated(group: str, task: Task, scale: Scale) -> Iterator[TrainedRun]:
+def _ablated(group: str, task: Task, scale: Scale) -> Iterator[RunSpec]:
     sizes = SIZES[scale]
     plain, gated = sizes.algoformer(), sizes.algoformer(inject="gate")
     steps = ABLATION_STEPS if isinstance(task, LinearRegression) else None
 
-    def variant(name: str, label: str, program: Program = plain, **changes: Any) -> TrainedRun:
+    def variant(name: str, label: str, program: Program = plain, **changes: Any) -> RunSpec:
         settings: dict[str, Any] = {"depth": "holding", "sweep": True, "short_steps": steps} | changes
         return trained(f"{group}/{name}", label, task, program, scale, **settings)
 

@@ -14,7 +14,7 @@ from paper.archive import Results, seeds_so_far
 from paper.pictures import VARIANTS
 from paper.recipes import ITERATIONS, NOISES, RECIPES
 from paper.result import Result
-from paper.runs import FAR, FARTHEST, LOG, RECOMMENDED, Item, TrainedRun
+from paper.runs import FAR, FARTHEST, LOG, RECOMMENDED, Item, RunSpec
 from paper.verdicts import CLAIMS
 
 BEGIN = "<!-- from here on written by: python -m paper verdicts -->"
@@ -211,7 +211,7 @@ def coverage_table(results: Results, scale: Scale) -> Table:
     """Which runs of each figure there are: as the scale has them, over other steps, or not at all."""
     rows: list[tuple[Cell, ...]] = []
     for recipe in RECIPES.values():
-        runs = [item for item in recipe.items(scale) if isinstance(item, TrainedRun)]
+        runs = [item for item in recipe.items(scale) if isinstance(item, RunSpec)]
         other = []
         missing = []
         for run in runs:

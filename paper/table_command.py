@@ -17,10 +17,10 @@ from algoformer.common.devices import pick_device
 from algoformer.evaluation import Cell, Table
 from algoformer.training.presets import SMALL, Scale
 from algoformer.training.progress import training_bars
+from paper.manager import choose
 from paper.options import PROGRAM, check_numbers, results_folder
-from paper.reproduce import choose
-from paper.text_items import TextItem, table_items
-from paper.text_shop import TextShop
+from paper.text_items import TextRunSpec, table_items
+from paper.text_manager import TextRunManager
 from paper.text_tables import score_table, verdict, write_table
 
 TABLES = {"table1": "translation, scored with BLEU", "table2": "classification, scored with accuracy"}
@@ -73,7 +73,7 @@ def run_table(arguments: list[str]) -> int:
     everything = table_items(chosen.table, chosen.scale, steps=chosen.steps)
     items = choose(everything, chosen.only)
     trains = chosen.train and not chosen.list and not chosen.prepare
-    shop = TextShop(
+    manager = TextRunManager(
         folder=chosen.folder,
         results=results_folder(
             chosen.results,
@@ -87,51 +87,51 @@ def run_table(arguments: list[str]) -> int:
         command=shlex.join(["python", "-m", "paper", *arguments]),
     )
     if chosen.list:
-        say(_status(chosen, items, shop))
-        _say_failures(shop)
+        say(_status(chosen, items, manager))
+        _say_failures(manager)
         return 0
     if chosen.prepare:
         with unknown_files_as_lines():
-            paths = shop.prepare(items)
+            paths = manager.prepare(items)
         for path in paths:
             print(f"{path}: {path.stat().st_size / 1e6:.1f} MB")
         return 0
     if chosen.train:
         bars = training_bars({item.name: item.experiment.training.steps for item in items})
         with unknown_files_as_lines(), bars as show:
-            shop.make(items, show)
-    say(score_table(chosen.table, everything, shop))
-    lines = list(verdict(chosen.table, everything, shop))
+            manager.make(items, show)
+    say(score_table(chosen.table, everything, manager))
+    lines = list(verdict(chosen.table, everything, manager))
     for line in [*lines, SMALL] if lines and chosen.scale == "smoke" else lines:
         print(line)
-    print(write_table(chosen.table, everything, shop, chosen.scale))
-    missing = [item.name for item in items if shop.scores(item) is None]
+    print(write_table(chosen.table, everything, manager, chosen.scale))
+    missing = [item.name for item in items if manager.scores(item) is None]
     if missing:
         print(f"missing: {', '.join(missing)}")
-    _say_failures(shop)
-    return 1 if shop.failures else 0
+    _say_failures(manager)
+    return 1 if manager.failures else 0
 
 
-def _say_failures(shop: TextShop) -> None:
-    for name, reason in shop.failures.items():
+def _say_failures(manager: TextRunManager) -> None:
+    for name, reason in manager.failures.items():
         print(f"{name}: {reason}", file=sys.stderr)
 
 
-def _state(item: TextItem, shop: TextShop) -> str:
-    if shop.scores(item) is not None:
+def _state(item: TextRunSpec, manager: TextRunManager) -> str:
+    if manager.scores(item) is not None:
         return "done"
-    if shop.is_damaged(item):
+    if manager.is_damaged(item):
         return "damaged"
-    step = shop.steps_done(item)
+    step = manager.steps_done(item)
     return f"step {step:,}" if step else "missing"
 
 
-def _status(chosen: TableOptions, items: list[TextItem], shop: TextShop) -> Table:
+def _status(chosen: TableOptions, items: list[TextRunSpec], manager: TextRunManager) -> Table:
     rows: list[tuple[Cell, ...]] = []
     for item in items:
         training, budget = item.experiment.training, item.experiment.text.budget
-        packed = "packed" if shop.packed_path(item).exists() else ""
-        rows.append((item.name, _state(item, shop), f"{training.steps:,}", f"{budget:,}", packed))
+        packed = "packed" if manager.packed_path(item).exists() else ""
+        rows.append((item.name, _state(item, manager), f"{training.steps:,}", f"{budget:,}", packed))
     return Table(
         columns=("run", "state", "steps", "tokens a step", "text"),
         rows=tuple(rows),

@@ -10,7 +10,7 @@ from paper.claims import iterations_to_settle
 from paper.comparison import Missing, need
 from paper.measuring import read_at
 from paper.result import Result
-from paper.runs import TrainedRun
+from paper.runs import RunSpec
 from paper.summary import all_items
 from paper.verdicts import CLAIMS
 
@@ -86,7 +86,7 @@ def newtons(*changes: int) -> dict[str, Result]:
 
 def other_steps(results: dict[str, Result], name: str) -> Results:
     item = ITEMS[name]
-    assert isinstance(item, TrainedRun)
+    assert isinstance(item, RunSpec)
     return results | {name: constructed(item.with_steps(77), results[name].error)}
 
 

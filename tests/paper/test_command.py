@@ -6,7 +6,7 @@ import pytest
 from made_up_results import constructed
 from paper.archive import Archive
 from paper.command import main
-from paper.runs import TrainedRun
+from paper.runs import RunSpec
 from paper.summary import all_items
 
 ITEMS = {item.name: item for item in all_items("short")}
@@ -20,7 +20,7 @@ def results(tmp_path: Path) -> Path:
         left_out = name == "layers/standard-2" or name.endswith("-slow")
         if left_out or not name.startswith(("layers/", "heads/")):
             continue
-        assert isinstance(item, TrainedRun)
+        assert isinstance(item, RunSpec)
         archive.add(constructed(item.with_steps(7_000) if name == "layers/standard-4" else item))
     return tmp_path / "results"
 

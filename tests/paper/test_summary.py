@@ -6,7 +6,7 @@ import pytest
 from algoformer.evaluation import Cell
 from made_up_results import constructed
 from paper.archive import Results
-from paper.runs import TrainedRun
+from paper.runs import RunSpec
 from paper.summary import (
     BEGIN,
     END,
@@ -93,7 +93,7 @@ def test_a_run_that_two_figures_share_is_listed_once() -> None:
 
 def test_the_ablation_says_over_how_many_steps_and_leaves_out_what_was_not_run() -> None:
     held, fixed = (ITEMS[f"depth-linear/{name}"] for name in ("holding", "fixed"))
-    assert isinstance(held, TrainedRun)
+    assert isinstance(held, RunSpec)
     results = {
         held.name: constructed(held.with_steps(45_000), growth=0.9),
         fixed.name: constructed(fixed, growth=300),
@@ -113,7 +113,7 @@ def test_the_ablation_has_a_number_for_each_seed() -> None:
     }
     (row,) = ablation_table(results).rows
     assert row[1:5] == ("5,000", "0.00100, 0.00200", "9.00e-4, 0.00250", "0.900, 1.25")
-    assert isinstance(second, TrainedRun)
+    assert isinstance(second, RunSpec)
     results[second.name] = constructed(second.with_steps(9_000))
     assert ablation_table(results).rows[0][2] == "0.00100", "another length is no other seed"
     del results[first.name]
@@ -122,7 +122,7 @@ def test_the_ablation_has_a_number_for_each_seed() -> None:
 
 def test_what_is_there_and_what_is_missing_is_counted() -> None:
     chain, loop = ITEMS["chain/algoformer"], ITEMS["chain/looped"]
-    assert isinstance(chain, TrainedRun)
+    assert isinstance(chain, RunSpec)
     results = {chain.name: constructed(chain.with_steps(9_000)), loop.name: constructed(loop)}
     rows = {str(row[0]): row for row in coverage_table(results, "short").rows}
     assert rows["fig2"][1:3] == ("1 of 66", "chain/algoformer (9,000 steps)")

@@ -14,10 +14,10 @@ from algoformer.common.names import check_choice
 from algoformer.training import load_checkpoint, train
 from algoformer.training.side_by_side import Planned, available_cores, train_side_by_side
 from paper.archive import Archive
-from paper.begun import DamagedRun, steps_taken
 from paper.measuring import measure_reference, measure_run
 from paper.result import Result
-from paper.runs import Item, Reference, TrainedRun, fingerprint
+from paper.run_state import DamagedRun, steps_taken
+from paper.runs import BaselineSpec, Item, RunSpec, fingerprint
 
 SHORTEST = 1e-9
 """Minutes of a run that begins when the time is over: it takes one step and saves it."""
@@ -61,7 +61,7 @@ class Status:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Workshop:
+class RunManager:
     """Where runs are trained and how.
 
     Attributes:
@@ -81,7 +81,7 @@ class Workshop:
     command: str = ""
     failures: dict[str, str] = field(default_factory=dict)
 
-    def run_folder(self, run: TrainedRun) -> Path:
+    def run_folder(self, run: RunSpec) -> Path:
         """Where a run of exactly this configuration is trained."""
         ending = fingerprint(run.settings)
         for path in self.folder.glob(f"*-{ending}"):
@@ -95,11 +95,11 @@ class Workshop:
             return Status(item=item, state="done", result=result, step=result.steps or 0)
         near = self.archive.nearest(item)
         try:
-            folder = self.run_folder(item) if isinstance(item, TrainedRun) else None
+            folder = self.run_folder(item) if isinstance(item, RunSpec) else None
             step = 0 if folder is None else steps_taken(folder, load_checkpoint)
         except DamagedRun as error:
             return Status(item=item, state="damaged", result=near, problem=str(error))
-        if isinstance(item, TrainedRun) and step == item.experiment.training.steps:
+        if isinstance(item, RunSpec) and step == item.experiment.training.steps:
             return Status(item=item, state="trained", step=step, result=near)
         if step:
             return Status(item=item, state="begun", step=step, result=near)
@@ -109,11 +109,11 @@ class Workshop:
         """Train and measure what has no result yet, in the order given; `failures` says what went wrong."""
         began = time.monotonic()
         for item in items:
-            if isinstance(item, Reference) and self.status(item).state != "done":
+            if isinstance(item, BaselineSpec) and self.status(item).state != "done":
                 result = measure_reference(item, command=self.command)
                 watcher.result(result, self.archive.add(result))
         waiting = _once_each(
-            item for item in items if isinstance(item, TrainedRun) and self.status(item).state != "done"
+            item for item in items if isinstance(item, RunSpec) and self.status(item).state != "done"
         )
         begun = {run.name: self.status(run) for run in waiting}
         for run in waiting:
@@ -129,7 +129,7 @@ class Workshop:
             # on a GPU even a single one gets its own process: what it compiled and captured goes with it
             self._side_by_side(waiting, watcher, began, workers)
 
-    def _one_by_one(self, runs: Sequence[TrainedRun], watcher: Watcher, began: float) -> None:
+    def _one_by_one(self, runs: Sequence[RunSpec], watcher: Watcher, began: float) -> None:
         for number, run in enumerate(runs):
             left = self._left(began)
             if number and left == 0:
@@ -151,7 +151,7 @@ class Workshop:
             if trained.finished:
                 self._measure(run, watcher)
 
-    def _side_by_side(self, runs: Sequence[TrainedRun], watcher: Watcher, began: float, workers: int) -> None:
+    def _side_by_side(self, runs: Sequence[RunSpec], watcher: Watcher, began: float, workers: int) -> None:
         by_name = {run.name: run for run in runs}
         train_side_by_side(
             {
@@ -170,7 +170,7 @@ class Workshop:
             failed=lambda name, reason: self._fail(name, reason, watcher),
         )
 
-    def _measure(self, run: TrainedRun, watcher: Watcher) -> None:
+    def _measure(self, run: RunSpec, watcher: Watcher) -> None:
         result = measure_run(run, self.run_folder(run), device=self.device, command=self.command)
         watcher.result(result, self.archive.add(result))
 
@@ -215,9 +215,9 @@ def choose(items: Sequence[Wanted], only: Sequence[str]) -> list[Wanted]:
     return chosen
 
 
-def _once_each(runs: Iterable[TrainedRun]) -> list[TrainedRun]:
+def _once_each(runs: Iterable[RunSpec]) -> list[RunSpec]:
     # figures may ask for one configuration under two names
-    found: dict[str, TrainedRun] = {}
+    found: dict[str, RunSpec] = {}
     for run in runs:
         found.setdefault(fingerprint(run.settings), run)
     return list(found.values())

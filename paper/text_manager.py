@@ -24,10 +24,10 @@ from algoformer.language.packing import PackedText, pack, unpack
 from algoformer.language.scores import Score
 from algoformer.language.translate import Decoding
 from algoformer.training.side_by_side import Tell, available_cores, train_side_by_side
-from paper.begun import DamagedRun, steps_taken
 from paper.decoding_study import study
+from paper.run_state import DamagedRun, steps_taken
 from paper.runs import fingerprint
-from paper.text_items import TextItem
+from paper.text_items import TextRunSpec
 
 Watch = Callable[[str, int, int, Mapping[str, float]], None]
 """Called with a run's name, steps done, steps in all and the newest metrics."""
@@ -36,7 +36,7 @@ BEAM = 4
 
 
 @dataclass(frozen=True, kw_only=True)
-class TextShop:
+class TextRunManager:
     """Where models of text are trained, and where their scores go.
 
     Attributes:
@@ -69,15 +69,15 @@ class TextShop:
         """How translations are searched for when they are scored."""
         return Decoding(beam=BEAM, batch=64 if self.device == "cpu" else 512)
 
-    def score_path(self, item: TextItem) -> Path:
+    def score_path(self, item: TextRunSpec) -> Path:
         """Where a model's scores are, once there are any."""
         return self.results / "text" / f"{item.name.replace('/', '-')}.scores.json"
 
-    def run_folder(self, item: TextItem) -> Path:
+    def run_folder(self, item: TextRunSpec) -> Path:
         """Where a model of exactly this configuration is trained."""
         return self.folder / f"{item.name.replace('/', '-')}-{fingerprint(item.experiment.to_data())}"
 
-    def scores(self, item: TextItem) -> Mapping[str, Any] | None:
+    def scores(self, item: TextRunSpec) -> Mapping[str, Any] | None:
         """The scores of exactly this configuration, if there are any.
 
         Raises:
@@ -91,7 +91,7 @@ class TextShop:
             raise ValueError(f"{path} holds no scores; remove it to train and score again")
         return found if _describes(found.get("experiment"), item.experiment) else None
 
-    def steps_done(self, item: TextItem) -> int:
+    def steps_done(self, item: TextRunSpec) -> int:
         """Training steps that an unscored model has taken so far.
 
         Raises:
@@ -99,7 +99,7 @@ class TextShop:
         """
         return steps_taken(self.run_folder(item), load_text_model)
 
-    def is_damaged(self, item: TextItem) -> bool:
+    def is_damaged(self, item: TextRunSpec) -> bool:
         """Whether a run can neither go on nor begin; then `failures` has the reason and the remedy."""
         try:
             self.steps_done(item)
@@ -108,12 +108,12 @@ class TextShop:
             return True
         return False
 
-    def packed_path(self, item: TextItem) -> Path:
+    def packed_path(self, item: TextRunSpec) -> Path:
         """Where the tokens are, one file for all models that read a set in the same way."""
         settings = item.experiment.text
         return self.folder / f"{item.name.partition('/')[0]}-{fingerprint(deciding(settings))}.packed"
 
-    def text(self, item: TextItem) -> PackedText:
+    def text(self, item: TextRunSpec) -> PackedText:
         """The tokens that a model reads, from the file, or made and put there.
 
         Raises:
@@ -139,7 +139,7 @@ class TextShop:
         found = read_json(path)
         return Score(value=found["value"], low=found["low"], high=found["high"])
 
-    def prepare(self, items: Sequence[TextItem]) -> list[Path]:
+    def prepare(self, items: Sequence[TextRunSpec]) -> list[Path]:
         """Everything that needs the data folder: the packed texts, which are returned, and the floors."""
         for item in items:
             self.text(item)
@@ -147,7 +147,7 @@ class TextShop:
                 self.floor(item.corpus)
         return list(dict.fromkeys(self.packed_path(item) for item in items))
 
-    def make(self, items: Sequence[TextItem], watch: Watch) -> None:
+    def make(self, items: Sequence[TextRunSpec], watch: Watch) -> None:
         """Train and score what has no scores yet, in the order given; `failures` says what went wrong."""
         waiting = [item for item in items if self.scores(item) is None and not self.is_damaged(item)]
         if any(item.experiment.text.kind == "translation" for item in waiting):
@@ -169,7 +169,7 @@ class TextShop:
         elif waiting:
             # on a GPU even a single one gets its own process: what it compiled and captured goes with it
             train_side_by_side(
-                {item.name: _TextWork(shop=self, item=item) for item in waiting},
+                {item.name: _TextWork(manager=self, item=item) for item in waiting},
                 workers=self.at_once,
                 device=self.device,
                 max_minutes=self.max_minutes,
@@ -177,7 +177,7 @@ class TextShop:
                 failed=self.failures.__setitem__,
             )
 
-    def make_one(self, item: TextItem, tell: Tell, *, max_minutes: float | None = None) -> bool:
+    def make_one(self, item: TextRunSpec, tell: Tell, *, max_minutes: float | None = None) -> bool:
         """Train what is missing of a model and score it; whether there are scores now."""
         if self.scores(item) is not None:
             return True
@@ -204,7 +204,7 @@ class TextShop:
         write_json(self.score_path(item), self._facts(item, run, best) | {"measurements": found} | extra)
         return True
 
-    def _facts(self, item: TextItem, run: TextRun, best: TextCheckpoint) -> dict[str, Any]:
+    def _facts(self, item: TextRunSpec, run: TextRun, best: TextCheckpoint) -> dict[str, Any]:
         seconds = run.metrics[-1]["seconds"]
         steps = [row["step"] for row in run.metrics]
         taken = [after - before for before, after in zip([0, *steps], steps, strict=False)]
@@ -242,10 +242,10 @@ def _describes(data: object, experiment: TextExperiment) -> bool:
 class _TextWork:
     """One model for a process of its own."""
 
-    shop: TextShop
-    item: TextItem
+    manager: TextRunManager
+    item: TextRunSpec
 
     def make(self, *, device: str, max_minutes: float | None, tell: Tell) -> bool:
         """Train and score it."""
-        assert device == self.shop.device
-        return self.shop.make_one(self.item, tell, max_minutes=max_minutes)
+        assert device == self.manager.device
+        return self.manager.make_one(self.item, tell, max_minutes=max_minutes)
