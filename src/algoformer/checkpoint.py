@@ -93,8 +93,13 @@ def save_checkpoint(path: Path | str, checkpoint: Checkpoint, *, half: bool = Fa
         ValueError: the model could not be rebuilt from the file, or its data cannot be named.
         OSError: the file could not be written, say because the disk is full; the old one is intact.
     """
+    refuse_unbuildable(checkpoint.model)
+    write_checkpoint(path, checkpoint, half=half)
+
+
+def write_checkpoint(path: Path | str, checkpoint: Checkpoint, *, half: bool = False) -> None:
+    """Write a checkpoint whose model is known to be one that can be rebuilt; see `save_checkpoint`."""
     model = checkpoint.model
-    refuse_unbuildable(model)
     header = {
         "model": model_header(model),
         "data": None if checkpoint.data is None else checkpoint.data.header(),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,12 +9,6 @@ from algoformer.training.options import Callback
 
 SHOWN = ("loss", "error", "last_loss", "valid_loss", "valid_error", "valid_accuracy")
 """The metrics that stand beside the bar, in this order; a row has two or three of them."""
-
-
-def progress_callbacks(wanted: bool | None) -> tuple[Callback, ...]:
-    """Return a progress bar, or nothing: None asks whether anybody watches."""
-    watched = sys.stderr.isatty() or "ipykernel" in sys.modules
-    return (ProgressBar(),) if (watched if wanted is None else wanted) else ()
 
 
 class ProgressBar(Callback):
