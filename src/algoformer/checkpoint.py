@@ -114,6 +114,8 @@ def write_checkpoint(path: Path | str, checkpoint: Checkpoint, *, half: bool = F
 def load_checkpoint(path: Path | str) -> Checkpoint:
     """Rebuild what `save_checkpoint` wrote; weights stored in half precision come back in single.
 
+    The model is in evaluation mode.
+
     Raises:
         ValueError: the file is missing, cut off, damaged, not one of this library's, or its weights do not
             fit its program or its data. Nothing in a file is ever executed, and nothing is built that the
@@ -209,7 +211,7 @@ def _stored_model(header: object, weights: dict[str, Tensor]) -> nn.Module:
     with torch.random.fork_rng(devices=[]):
         model = kind.build(program, **options)
     model.load_state_dict(_checked_values(weights), assign=True)
-    return model.requires_grad_(True)
+    return model.requires_grad_(True).eval()
 
 
 def _difference(model: nn.Module, shapes: Mapping[str, tuple[int, ...]]) -> str | None:

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from algoformer.language.batches import labelled_batch
-from algoformer.language.checkpoint import TextCheckpoint
+from algoformer.language.checkpoint import TextModelFile
 from algoformer.language.classifier import TextClassifier
 from algoformer.language.lines import batched, by_length, prepared
 from algoformer.language.tokenizer import Tokenizer
@@ -39,7 +39,7 @@ class Classifying:
 
     ahead = 8
 
-    def __init__(self, checkpoint: TextCheckpoint, *, batch: int = 64, ahead: int = ahead) -> None:
+    def __init__(self, checkpoint: TextModelFile, *, batch: int = 64, ahead: int = ahead) -> None:
         if not isinstance(checkpoint.model, TextClassifier):
             raise ValueError("the checkpoint holds a translator, not a classifier; use translate")
         if not checkpoint.tokenizer:

@@ -11,7 +11,7 @@ import numpy as np
 
 from algoformer.language.batches import source_batch
 from algoformer.language.cache import Policy
-from algoformer.language.checkpoint import TextCheckpoint
+from algoformer.language.checkpoint import TextModelFile
 from algoformer.language.early_exit import EarlyExit
 from algoformer.language.generate import generate
 from algoformer.language.lines import batched, one_line, prepared
@@ -74,7 +74,7 @@ class Translator:
         ValueError: the checkpoint is of another kind of model, or has no tokenizer.
     """
 
-    def __init__(self, checkpoint: TextCheckpoint, decoding: Decoding | None = None) -> None:
+    def __init__(self, checkpoint: TextModelFile, decoding: Decoding | None = None) -> None:
         if not isinstance(checkpoint.model, TokenModel):
             raise ValueError("the checkpoint holds a classifier, not a translator; use classify")
         if not checkpoint.tokenizer:
