@@ -158,7 +158,7 @@ def refuse_unbuildable(model: nn.Module) -> None:
     reason = rebuildable() if callable(rebuildable) else None
     if reason is None:
         shapes = {name: tuple(value.shape) for name, value in model.state_dict().items()}
-        reason = _difference(_on_meta(model_header(model)), shapes)
+        reason = _difference(_on_meta(*_read_model(model_header(model))), shapes)
     if reason is not None:
         raise ValueError(f"the model could not be rebuilt from a checkpoint: {reason}")
 
@@ -204,8 +204,7 @@ def _stored_model(header: object, weights: dict[str, Tensor]) -> nn.Module:
     if max(WEIGHTS_OF_A_LAYER * layers, len(modules), options.get("row_maps", 0)) > len(weights):
         raise ValueError("its program has more layers than the file has weights")
     shapes = {name: tuple(value.shape) for name, value in weights.items()}
-    with torch.device("meta"):
-        reason = _difference(kind.build(program, **options), shapes)
+    reason = _difference(_on_meta(kind, program, options), shapes)
     if reason is not None:
         raise ValueError(reason)
     with torch.random.fork_rng(devices=[]):
@@ -224,10 +223,12 @@ def _difference(model: nn.Module, shapes: Mapping[str, tuple[int, ...]]) -> str 
     return None
 
 
-def _on_meta(header: object) -> nn.Module:
-    kind, program, options = _read_model(header)
-    with torch.device("meta"):
-        return kind.build(program, **options)
+def _on_meta(kind: ModelKind, program: Program, options: Mapping[str, Any]) -> nn.Module:
+    try:
+        with torch.device("meta"):
+            return kind.build(program, **options)
+    except (RuntimeError, OverflowError) as error:  # sizes whose product no machine can count
+        raise ValueError(f"its sizes are not those of a model: {str(error)[:120]}") from None
 
 
 def _option(model: nn.Module, name: str) -> Any:
