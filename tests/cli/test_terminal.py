@@ -22,7 +22,9 @@ def classifier(tmp_path_factory: pytest.TempPathFactory) -> Path:
     program = algoformer(heads=2, steps=2, causal=False)
     model = TextClassifier(program, labels=("good", "bad"), vocabulary=260, context=32, width=8)
     path = tmp_path_factory.mktemp("terminal") / "classifier.safetensors"
-    data = LabelledData(corpus="small_topics", tokenizer=Tokenizer([]), classes=("good", "bad"), max_length=32)
+    data = LabelledData(
+        corpus="small_topics", tokenizer=Tokenizer([]), classes=("good", "bad"), max_length=32
+    )
     save_checkpoint(path, Checkpoint(model=model, data=data))
     return path
 

@@ -55,7 +55,9 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def writer(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A language model of four steps, trained on a text file."""
     folder = tmp_path_factory.mktemp("language")
-    (folder / "book.txt").write_text("".join(f"Once upon a time there were {n} bears.\n\n" for n in range(300)))
+    (folder / "book.txt").write_text(
+        "".join(f"Once upon a time there were {n} bears.\n\n" for n in range(300))
+    )
     words = ["--data", "text", str(folder / "book.txt"), "--data.context", "16", "--batch-size", "4"]
     assert main(["train", *words, *TINY, "--out", str(folder / "run")]) == 0
     return folder / "run"
@@ -139,7 +141,13 @@ def test_lines_and_labels_are_as_many(
 
 
 @pytest.mark.parametrize(
-    "options", [["--beam", "1"], ["--beam", "2", "--cache", "last"], ["--beam", "1", "--stop", "shift:0.1"], ["--iterations", "3"]]
+    "options",
+    [
+        ["--beam", "1"],
+        ["--beam", "2", "--cache", "last"],
+        ["--beam", "1", "--stop", "shift:0.1"],
+        ["--iterations", "3"],
+    ],
 )
 def test_lines_and_translations_are_as_many(
     translator: Path, options: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
@@ -206,7 +214,10 @@ def test_a_closed_stream_is_named(
         (["train", "--data", "linear", "some.csv"], "is a task and takes no files"),
         (["train", "--data", "labels", "--data.corpus", "nothing"], "nothing"),
         (["train", "--data", "labels", "--program", "loopde"], "looped"),
-        (["train", "--data", "labels", "--batch-size", "3", "--out", "FOLDER/x"], "batch_size has no meaning"),
+        (
+            ["train", "--data", "labels", "--batch-size", "3", "--out", "FOLDER/x"],
+            "batch_size has no meaning",
+        ),
         (["train", "--resume", "--out", "FOLDER"], "no run to resume"),
         (["export", "RUN", "TRANSLATOR"], "exists already; choose another name"),
     ],

@@ -1,11 +1,11 @@
 import pytest
 import torch
-from tests.model.test_parts import model
 from torch import Tensor, nn
 
 from algoformer.language import TextClassifier, TokenModel
 from algoformer.model import AlgoFormer, Layers, Loop, Program, cost, presets, work
 from algoformer.trace import Unroll
+from tests.model.test_parts import model
 
 
 class Sine(nn.Linear):
