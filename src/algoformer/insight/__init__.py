@@ -1,9 +1,18 @@
 """What happens inside a loop: which algorithm it runs, and how it behaves beyond its trained depth."""
 
+from algoformer.insight.certificate import DepthCertificate, StateReport
+from algoformer.insight.certify import certify
 from algoformer.insight.identification import Identification
 from algoformer.insight.identify import identify
+from algoformer.insight.stopping import StoppingRule
+from algoformer.insight.verdict import FamilyShare
 
 __all__ = [
+    "DepthCertificate",
+    "FamilyShare",
     "Identification",
+    "StateReport",
+    "StoppingRule",
+    "certify",
     "identify",
 ]

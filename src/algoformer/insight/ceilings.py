@@ -67,7 +67,7 @@ def operator_ceilings(
     weights = torch.randn(problems, 2 * half, dim, generator=torch.Generator().manual_seed(seed)).double()
     weights = weights * (contexts.labels[:problems].square().mean() / (features @ weights.mT).square().mean()).sqrt()
     labels = torch.einsum("bnd,bkd->bkn", features, weights)
-    queries = contexts.queries[torch.arange(problems * 2 * half) % contexts.batch]
+    queries = contexts.queries[torch.arange(problems * 2 * half) % contexts.batch, : 2 * dim + 4]
     many = replace(
         contexts,
         inputs=contexts.inputs[:problems].repeat_interleave(2 * half, 0),

@@ -65,7 +65,7 @@ class Family:
 
     def schedules(self) -> list[tuple[int, int]]:
         """Return the (steps a pass, steps before the first pass) that are tried."""
-        if self.solution:
+        if self.solution or (self.filter is None and self.parameters):
             return [(1, 0)]
         return [(pace, offset) for pace in PACES for offset in OFFSETS]
 

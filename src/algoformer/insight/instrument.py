@@ -25,12 +25,17 @@ from algoformer.trace import Unroll
 
 
 def measuring_copy(
-    model: AlgoFormer, *, dtype: torch.dtype | None = None, extra_tokens: int = 0
+    model: AlgoFormer,
+    *,
+    dtype: torch.dtype | None = None,
+    extra_tokens: int = 0,
+    differentiable: bool = False,
 ) -> AlgoFormer:
     """Return a frozen copy in evaluation mode whose position tables are longer by `extra_tokens`.
 
     Several copies of a token may share one position, so a measured stream can be longer than the context
-    that the table was built for. The added rows of the table are never looked up.
+    that the table was built for. The added rows of the table are never looked up. With `differentiable` the copy
+    has forward-mode derivatives.
     """
     copied = copy.deepcopy(model).eval().requires_grad_(False)
     if dtype is not None:
@@ -39,8 +44,8 @@ def measuring_copy(
         table = getattr(module, "table", None)
         if extra_tokens and isinstance(table, nn.Parameter):
             module.table = nn.Parameter(F.pad(table, (0, 0, 0, extra_tokens)), requires_grad=False)
-        if getattr(module, "activation_name", "") == "gelu":
-            # a GELU that has a forward-mode derivative
+        if differentiable and getattr(module, "activation_name", "") == "gelu":
+            # the layer's own GELU on a CPU has no forward-mode derivative
             module.activation = partial(F.gelu, approximate="tanh")
     return copied
 
@@ -108,7 +113,7 @@ def loop_map(model: AlgoFormer, prompt: Prompt, *, dtype: torch.dtype | None = N
     Raises:
         ValueError: the program has no loop, or its traced part is not a single loop.
     """
-    model = measuring_copy(model, dtype=dtype, extra_tokens=model.width)
+    model = measuring_copy(model, dtype=dtype, extra_tokens=model.width, differentiable=True)
     prompt = prompt if dtype is None else prompt.to(dtype)
     model.check(prompt)
     if model.body.traced is None:
