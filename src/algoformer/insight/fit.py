@@ -21,8 +21,8 @@ _LIMIT = 1e3
 _COARSE = 250
 """Eigenvalues that stand for all of them while a grid of parameters is searched."""
 
-_ROUNDS = 13
-"""Each refinement round halves the spacing of the local grid."""
+_ROUNDS = 12
+"""Iterations of the local search for parameters."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,10 +71,10 @@ def fit_family(family: Family, train: Implied, test: Implied, passes: Sequence[i
     starts = objective.search()
     best = max((objective.refine(*start) for start in starts), key=lambda one: (round(one[0], 9), -one[1], -one[2]))
     _, pace, offset, coordinate = best
-    parameters = objective.values(coordinate[None])[0]
+    parameters = tuple(float(value) for value in objective.values(coordinate[None])[0])
     return Fit(
         family=family,
-        parameters=tuple(float(value) for value in parameters),
+        parameters=parameters,
         pace=pace,
         offset=offset,
         misfit=misfit_of(family, test, parameters, pace, offset),
@@ -141,24 +141,34 @@ class _Objective:
         return [(pace, offset, place) for _, pace, offset, place in (plain, *ranked)]
 
     def refine(self, pace: int, offset: int, place: np.ndarray) -> tuple[float, int, int, np.ndarray]:
-        """Return the best score and coordinate in the neighbourhood of a grid point."""
-        ranges = self.family.parameters
+        """Return the best score and coordinate near a grid point, by Levenberg and Marquardt's method."""
         steps = step_numbers(self.passes, pace, offset)[-1]
-        score = float(self._score(self._sequences(place[None], self.fine, steps), self.fine, pace, offset)[0])
-        if not ranges:
-            return score, pace, offset, place
-        count = {1: 48}.get(len(ranges), 14)
-        width = np.array([np.diff(one.grid(count))[0] for one in ranges])
-        sides = [np.linspace(-1, 1, 7 if len(ranges) == 1 else 5)] * len(ranges)
-        offsets = np.array(list(itertools.product(*sides)))
-        for _ in range(_ROUNDS):
-            near = place + width * offsets
-            scores = self._score(self._sequences(near, self.fine, steps), self.fine, pace, offset)
-            best = int(scores.argmax())
-            if float(scores[best]) > score:
-                place, score = near[best], float(scores[best])
-            width = width / 2
-        return score, pace, offset, place
+
+        def residuals(points: np.ndarray) -> Tensor:
+            return self._residuals(self._sequences(points, self.fine, steps), pace, offset)
+
+        nudges, damping = 1e-5 * np.eye(len(place)), 1e-3
+        now = residuals(place[None])[0]
+        for _ in range(_ROUNDS if len(place) else 0):
+            slopes = ((residuals(place + nudges) - now) / 1e-5).numpy()
+            normal, gradient = slopes @ slopes.T, slopes @ now.numpy()
+            scale = damping * np.diag(np.diag(normal)) + 1e-14 * np.eye(len(place))
+            move = -np.linalg.lstsq(normal + scale, gradient, rcond=None)[0]
+            tried = residuals((place + np.clip(move, -0.5, 0.5))[None])[0]
+            if float(tried @ tried) < float(now @ now):
+                place, now, damping = place + np.clip(move, -0.5, 0.5), tried, damping / 10
+            else:
+                damping *= 10
+        sequences = self._sequences(place[None], self.fine, steps)
+        return float(self._score(sequences, self.fine, pace, offset)[0]), pace, offset, place
+
+    def _residuals(self, sequences: Tensor, pace: int, offset: int) -> Tensor:
+        """Return (predicted - measured parts) / √energy, (grid, pass · problem · feature): what the score squares."""
+        chosen = sequences[[number - 1 for number in step_numbers(self.passes, pace, offset)]]
+        if self.family.filter is not None:
+            chosen = chosen * self.data.solution_parts.flatten()
+        gap = chosen - self.data.left_parts[self.passes].flatten(1)[:, None]
+        return (gap / self.energy.clamp(min=1e-300).sqrt()[:, None, None]).transpose(0, 1).flatten(1)
 
     def _sequences(self, grid: np.ndarray, data: tuple[Spectrum, Tensor, Tensor], steps: int) -> Tensor:
         """Return filters (step, grid, eigenvalue) or, for other methods, parts (step, grid, problem·feature)."""

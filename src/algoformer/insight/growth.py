@@ -27,7 +27,7 @@ class Growth:
     """How a disturbance grows in one pass, for each prompt, and how the residual was seen to decay.
 
     Attributes:
-        predicted: the factor by which Jacobian-vector products along the trajectory grow, geometric mean.
+        predicted: the factor by which Jacobian-vector products along the trajectory grow.
         observed: the factor by which |z_{t+1} - z_t| changes in a pass, while it is above rounding; NaN where there
             are too few such passes.
         residual: |z_{t+1} - z_t| / |z_t| at the end.
@@ -39,12 +39,12 @@ class Growth:
 
 
 @torch.no_grad()
-def disturbance_growth(loop: LoopMap, *, burn_in: int = 40, window: int = 60) -> tuple[Growth, Tensor]:
+def disturbance_growth(loop: LoopMap, *, burn_in: int = 40, window: int = 64) -> tuple[Growth, Tensor]:
     """Follow a disturbance for `window` passes after `burn_in` passes; return its growth and the last state.
 
     The disturbance starts as the trajectory's own last step. A random one would find eigenvalues that the iteration
-    never excites: hand-built loops carry inputs and position codes along with eigenvalue exactly 1. The mean is over the
-    last third of the window. An iteration that converges superlinearly has growth 0.
+    never excites: hand-built loops carry inputs and position codes along with eigenvalue exactly 1. The rate is
+    that of the last half of the window. An iteration that converges superlinearly has growth 0.
     """
     state, direction, frozen = _burn_in(loop, burn_in)
     growths, movements = [], []
@@ -56,10 +56,14 @@ def disturbance_growth(loop: LoopMap, *, burn_in: int = 40, window: int = 60) ->
         direction = moved / length.clamp(min=1e-300)[:, None, None]
         state = state if frozen else new
     growth, steps = torch.stack(growths), torch.stack(movements)
-    predicted = growth[-(window // 3) :].clamp(min=1e-300).log().mean(0).exp()
+    predicted = _slope(growth.clamp(min=1e-300).log().cumsum(0)[-(window // 2) :]).exp()
     observed = torch.full_like(predicted, torch.nan) if frozen else _observed(steps)
     dead = (growth < _DEAD).any(0)
-    found = Growth(predicted=predicted.masked_fill(dead, 0.0), observed=observed, residual=steps[-1])
+    found = Growth(
+        predicted=predicted.masked_fill(dead, 0.0),
+        observed=observed.masked_fill(dead, torch.nan),
+        residual=steps[-1],
+    )
     return found, state
 
 
@@ -80,13 +84,19 @@ def _burn_in(loop: LoopMap, passes: int) -> tuple[Tensor, Tensor, bool]:
     return state, direction / _norms(direction).clamp(min=1e-300)[:, None, None], frozen
 
 
+def _slope(values: Tensor) -> Tensor:
+    # a complex pair makes the growth oscillate; a straight line through the logarithms averages that out
+    place = torch.arange(len(values), dtype=values.dtype) - (len(values) - 1) / 2
+    return place @ values / place.square().sum()
+
+
 def _observed(steps: Tensor) -> Tensor:
-    """Return the decay of the residual over the last third of the passes in which it is above rounding."""
+    """Return the decay of the residual over the last half of the passes in which it is above rounding."""
     found = []
     for column in steps.unbind(1):
         kept = column[: int((column > _ROUNDING).long().cumprod(0).sum())]
-        third = len(kept) // 3
-        found.append(float((kept[-1] / kept[-third - 1]) ** (1 / third)) if third >= 2 else torch.nan)
+        half = kept[-(len(kept) // 2) :].log()[:, None]
+        found.append(float(_slope(half).exp()) if len(kept) >= 8 else torch.nan)
     return torch.tensor(found, dtype=steps.dtype)
 
 

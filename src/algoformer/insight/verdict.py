@@ -71,11 +71,13 @@ class FamilyShare:
 
 def described_passes(data: Implied) -> list[int]:
     """Return the passes (from 0) with something left to describe; of passes at rest only the first two."""
-    error, found, still = data.error, [0], 0
-    for index in range(1, len(error)):
+    error = data.error.tolist()
+    first = next((index for index, value in enumerate(error) if value >= LEFT), 0)
+    found, still = [first], 0
+    for index in range(first + 1, len(error)):
         moved = (data.weights[index] - data.weights[index - 1]).square().sum()
         still += bool(moved < _STILL * data.energy[index].sum())
-        if float(error[index]) < LEFT or still > 2:
+        if error[index] < LEFT or still > 2:
             break
         found.append(index)
     return found
@@ -125,10 +127,10 @@ def decide(data: Implied, best: Fit, share: FamilyShare, gates: Sequence[Gate], 
     """Return the kind of verdict."""
     if float(data.learned.max()) < LEARNS:
         return "does not learn"
-    if not moves:
-        return "exact least squares" if float(data.error.max()) < EXACT else "does not iterate"
-    if float(data.error[0]) < EXACT:
+    if float(data.error.max()) < EXACT:
         return "exact least squares"
+    if not moves:
+        return "does not iterate"
     failed = [gate for gate in gates if not gate.passed and gate.name not in best.family.exempt]
     lowest = min(share.by_pass[index] for index in described_passes(data))
     if share.share >= RUNS and lowest >= 0.9 and not failed:
