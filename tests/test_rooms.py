@@ -19,9 +19,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "model": {"prompt", "trace", "nn"},
     "theory": SOLVING | {"nn", "model"},
     "evaluation": {"prompt", "trace", "tasks"},
+    "insight": SOLVING | {"tasks", "algorithms", "evaluation", "model"},
     "training": {"prompt", "trace", "tasks", "nn", "kernels", "model", "evaluation", "extras"},
     "language": {"trace", "extras", "nn", "kernels", "model", "training"},
-    "report": {"model", "evaluation", "extras"},
+    "report": {"model", "evaluation", "insight", "extras"},
 }
 EVERYTHING = set(MAY_IMPORT)
 # what stands on top sees all that is below it

@@ -94,11 +94,13 @@ def noise_only(features: Tensor, labels: Tensor, steps: int) -> Tensor:
     return 0.7 * features.shape[2] ** 0.5 * hashed_noise(features, steps)
 
 
-def random_model(dim: int, examples: int, seed: int = 0) -> AlgoFormer:
+def random_model(dim: int, examples: int, seed: int = 0, width: int = 64) -> AlgoFormer:
     """A looped transformer with random weights."""
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        return AlgoFormer(programs.algoformer(heads=4), dim=dim, out=1, context=2 * examples + 2, width=64).eval()
+        return AlgoFormer(
+            programs.algoformer(heads=4), dim=dim, out=1, context=2 * examples + 2, width=width
+        ).eval()
 
 
 @dataclass(frozen=True)
@@ -124,7 +126,9 @@ def _library(build: Callable[[int, int], Solver], name: str | None, **parameters
 
 
 TEXTBOOK: dict[str, Control] = {
-    "GD 0.2": _library(lambda d, n: algorithms.GradientDescent(step_size=0.2), "gradient descent", **{"η": 0.2}),
+    "GD 0.2": _library(
+        lambda d, n: algorithms.GradientDescent(step_size=0.2), "gradient descent", **{"η": 0.2}
+    ),
     "GD optimal": _library(
         lambda d, n: algorithms.GradientDescent(), "gradient descent, step 2c/(λmax+λmin)", c=1.0
     ),
@@ -184,7 +188,9 @@ NULLS: dict[str, Control] = {
 
 BUILT: dict[str, Control] = {
     "built GD": _library(
-        lambda d, n: theory.gradient_descent(dim=d, examples=n, step_size=0.2), "gradient descent", **{"η": 0.2}
+        lambda d, n: theory.gradient_descent(dim=d, examples=n, step_size=0.2),
+        "gradient descent",
+        **{"η": 0.2},
     ),
     "built Newton": Control(
         lambda d, n: theory.newton(dim=d, examples=n, alpha=1 / (4 * n) ** 2),
@@ -266,7 +272,11 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("results/insight/controls.json"))
     chosen = parser.parse_args()
     table = run_table()
-    table["setting"] = {"command": "python -m tests.insight.controls", "torch": torch.__version__, "device": "cpu"}
+    table["setting"] = {
+        "command": "python -m tests.insight.controls",
+        "torch": torch.__version__,
+        "device": "cpu",
+    }
     chosen.out.parent.mkdir(parents=True, exist_ok=True)
     chosen.out.write_text(json.dumps(table, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
     print({key: value for key, value in table.items() if key not in ("rows", "setting")})

@@ -31,6 +31,8 @@ COMMANDS = {
     "reproduce": Command("reproduce", "the paper's figures: train, measure, draw", "reproduce fig5 --list"),
     "info": Command("info", "what a model is and what it costs", "info --program algoformer"),
     "bench": Command("bench", "time training steps beside plain PyTorch", "bench --quick"),
+    "identify": Command("identify", "which algorithm a trained model runs", "identify model.safetensors"),
+    "certify": Command("certify", "what a loop does beyond its trained depth", "certify model.safetensors"),
     "theory": Command("theory", "verify, show and plot the theorems as weights", "theory show newton"),
     "tasks": Command("listings", "the tasks, with their constants", "tasks"),
     "programs": Command(

@@ -65,7 +65,10 @@ def operator_ceilings(
     dim = features.shape[-1]
     half = dim + max(6, dim // 2)
     weights = torch.randn(problems, 2 * half, dim, generator=torch.Generator().manual_seed(seed)).double()
-    weights = weights * (contexts.labels[:problems].square().mean() / (features @ weights.mT).square().mean()).sqrt()
+    weights = (
+        weights
+        * (contexts.labels[:problems].square().mean() / (features @ weights.mT).square().mean()).sqrt()
+    )
     labels = torch.einsum("bnd,bkd->bkn", features, weights)
     queries = contexts.queries[torch.arange(problems * 2 * half) % contexts.batch, : 2 * dim + 4]
     many = replace(

@@ -84,7 +84,9 @@ class DepthCertificate:
     def error_at(self, depth: int) -> float:
         """Return the mean error after a pass at which answers were read."""
         if depth not in self.depths:
-            raise ValueError(f"depth must be one that was read, got {depth}; nearest is {self.nearest(depth)}")
+            raise ValueError(
+                f"depth must be one that was read, got {depth}; nearest is {self.nearest(depth)}"
+            )
         return self.error[self.depths.index(depth)]
 
     def nearest(self, depth: int) -> int:
@@ -124,7 +126,12 @@ class DepthCertificate:
         return f"DepthCertificate({self.answers!r}, trained={self.trained}, far={self.far}, ratio={self.ratio:.3g})"
 
     def _shown(self) -> list[int]:
-        return [1, max(1, self.trained // 2), *(self.trained * factor for factor in (1, 2, 5, 10, 20)), self.far]
+        return [
+            1,
+            max(1, self.trained // 2),
+            *(self.trained * factor for factor in (1, 2, 5, 10, 20)),
+            self.far,
+        ]
 
     def to_data(self) -> dict[str, Any]:
         """Return plain data that JSON can hold; numbers that are not finite become text."""
@@ -176,7 +183,11 @@ def _state_lines(states: StateReport) -> list[str]:
     if pairs:
         growth = sorted(states.predicted)
         gaps = [abs(one - two) for one, two, settled in pairs if settled and two is not None]
-        gap = f"; differs from the observed decay by at most {max(gaps):.3f} where prompts settle" if gaps else ""
+        gap = (
+            f"; differs from the observed decay by at most {max(gaps):.3f} where prompts settle"
+            if gaps
+            else ""
+        )
         lines.append(f"growth of a disturbance in a pass: {growth[0]:.3f} to {growth[-1]:.3f}{gap}")
     if states.radii:
         largest = max(states.radii)

@@ -46,7 +46,7 @@ def certify(
     task: Task,
     *,
     reach: int = 50,
-    prompts: int = 16,
+    prompts: int = 12,
     seed: int = 0,
     trained: int | None = None,
     derivatives: bool = True,
@@ -93,7 +93,9 @@ def certify(
         states = with_growth(states, double, stable="diverges" not in _present(states))
     setting = {"solver": type(solver).__name__, "task": type(task).__name__, "prompts": prompts, "seed": seed}
     setting["precision"] = str(precision_of(solver)).removeprefix("torch.")
-    return _certificate(answers, prompt, depths, trained=trained, scale=task.scale, states=states, setting=setting)
+    return _certificate(
+        answers, prompt, depths, trained=trained, scale=task.scale, states=states, setting=setting
+    )
 
 
 def state_report(loop: LoopMap, run: Trajectory) -> StateReport:
@@ -200,9 +202,9 @@ def _answer_class(ratio: float, band: tuple[float, float], swing: float, after: 
         return "diverge"
     if ratio > 1.2 and band[0] > 1:
         return "grow"
-    if swing > 0.1:
-        return "swing"
-    return "improve" if ratio < 0.8 and band[1] < 1 else "hold"
+    if ratio < 0.8 and band[1] < 1:
+        return "improve"
+    return "swing" if swing > 0.1 else "hold"
 
 
 def _swing(found: _Errors, scale: float) -> float:

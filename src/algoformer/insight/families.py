@@ -106,12 +106,19 @@ FAMILIES: tuple[Family, ...] = (
     _family("ridge descent", filters.ridge_descent, _ETA, _RHO),
     _family("heavy ball", filters.heavy_ball, _ETA, _BETA),
     _family(
-        "heavy ball, step c/λmax", filters.heavy_ball, Range(name="c", low=0.1, high=3.9), _BETA, scale="largest"
+        "heavy ball, step c/λmax",
+        filters.heavy_ball,
+        Range(name="c", low=0.1, high=3.9),
+        _BETA,
+        scale="largest",
     ),
     _family("heavy ball, optimal", filters.optimal_heavy_ball),
     _family("Nesterov", filters.nesterov, _ETA, _BETA),
     _family(
-        "Chebyshev", filters.chebyshev, Range(name="a", low=0.003, high=0.8), Range(name="b", low=0.9, high=8.0)
+        "Chebyshev",
+        filters.chebyshev,
+        Range(name="a", low=0.003, high=0.8),
+        Range(name="b", low=0.9, high=8.0),
     ),
     _family("Newton from αS", filters.newton_from_gram, Range(name="α", low=5e-4, high=1.5)),
     _family(

@@ -34,7 +34,9 @@ class Spectrum:
     @property
     def over_largest(self) -> Spectrum:
         """The eigenvalues in units of their prompt's largest."""
-        return Spectrum(self.values / self.largest, torch.ones_like(self.largest), self.smallest / self.largest)
+        return Spectrum(
+            self.values / self.largest, torch.ones_like(self.largest), self.smallest / self.largest
+        )
 
     @property
     def over_middle(self) -> Spectrum:
@@ -87,7 +89,9 @@ def heavy_ball(spectrum: Spectrum, steps: int, eta: Parameter, beta: Parameter) 
 def optimal_heavy_ball(spectrum: Spectrum, steps: int) -> Tensor:
     """Heavy ball with Polyak's step and momentum for each prompt."""
     large, small = spectrum.largest.sqrt(), spectrum.smallest.sqrt()
-    return heavy_ball(spectrum, steps, (2 / (large + small)).square(), ((large - small) / (large + small)).square())
+    return heavy_ball(
+        spectrum, steps, (2 / (large + small)).square(), ((large - small) / (large + small)).square()
+    )
 
 
 def nesterov(spectrum: Spectrum, steps: int, eta: Parameter, beta: Parameter) -> Tensor:

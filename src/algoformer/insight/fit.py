@@ -69,7 +69,9 @@ def fit_family(family: Family, train: Implied, test: Implied, passes: Sequence[i
     """Search the family's parameters and schedules on `train`."""
     objective = _Objective(family, train, passes)
     starts = objective.search()
-    best = max((objective.refine(*start) for start in starts), key=lambda one: (round(one[0], 9), -one[1], -one[2]))
+    best = max(
+        (objective.refine(*start) for start in starts), key=lambda one: (round(one[0], 9), -one[1], -one[2])
+    )
     _, pace, offset, coordinate = best
     parameters = tuple(float(value) for value in objective.values(coordinate[None])[0])
     return Fit(

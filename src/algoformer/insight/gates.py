@@ -90,7 +90,9 @@ def _violation(name: str, value: float) -> Gate:
     return Gate(name=name, value=value, threshold=0.05, correlation=False)
 
 
-def _correlation(name: str, one: Tensor, other: Tensor, passes: list[int], *, threshold: float = 0.98) -> Gate:
+def _correlation(
+    name: str, one: Tensor, other: Tensor, passes: list[int], *, threshold: float = 0.98
+) -> Gate:
     one, other = one[passes].flatten(1), other[passes].flatten(1)
     norms = one.square().sum(1) * other.square().sum(1)
     value = ((one * other).sum(1) / norms.clamp(min=1e-300).sqrt()).mean()

@@ -110,7 +110,9 @@ def token_radii(loop: LoopMap, state: Tensor, *, prompt: int = 0) -> list[float]
         ValueError: attention is not causal.
     """
     if loop.token_block is None:
-        raise ValueError("the spectrum token by token is exact for causal attention only; use disturbance_growth")
+        raise ValueError(
+            "the spectrum token by token is exact for causal attention only; use disturbance_growth"
+        )
     radii = []
     for token in range(state.shape[1]):
         block = loop.token_block(prompt, token, state)

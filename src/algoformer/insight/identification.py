@@ -144,7 +144,15 @@ class Identification:
                 refit = dict(given["refit"])
                 refit["families"] = tuple(_share(one) for one in refit["families"])
                 given["refit"] = Refit(**(refit | {"importance": tuple(refit["importance"])}))
-            for name in ("passes", "error", "nonlinear", "pace", "influence", "influence_least_squares", "foreign"):
+            for name in (
+                "passes",
+                "error",
+                "nonlinear",
+                "pace",
+                "influence",
+                "influence_least_squares",
+                "foreign",
+            ):
                 given[name] = tuple(given[name])
             for name in ("ceilings", "matching"):
                 given[name] = {key: tuple(values) for key, values in given[name].items()}

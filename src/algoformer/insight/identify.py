@@ -128,8 +128,12 @@ def _compare(data: Implied, *, seed: int, passes: Sequence[int] | None = None) -
     curve = ceilings.best_filter(train)
     ceiling = skill(ceilings.filter_misfit(curve, test), test.energy).clamp(min=0).tolist()
     # where a filter spans decades the spline falls behind: no ceiling is below a family that reached it
-    filters_only = [one for one, fit in ((share, _fit_of(fits, share)) for share in shares) if fit.family.filter]
-    ceiling = [max(value, *(one.by_pass[index] for one in filters_only)) for index, value in enumerate(ceiling)]
+    filters_only = [
+        one for one, fit in ((share, _fit_of(fits, share)) for share in shares) if fit.family.filter
+    ]
+    ceiling = [
+        max(value, *(one.by_pass[index] for one in filters_only)) for index, value in enumerate(ceiling)
+    ]
     return _Comparison(train, test, fits, shares, chosen, moves, ceiling, curve)
 
 
@@ -145,7 +149,9 @@ def _operators(
     return ceilings.operator_ceilings(read, contexts, steps=passes[-1] + 1, problems=3, seed=seed)
 
 
-def _refit(data: Implied, influence: Influence, late: int, gates: tuple[Gate, ...], *, seed: int) -> Refit | None:
+def _refit(
+    data: Implied, influence: Influence, late: int, gates: tuple[Gate, ...], *, seed: int
+) -> Refit | None:
     if not any(gate.name == ORDER and not gate.passed for gate in gates):
         return None
     importance = influence.importance(late)
@@ -183,7 +189,11 @@ def _filters_of(fit: Fit, spectrum: Spectrum, passes: int) -> Tensor:
 
 
 _REFERENCES = {
-    "gradient descent, 1.8/λmax": (Family(name="", filter=filters.gradient_descent, scale="largest"), 1.8, 256),
+    "gradient descent, 1.8/λmax": (
+        Family(name="", filter=filters.gradient_descent, scale="largest"),
+        1.8,
+        256,
+    ),
     "Newton, 1/λmax²": (Family(name="", filter=filters.newton_from_gram, scale="largest"), 1.0, 40),
 }
 
@@ -211,4 +221,10 @@ def _path(data: Implied, best: Fit) -> dict[str, Any]:
 
 def _setting(solver: Solver, task: Task, **numbers: int) -> dict[str, Any]:
     name = getattr(solver, "__name__", type(solver).__name__)
-    return {"solver": str(name), "task": type(task).__name__, "examples": task.points - 1, "dim": task.dim, **numbers}
+    return {
+        "solver": str(name),
+        "task": type(task).__name__,
+        "examples": task.points - 1,
+        "dim": task.dim,
+        **numbers,
+    }

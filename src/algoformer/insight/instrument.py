@@ -6,6 +6,7 @@ This is the only file of this room that knows how a model is put together.
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -108,12 +109,14 @@ class LoopMap:
 
 
 def loop_map(model: AlgoFormer, prompt: Prompt, *, dtype: torch.dtype | None = None) -> LoopMap:
-    """Return the traced loop of `model` on `prompt` as a map, optionally in another precision.
+    """Return the traced loop of `model` on `prompt` as a map.
+
+    With a `dtype` it is a map in that precision that has forward-mode derivatives.
 
     Raises:
         ValueError: the program has no loop, or its traced part is not a single loop.
     """
-    model = measuring_copy(model, dtype=dtype, extra_tokens=model.width, differentiable=True)
+    model = measuring_copy(model, dtype=dtype, extra_tokens=model.width, differentiable=dtype is not None)
     prompt = prompt if dtype is None else prompt.to(dtype)
     model.check(prompt)
     if model.body.traced is None:
@@ -168,5 +171,7 @@ def jvp(function: Callable[[Tensor], Tensor], point: Tensor, tangent: Tensor) ->
 @contextmanager
 def forward_mode() -> Iterator[None]:
     """Use the attention kernel that has forward-mode derivatives, without recording a graph."""
-    with sdpa_kernel(SDPBackend.MATH), torch.no_grad():
+    with sdpa_kernel(SDPBackend.MATH), torch.no_grad(), warnings.catch_warnings():
+        # PyTorch compiles its own forward-mode formulas with a deprecated function when they are first used
+        warnings.filterwarnings("ignore", message=".*torch.jit.*deprecated", category=DeprecationWarning)
         yield

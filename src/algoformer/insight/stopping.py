@@ -49,9 +49,13 @@ def recommend(answers: Tensor, errors: Tensor) -> StoppingRule:
     for share in TOLERANCES:
         tolerance = float(f"{share * scale:.1g}")
         quiet = movement <= tolerance
-        steps = torch.where(quiet.any(0), quiet.float().argmax(0) + 1, len(movement))  # index of the last pass
+        steps = torch.where(
+            quiet.any(0), quiet.float().argmax(0) + 1, len(movement)
+        )  # index of the last pass
         error = float(errors.gather(0, steps[None])[0].mean())
         passes = float((steps + 1).double().mean())
-        rules.append(StoppingRule(rule=f"converged:{tolerance:g}", passes=passes, loss=(error - best) / floor))
+        rules.append(
+            StoppingRule(rule=f"converged:{tolerance:g}", passes=passes, loss=(error - best) / floor)
+        )
     good = [rule for rule in rules if rule.loss <= ALLOWED_LOSS]
     return min(good, key=lambda rule: rule.passes)

@@ -66,7 +66,10 @@ def follow(loop: LoopMap, depths: Sequence[int]) -> Trajectory:
         if step > depths[-1] - TAIL:
             tail.append(state)
     return Trajectory(
-        residual=torch.stack(residual), answers=torch.stack(answers), depths=tuple(depths), tail=torch.stack(tail)
+        residual=torch.stack(residual),
+        answers=torch.stack(answers),
+        depths=tuple(depths),
+        tail=torch.stack(tail),
     )
 
 
@@ -85,7 +88,9 @@ def classify(tail: Tensor) -> tuple[list[list[StateClass]], Tensor]:
     steps = sound[1:] - sound[:-1]
     movement = steps.norm(dim=-1)
     restless = (movement / norms[1:]).mean(0)
-    lags = torch.stack([(sound[lag:] - sound[:-lag]).norm(dim=-1).mean(0) for lag in range(1, passes // 2 + 1)])
+    lags = torch.stack(
+        [(sound[lag:] - sound[:-lag]).norm(dim=-1).mean(0) for lag in range(1, passes // 2 + 1)]
+    )
     returns = lags[1:] < 0.2 * lags[:1]
     period = torch.where(returns.any(0), returns.float().argmax(0) + 2, torch.zeros((), dtype=torch.long))
     cosine = torch.nn.functional.cosine_similarity(steps[1:], steps[:-1], dim=-1).mean(0)

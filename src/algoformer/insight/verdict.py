@@ -15,7 +15,9 @@ from algoformer.insight.fit import Fit, skill
 from algoformer.insight.gates import Gate
 from algoformer.insight.weights import Implied
 
-Status = Literal["runs", "resembles", "none of these", "does not learn", "exact least squares", "does not iterate"]
+Status = Literal[
+    "runs", "resembles", "none of these", "does not learn", "exact least squares", "does not iterate"
+]
 """The kinds of verdict."""
 
 LEFT = 2e-3

@@ -115,7 +115,9 @@ def implied_weights(read: Reader, contexts: Contexts, steps: int) -> Implied:
     features = contexts.query_features
     batch, count, dim = features.shape
     if count < dim + 2:
-        raise ValueError(f"queries must be at least {dim + 2} for {dim} features (three times that is better), got {count}")
+        raise ValueError(
+            f"queries must be at least {dim + 2} for {dim} features (three times that is better), got {count}"
+        )
     answers = read(contexts, steps)  # (step, batch, query, out)
     out = answers.shape[-1]
     design = torch.cat([features, torch.ones_like(features[..., :1])], dim=-1)
