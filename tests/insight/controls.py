@@ -1,7 +1,7 @@
 """Solvers whose algorithm is known: the controls of identification.
 
-Run this file to identify every control at three sizes and two levels of label noise, and to write the confusion table
-to results/insight/controls.json.
+Run this file to identify every control at three sizes and two levels of label noise, and to write the
+confusion table to results/insight/controls.json.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from algoformer.insight import Identification, filters, identify
 from algoformer.trace import Solver
 
 Weights = Callable[[Tensor, Tensor, int], Tensor]
-"""Weights (step, problem, feature) from features (problem, sample, feature), labels (problem, sample) and steps."""
+"""Weights (step, problem, feature) from features, labels and a number of steps."""
 
 
 @dataclass(frozen=True)
@@ -107,8 +107,9 @@ def random_model(dim: int, examples: int, seed: int = 0, width: int = 64) -> Alg
 class Control:
     """A solver with its true name.
 
-    `name` is what must be named (None: nothing may be named), `parameters` its true parameters, `build` makes the solver
-    for (dim, examples). A control marked `resembles` must not be named, but the nearest family must be right.
+    `name` is what must be named (None: nothing may be named), `parameters` its true parameters, `build`
+    makes the solver for (dim, examples). A control marked `resembles` must not be named, but the nearest
+    family must be right.
     """
 
     build: Callable[[int, int], Solver]

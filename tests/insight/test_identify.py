@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import pytest
-import torch
-from tests.insight.controls import BUILT, NULLS, TEXTBOOK, FromWeights, noisy, outcome
+from tests.insight.controls import BUILT, NULLS, TEXTBOOK, outcome
 
-from algoformer import algorithms, tasks
-from algoformer.insight import Identification, filters, identify
+from algoformer import tasks
+from algoformer.insight import Identification, identify
 
 DIM, EXAMPLES = 4, 12
 

@@ -23,8 +23,8 @@ from algoformer.training.provenance import source_commit
 
 DESCRIPTION = """Find out which textbook algorithm a model runs on in-context regression.
 
-The weights that its answers imply are measured after each pass on held-out prompts and compared with families of
-algorithms: gradient descent, momentum, Newton's iteration, conjugate gradients and others.
+The weights that its answers imply are measured after each pass on held-out prompts and compared with
+families of algorithms: gradient descent, momentum, Newton's iteration, conjugate gradients and others.
 
 Examples:
   algoformer identify checkpoints/linear.safetensors

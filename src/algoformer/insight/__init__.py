@@ -1,4 +1,4 @@
-"""What happens inside a loop: which algorithm it runs, and how it behaves beyond its trained depth."""
+"""Identification of the algorithm that a loop runs, and certificates of its behaviour at depth."""
 
 from algoformer.insight.certificate import DepthCertificate, StateReport
 from algoformer.insight.certify import certify

@@ -61,7 +61,7 @@ def _rows(contexts: Contexts) -> Tensor:
 
 def _repeated(solver: Solver, contexts: Contexts, steps: int) -> Tensor:
     rows, queries = _rows(contexts), contexts.queries
-    batch, count, dim = queries.shape
+    batch, count = queries.shape[:2]
     out = contexts.labels.shape[-1]
     whole = torch.cat([rows[:, None].expand(-1, count, -1, -1), queries[:, :, None]], dim=2).flatten(0, 1)
     size = max(1, 2 * _ROWS_AT_ONCE // whole.shape[1])

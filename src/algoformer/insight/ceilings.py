@@ -1,8 +1,9 @@
 """Upper bounds on what families can explain, so that a low share can be read.
 
-One filter for all prompts bounds every spectral method. For fixed examples and many weights, the operator from the
-weights to what is left is measured twice on independent halves: its diagonal in the eigenbasis bounds filters chosen
-prompt by prompt, its symmetric part symmetric methods, all of it methods that are linear in the labels.
+One filter for all prompts bounds every spectral method. For fixed examples and many weights, the operator
+from the weights to what is left is measured twice on independent halves: its diagonal in the eigenbasis
+bounds filters chosen prompt by prompt, its symmetric part symmetric methods, all of it methods that are
+linear in the labels.
 """
 
 from __future__ import annotations

@@ -11,15 +11,16 @@ from typing import Any, Literal
 from algoformer.insight.stopping import StoppingRule
 
 AnswerClass = Literal["hold", "improve", "swing", "grow", "diverge"]
-"""What the error does beyond the trained depth."""
+"""The behaviour of the error beyond the trained depth."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class StateReport:
-    """What the states of a loop do at the far end of a long run.
+    """A summary of a loop's states at the far end of a long run.
 
-    A spectral radius below 1 predicts little about answers, and states that settle prove nothing: a loop with random
-    weights settles too. This part explains the certificate; `DepthCertificate.answers` is the certificate.
+    A spectral radius below 1 predicts little about answers, and states that settle prove nothing: a loop
+    with random weights settles too. This part explains the certificate; `DepthCertificate.answers` is the
+    certificate.
 
     Attributes:
         prompts: the number of prompts in each class; a prompt is as restless as its most restless token.
@@ -29,7 +30,8 @@ class StateReport:
         predicted: the growth of a disturbance in one pass, by prompt.
         observed: the decay of the residual in a pass, by prompt; None where it was at rounding too soon.
         settled: whether the prompt's residual had fallen below 1e-4 by then.
-        radii: the exact spectral radius of each token's own block, for one prompt; empty if it was not computed.
+        radii: the exact spectral radius of each token's own block, for one prompt; empty if it was not
+            computed.
         residual: the median over prompts of the largest token residual, after each pass in `passes`.
         passes: the passes of `residual`.
     """
@@ -48,7 +50,7 @@ class StateReport:
 
 @dataclass(frozen=True, kw_only=True)
 class DepthCertificate:
-    """How a solver's answers behave beyond its trained depth, and what its states do there.
+    """The behaviour of a solver's answers and states beyond its trained depth.
 
     Attributes:
         answers: what the answers do: hold, improve, swing, grow or diverge.
@@ -123,7 +125,8 @@ class DepthCertificate:
         return "\n".join([*lines, *(_state_lines(self.states) if self.states is not None else [])])
 
     def __repr__(self) -> str:
-        return f"DepthCertificate({self.answers!r}, trained={self.trained}, far={self.far}, ratio={self.ratio:.3g})"
+        depths = f"trained={self.trained}, far={self.far}"
+        return f"DepthCertificate({self.answers!r}, {depths}, ratio={self.ratio:.3g})"
 
     def _shown(self) -> list[int]:
         return [

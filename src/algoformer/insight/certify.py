@@ -53,9 +53,9 @@ def certify(
 ) -> DepthCertificate:
     """Certify how a solver's answers behave to `reach` times its trained depth.
 
-    The last question of held-out prompts is answered after many passes. For an `AlgoFormer` whose traced part is a
-    loop, the states are followed too: each token's class at the far end, the growth of a disturbance along the
-    trajectory, and for causal attention the exact spectrum of one prompt.
+    The last question of held-out prompts is answered after many passes. For an `AlgoFormer` whose traced
+    part is a loop, the states are followed too: each token's class at the far end, the growth of a
+    disturbance along the trajectory, and for causal attention the exact spectrum of one prompt.
 
     Args:
         solver: anything that answers prompts.

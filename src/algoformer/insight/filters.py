@@ -1,7 +1,7 @@
 """Textbook iterations as residual filters, and those that are none as sequences of weights.
 
-In the eigenbasis (λ, v) of S = FᵀF/n a filter method leaves <v, e_k> = r_k(λ) <v, w_LS> after its step k. Filters
-return r_1, ..., r_K stacked along the first axis; their parameters broadcast against the eigenvalues.
+In the eigenbasis (λ, v) of S = FᵀF/n a filter method leaves <v, e_k> = r_k(λ) <v, w_LS> after its step k.
+Filters return r_1, ..., r_K stacked along the first axis; their parameters broadcast against the eigenvalues.
 """
 
 from __future__ import annotations
@@ -201,7 +201,7 @@ def kaczmarz(features: Tensor, labels: Tensor, steps: int) -> Tensor:
 
 
 def causal_gradient_descent(features: Tensor, labels: Tensor, steps: int, eta: Parameter) -> Tensor:
-    """Weights of gradient descent by a causal stack: an example's residual sees only the examples before it."""
+    """Weights of gradient descent by a causal stack: a residual sees only the examples before it."""
     count = features.shape[1]
     causal = (features @ features.mT).tril(-1) * (eta / count)
     rest, weights = labels, features.new_zeros(features.shape[0], features.shape[2])
@@ -216,8 +216,8 @@ def causal_gradient_descent(features: Tensor, labels: Tensor, steps: int, eta: P
 def best_polynomial_coefficients(spectrum: Spectrum, steps: int) -> list[tuple[float, float]]:
     """Return the recurrence of the residual polynomials that minimize Σ r_k(λ)² over these eigenvalues.
 
-    They are the polynomials of conjugate gradients on the diagonal system of all eigenvalues with initial error
-    λ^(-1/2), whose energy norm is Σ r_k(λ)².
+    They are the polynomials of conjugate gradients on the diagonal system of all eigenvalues with initial
+    error λ^(-1/2), whose energy norm is Σ r_k(λ)².
     """
     values = spectrum.values.flatten()
     values = values[values > 1e-10 * values.max()]

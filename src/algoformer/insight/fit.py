@@ -52,7 +52,8 @@ class Fit:
 def fit_all(train: Implied, test: Implied, passes: Sequence[int], *, iterates: bool = True) -> list[Fit]:
     """Fit every family on `train` so that the passes (counted from 0) count alike; score on `test`.
 
-    With `iterates=False` only closed-form solutions are tried: the measured weights are the same at every pass.
+    With `iterates=False` only closed-form solutions are tried: the measured weights are the same at every
+    pass.
     """
     found = [fit_family(family, train, test, passes) for family in FAMILIES if iterates or not _runs(family)]
     if iterates:
@@ -165,7 +166,7 @@ class _Objective:
         return float(self._score(sequences, self.fine, pace, offset)[0]), pace, offset, place
 
     def _residuals(self, sequences: Tensor, pace: int, offset: int) -> Tensor:
-        """Return (predicted - measured parts) / √energy, (grid, pass · problem · feature): what the score squares."""
+        """Return (predicted - measured parts) / √energy, (grid, pass · problem · feature)."""
         chosen = sequences[[number - 1 for number in step_numbers(self.passes, pace, offset)]]
         if self.family.filter is not None:
             chosen = chosen * self.data.solution_parts.flatten()
@@ -173,7 +174,7 @@ class _Objective:
         return (gap / self.energy.clamp(min=1e-300).sqrt()[:, None, None]).transpose(0, 1).flatten(1)
 
     def _sequences(self, grid: np.ndarray, data: tuple[Spectrum, Tensor, Tensor], steps: int) -> Tensor:
-        """Return filters (step, grid, eigenvalue) or, for other methods, parts (step, grid, problem·feature)."""
+        """Return filters (step, grid, eigenvalue), or parts (step, grid, problem · feature)."""
         values = self.values(grid)
         if self.family.filter is not None:
             parameters = [torch.from_numpy(column.copy())[:, None] for column in values.T]
@@ -200,7 +201,8 @@ class _Objective:
 def _binned(
     values: Tensor, largest: Tensor, smallest: Tensor, weight: Tensor, cross: Tensor
 ) -> tuple[Spectrum, Tensor, Tensor]:
-    # sums over neighbouring eigenvalues; ratios to the largest stay close because neighbours are sorted by them
+    # sums over neighbouring eigenvalues; ratios to the largest stay close because neighbours are sorted by
+    # them
     order = (values / largest).argsort()
     group = torch.empty_like(order)
     group[order] = torch.arange(len(order)) * _COARSE // len(order)

@@ -41,7 +41,7 @@ class Gate:
 
     @property
     def passed(self) -> bool:
-        """Whether the solver has this symmetry."""
+        """True if the solver has this symmetry."""
         return self.value >= self.threshold if self.correlation else self.value < self.threshold
 
 

@@ -24,12 +24,12 @@ _RUNAWAY = 1e3
 
 @dataclass(frozen=True, kw_only=True)
 class Growth:
-    """How a disturbance grows in one pass, for each prompt, and how the residual was seen to decay.
+    """The growth of a disturbance in one pass and the decay of the residual, for each prompt.
 
     Attributes:
         predicted: the factor by which Jacobian-vector products along the trajectory grow.
-        observed: the factor by which |z_{t+1} - z_t| changes in a pass, while it is above rounding; NaN where there
-            are too few such passes.
+        observed: the factor by which |z_{t+1} - z_t| changes in a pass, while it is above rounding; NaN
+            where there are too few such passes.
         residual: |z_{t+1} - z_t| / |z_t| at the end.
     """
 
@@ -42,9 +42,10 @@ class Growth:
 def disturbance_growth(loop: LoopMap, *, burn_in: int = 40, window: int = 64) -> tuple[Growth, Tensor]:
     """Follow a disturbance for `window` passes after `burn_in` passes; return its growth and the last state.
 
-    The disturbance starts as the trajectory's own last step. A random one would find eigenvalues that the iteration
-    never excites: hand-built loops carry inputs and position codes along with eigenvalue exactly 1. The rate is
-    that of the last half of the window. An iteration that converges superlinearly has growth 0.
+    The disturbance starts as the trajectory's own last step. A random one would find eigenvalues that the
+    iteration never excites: hand-built loops carry inputs and position codes along with eigenvalue exactly
+    1. The rate is that of the last half of the window. An iteration that converges superlinearly has growth
+    0.
     """
     state, direction, frozen = _burn_in(loop, burn_in)
     growths, movements = [], []
@@ -103,8 +104,8 @@ def _observed(steps: Tensor) -> Tensor:
 def token_radii(loop: LoopMap, state: Tensor, *, prompt: int = 0) -> list[float]:
     """Return the spectral radius of every token's own block of the Jacobian at `state`.
 
-    With causal attention a token's next state depends on itself and on earlier tokens, so the Jacobian is block
-    triangular and its eigenvalues are those of the blocks on the diagonal: the largest radius is exact.
+    With causal attention a token's next state depends on itself and on earlier tokens, so the Jacobian is
+    block triangular and its eigenvalues are those of the blocks on the diagonal: the largest radius is exact.
 
     Raises:
         ValueError: attention is not causal.

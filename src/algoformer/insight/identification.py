@@ -1,4 +1,4 @@
-"""Which algorithm does a solver run on in-context regression? The result as a value."""
+"""The result of an identification as a value."""
 
 from __future__ import annotations
 
@@ -28,10 +28,11 @@ class Refit:
 
 @dataclass(frozen=True, kw_only=True)
 class Identification:
-    """Which textbook algorithm a solver runs, what that explains, and what could be explained at all.
+    """A verdict on the algorithm that a solver runs, with the measurements behind it.
 
-    Everything is about what is left, e_t = w_LS - w_t, on held-out prompts: "0.6 explained at pass 3" means that the
-    family predicts 60 % of the squared distance that still separates the solver from least squares there.
+    Everything is about what is left, e_t = w_LS - w_t, on held-out prompts: "0.6 explained at pass 3" means
+    that the family predicts 60 % of the squared distance that still separates the solver from least squares
+    there.
 
     Attributes:
         status: the kind of verdict.
@@ -44,8 +45,8 @@ class Identification:
         pace: effective gradient-flow time after each pass.
         influence: of each example after the last described pass; `influence_least_squares` beside it.
         rests_on: the smallest number of first examples that have 98 % of the influence.
-        foreign: how far answers move when the last quarter of the labels comes from other weights: the solver's
-            and least squares' mean squared change over the mean square of a label.
+        foreign: how far answers move when the last quarter of the labels comes from other weights: the
+            solver's and least squares' mean squared change over the mean square of a label.
         refit: the comparison with position weights, where the order of examples matters.
         curves: eigenvalues and the filters over them, for plots.
         matching: by algorithm, the step whose weights are nearest after each pass.
@@ -167,7 +168,7 @@ class Identification:
 
 
 def measurement_correlation(found: Identification) -> float:
-    """Return the correlation of what is left between two sets of queries: the precision of the measurement."""
+    """Return the correlation of what is left between two sets of queries."""
     return next((gate.value for gate in found.gates if gate.name == MEASUREMENT), float("nan"))
 
 

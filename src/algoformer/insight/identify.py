@@ -41,9 +41,10 @@ def identify(
 ) -> Identification:
     """Find out which textbook algorithm a solver runs on in-context linear regression.
 
-    The weights that its answers imply are measured after each pass on held-out prompts. Every family of algorithms is
-    fitted on 60 % of the prompts and judged on the rest by the share it explains of what is left to least squares.
-    Symmetries of textbook methods are tested, and ceilings say what any method of a kind could have explained.
+    The weights that its answers imply are measured after each pass on held-out prompts. Every family of
+    algorithms is fitted on 60 % of the prompts and judged on the rest by the share it explains of what is
+    left to least squares. Symmetries of textbook methods are tested, and ceilings say what any method of a
+    kind could have explained.
 
     Args:
         solver: anything that answers prompts: trained, hand-built or classical.
@@ -66,7 +67,7 @@ def identify(
     data = implied_weights(read, contexts, steps)
     if not bool(torch.isfinite(data.weights).all()):
         raise ValueError(
-            f"answers are not finite within {steps} passes; run fewer steps, or see `certify` for where they diverge"
+            f"answers are not finite within {steps} passes; run fewer steps, or use `certify` to see where"
         )
     compared = _compare(data, seed=seed)
     passes = compared.passes

@@ -1,4 +1,4 @@
-"""How much each example moves the answers."""
+"""The influence of each example on the answers."""
 
 from __future__ import annotations
 
@@ -66,8 +66,8 @@ def measure_influence(read: Reader, contexts: Contexts, *, steps: int, queries: 
 def foreign_labels(read: Reader, contexts: Contexts, *, steps: int, first: int) -> tuple[float, float]:
     """Return how far answers move when labels from example `first` on come from other weights.
 
-    The first number is the solver's mean squared change after the last pass, the second that of least squares, both
-    relative to the mean square of a label.
+    The first number is the solver's mean squared change after the last pass, the second that of least
+    squares, both relative to the mean square of a label.
     """
     contexts = contexts.with_queries(contexts.queries[:, :16])
     inverse = torch.linalg.pinv(contexts.features)

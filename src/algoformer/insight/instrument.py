@@ -35,8 +35,8 @@ def measuring_copy(
     """Return a frozen copy in evaluation mode whose position tables are longer by `extra_tokens`.
 
     Several copies of a token may share one position, so a measured stream can be longer than the context
-    that the table was built for. The added rows of the table are never looked up. With `differentiable` the copy
-    has forward-mode derivatives.
+    that the table was built for. The added rows of the table are never looked up. With `differentiable` the
+    copy has forward-mode derivatives.
     """
     copied = copy.deepcopy(model).eval().requires_grad_(False)
     if dtype is not None:

@@ -1,7 +1,7 @@
 """Linear probes of hidden states by address: where in a model is a quantity linearly readable?
 
-A probe that succeeds shows that a quantity can be read off, not that the model uses it. Compare with a model of random
-weights, whose states hold much of their input too.
+A probe that succeeds shows that a quantity can be read off, not that the model uses it. Compare with a
+model of random weights, whose states hold much of their input too.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ def probe(
 ) -> ProbeTable:
     """Fit linear probes to the states at `addresses` on half of the prompts and score them on the other half.
 
-    States are read at the tokens of the questions. Targets are the question's raw row, its features as the task's maker
-    knows them, and the correct answer.
+    States are read at the tokens of the questions. Targets are the question's raw row, its features as the
+    task's maker knows them, and the correct answer.
 
     Args:
         model: an `AlgoFormer` with causal attention.

@@ -1,4 +1,4 @@
-"""Which stopping rule keeps the error at the lowest cost?"""
+"""The choice of a stopping rule that keeps the error at the lowest cost."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ SETTLED = 1e-4
 """A token whose relative movement in a pass is below this is at rest."""
 
 StateClass = Literal["settles", "cycles", "drifts", "wanders", "diverges"]
-"""What the state of a token does, from the calmest to the most restless."""
+"""The behaviour of a token's state at the end of a run."""
 
 ORDER: tuple[StateClass, ...] = ("settles", "drifts", "cycles", "wanders", "diverges")
 
@@ -76,9 +76,9 @@ def follow(loop: LoopMap, depths: Sequence[int]) -> Trajectory:
 def classify(tail: Tensor) -> tuple[list[list[StateClass]], Tensor]:
     """Return the class of every token, [batch][token], and the period of those that cycle (else 0).
 
-    A token diverges if it is not finite or its norm grows by more than 1 % a pass; it settles if its relative movement
-    is below 1e-4; it cycles with period p if states p passes apart are at least five times closer than neighbours; it
-    drifts if successive steps point the same way; else it wanders.
+    A token diverges if it is not finite or its norm grows by more than 1 % a pass; it settles if its
+    relative movement is below 1e-4; it cycles with period p if states p passes apart are at least five
+    times closer than neighbours; it drifts if successive steps point the same way; else it wanders.
     """
     passes = len(tail)
     finite = torch.isfinite(tail).all(-1).all(0)

@@ -38,7 +38,7 @@ _STILL = 1e-6
 
 @dataclass(frozen=True, kw_only=True)
 class FamilyShare:
-    """What one family explains on held-out prompts, over the described passes.
+    """The share that one family explains on held-out prompts, over the described passes.
 
     Attributes:
         name: the family's name.

@@ -54,7 +54,7 @@ class Implied:
 
     @cached_property
     def left(self) -> Tensor:
-        """What is left, e_t = w_LS - w_t, (step, problem, feature)."""
+        """The rest to least squares, e_t = w_LS - w_t, (step, problem, feature)."""
         return self.solution - self.weights
 
     @cached_property
@@ -113,7 +113,7 @@ def implied_weights(read: Reader, contexts: Contexts, steps: int) -> Implied:
         ValueError: there are too few queries to fit weights and to see whether answers are linear.
     """
     features = contexts.query_features
-    batch, count, dim = features.shape
+    count, dim = features.shape[1:]
     if count < dim + 2:
         raise ValueError(
             f"queries must be at least {dim + 2} for {dim} features (three times that is better), got {count}"

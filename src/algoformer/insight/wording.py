@@ -75,7 +75,8 @@ def _influence(found: Identification) -> str:
     moved, reference = found.foreign
     return (
         f"influence: examples 1 to {found.rests_on} of {count} have 98 % (least squares {_percent(exact)}); "
-        f"foreign labels in the last quarter move answers by {_short(moved)} (least squares {_short(reference)})"
+        f"foreign labels in the last quarter move answers by {_short(moved)} "
+        f"(least squares {_short(reference)})"
     )
 
 

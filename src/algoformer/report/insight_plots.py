@@ -115,7 +115,7 @@ def influence_by_example(found: Identification) -> Figure:
 
 
 def weights_path(found: Identification) -> Figure:
-    """Draw the weights of one prompt after each pass in the plane of their path, least squares at the origin."""
+    """Draw one prompt's weights after each pass in the plane of their path, least squares at the origin."""
     figure, (axes,) = panels(1, "Path of one prompt's weights towards least squares")
     names = list(found.path)
     others = strokes(names[1:], textbook=names[1:])
@@ -131,7 +131,7 @@ def weights_path(found: Identification) -> Figure:
 
 
 def depth_figure(found: DepthCertificate) -> Figure:
-    """Draw error and residual by depth and, where derivatives were taken, predicted against observed decay."""
+    """Draw error and residual by depth and, if known, predicted against observed decay."""
     states = found.states
     pairs = _decay_pairs(found)
     count = 1 + (states is not None and bool(states.residual)) + bool(pairs)
