@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -33,8 +34,8 @@ class Range:
 
     def grid(self, count: int) -> np.ndarray:
         """Return `count` values over the range, in the search coordinate (the logarithm if `log`)."""
-        ends = (np.log(self.low), np.log(self.high)) if self.log else (self.low, self.high)
-        return np.linspace(*ends, count)
+        low, high = (math.log(self.low), math.log(self.high)) if self.log else (self.low, self.high)
+        return np.linspace(low, high, count)
 
     def value(self, coordinate: np.ndarray) -> np.ndarray:
         """Return parameter values from search coordinates."""

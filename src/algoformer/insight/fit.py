@@ -116,11 +116,11 @@ class _Objective:
         self.energy = data.energy[self.passes].sum(1)
         self.steps = max(step_numbers(self.passes, pace, offset)[-1] for pace, offset in family.schedules())
         spectrum = Spectrum.of(data.eigenvalues)
-        flat = [part.flatten() for part in (spectrum.values, spectrum.largest, spectrum.smallest)]
+        flat = Spectrum(spectrum.values.flatten(), spectrum.largest.flatten(), spectrum.smallest.flatten())
         weight = data.solution_parts.flatten().square()
         cross = (data.left_parts[self.passes] * data.solution_parts).flatten(1)
-        self.fine = (Spectrum(*flat), weight, cross)
-        self.coarse = self.fine if len(weight) <= _COARSE else _binned(*flat, weight, cross)
+        self.fine = (flat, weight, cross)
+        self.coarse = self.fine if len(weight) <= _COARSE else _binned(flat, weight, cross)
 
     def values(self, coordinates: np.ndarray) -> np.ndarray:
         ranges = self.family.parameters
@@ -198,12 +198,10 @@ class _Objective:
         return shares.clamp(min=-1).mean(0)
 
 
-def _binned(
-    values: Tensor, largest: Tensor, smallest: Tensor, weight: Tensor, cross: Tensor
-) -> tuple[Spectrum, Tensor, Tensor]:
-    # sums over neighbouring eigenvalues; ratios to the largest stay close because neighbours are sorted by
-    # them
-    order = (values / largest).argsort()
+def _binned(spectrum: Spectrum, weight: Tensor, cross: Tensor) -> tuple[Spectrum, Tensor, Tensor]:
+    # sums over neighbours in λ/λmax, so that eigenvalues in units of the largest stay close together
+    parts = spectrum.values, spectrum.largest, spectrum.smallest
+    order = (spectrum.values / spectrum.largest).argsort()
     group = torch.empty_like(order)
     group[order] = torch.arange(len(order)) * _COARSE // len(order)
 
@@ -211,7 +209,7 @@ def _binned(
         return torch.zeros(*numbers.shape[:-1], _COARSE, dtype=numbers.dtype).index_add_(-1, group, numbers)
 
     sums = total(weight)
-    places = [total(part * weight) / sums.clamp(min=1e-300) for part in (values, largest, smallest)]
+    places = [total(part * weight) / sums.clamp(min=1e-300) for part in parts]
     return Spectrum(*places), sums, total(cross)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from algoformer.insight.gates import MEASUREMENT, Gate
+from algoformer.insight.gates import Gate
 from algoformer.insight.verdict import FamilyShare, Status
 
 
@@ -165,11 +165,6 @@ class Identification:
     def from_json(cls, text: str) -> Identification:
         """Rebuild an identification from JSON text."""
         return cls.from_data(json.loads(text))
-
-
-def measurement_correlation(found: Identification) -> float:
-    """Return the correlation of what is left between two sets of queries."""
-    return next((gate.value for gate in found.gates if gate.name == MEASUREMENT), float("nan"))
 
 
 def _share(data: Mapping[str, Any]) -> FamilyShare:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -47,7 +48,7 @@ def measuring_copy(
             module.table = nn.Parameter(F.pad(table, (0, 0, 0, extra_tokens)), requires_grad=False)
         if differentiable and getattr(module, "activation_name", "") == "gelu":
             # the layer's own GELU on a CPU has no forward-mode derivative
-            module.activation = partial(F.gelu, approximate="tanh")
+            module.activation = partial(F.gelu, approximate="tanh")  # type: ignore[assignment]
     return copied
 
 
@@ -164,8 +165,8 @@ def _token_block(
 def jvp(function: Callable[[Tensor], Tensor], point: Tensor, tangent: Tensor) -> tuple[Tensor, Tensor]:
     """Return the value of `function` and its derivative along `tangent`."""
     with forward_mode():
-        value, derivative = torch.func.jvp(function, (point,), (tangent,))
-    return value, derivative
+        found: Any = torch.func.jvp(function, (point,), (tangent,))
+    return found[0], found[1]
 
 
 @contextmanager

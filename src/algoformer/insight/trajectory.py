@@ -100,7 +100,7 @@ def classify(tail: Tensor) -> tuple[list[list[StateClass]], Tensor]:
     drifts = ~diverges & ~settles & ~cycles & (cosine > 0.9)
     code = torch.full(finite.shape, ORDER.index("wanders"))
     for name, found in (("diverges", diverges), ("settles", settles), ("cycles", cycles), ("drifts", drifts)):
-        code[found] = ORDER.index(name)  # type: ignore[arg-type]
+        code[found] = ORDER.index(name)
     return [[ORDER[value] for value in row] for row in code.tolist()], period.masked_fill(~cycles, 0)
 
 

@@ -35,7 +35,7 @@ class Implied:
     @cached_property
     def _decomposed(self) -> tuple[Tensor, Tensor]:
         gram = self.features.mT @ self.features / self.features.shape[1]
-        return torch.linalg.eigh(gram)  # type: ignore[no-any-return]
+        return torch.linalg.eigh(gram)
 
     @property
     def eigenvalues(self) -> Tensor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from algoformer.insight.gates import MEASUREMENT, ORDER
+from algoformer.insight.gates import MEASUREMENT, Gate
 from algoformer.insight.identification import Identification
 from algoformer.insight.verdict import FamilyShare
 
@@ -106,7 +106,7 @@ def _percent(value: float) -> str:
     return f"{value:.3f}"
 
 
-def _tested(found: Identification) -> list:  # type: ignore[type-arg]
+def _tested(found: Identification) -> list[Gate]:
     return [gate for gate in found.gates if gate.name != MEASUREMENT]
 
 
@@ -119,8 +119,3 @@ def _wrapped(start: str, items: list[str], width: int = 100) -> list[str]:
             line = " " * len(start)
         line += piece
     return [*lines, line.rstrip()]
-
-
-def order_matters(found: Identification) -> bool:
-    """Return whether the order of examples changes what is left."""
-    return any(gate.name == ORDER and not gate.passed for gate in found.gates)

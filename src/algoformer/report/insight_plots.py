@@ -49,8 +49,8 @@ def skill_by_pass(found: Identification, *, families: int = 4) -> Figure:
     shown = found.families[:families]
     styles = strokes([one.name for one in shown], textbook=[one.name for one in shown])
     for one in shown:
-        values = [max(value, 0.0) for value in one.by_pass]
-        shares.plot(passes, values, marker="o", markersize=3, color=styles[one.name].color, label=one.name)
+        clipped = [max(value, 0.0) for value in one.by_pass]
+        shares.plot(passes, clipped, marker="o", markersize=3, color=styles[one.name].color, label=one.name)
     _mark_window(shares, found)
     shares.set_ylim(-0.03, 1.03)
     _label(shares, "pass", "share of what is left that is explained")
