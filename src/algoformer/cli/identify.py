@@ -12,12 +12,14 @@ from typing import Annotated, Any
 import torch
 import tyro
 
-from algoformer.cli.measure import load_contender
+from algoformer.cli.measure import Contender, load_contender
 from algoformer.cli.parse import parse
 from algoformer.extras import require
 from algoformer.insight import Identification, identify
+from algoformer.model.program import has_loop
 from algoformer.report import save
 from algoformer.report.insight_plots import identification_figures
+from algoformer.training.checkpoint import holds_text
 from algoformer.training.files import write_json
 from algoformer.training.provenance import source_commit
 
@@ -47,7 +49,12 @@ class IdentifyOptions:
 def run_identify(arguments: list[str]) -> int:
     """Identify a model's algorithm, print the verdict, and draw it if a folder is given."""
     chosen = parse(IdentifyOptions, arguments, command="identify", description=DESCRIPTION)
-    contender = load_contender(chosen.model)
+    contender = load_in_context(chosen.model, instead="`algoformer certify` judges its depth")
+    if not any(has_loop(part) for part in contender.model.program):
+        raise ValueError(
+            f"{chosen.model} has no loop, so it has no passes to compare with iterations; "
+            "`algoformer evaluate --against least-squares,ridge` compares its answers"
+        )
     start = time.monotonic()
     found = identify(
         contender.model, contender.task, steps=chosen.steps, prompts=chosen.prompts, seed=chosen.seed
@@ -59,6 +66,17 @@ def run_identify(arguments: list[str]) -> int:
         _write(found, chosen.out)
         print(f"numbers and pictures: {chosen.out}", file=sys.stderr if chosen.json else sys.stdout)
     return 0
+
+
+def load_in_context(path: Path, *, instead: str) -> Contender:
+    """Load a model of prompts; refuse a model of text and say what to use instead.
+
+    Raises:
+        ValueError: the file holds a model of text, or no model.
+    """
+    if path.is_file() and holds_text(path):
+        raise ValueError(f"{path} is a model of text, with no regression inside its prompts; {instead}")
+    return load_contender(path)
 
 
 def provenance(label: str, command: str, start: float) -> dict[str, Any]:

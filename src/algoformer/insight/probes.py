@@ -20,7 +20,7 @@ from algoformer.prompt import Prompt
 from algoformer.tasks import Task
 from algoformer.trace import Unroll
 
-RIDGE = 1e-3
+RIDGE = 1e-6
 """The strength of a probe's ridge penalty, relative to the mean variance of a coordinate of the state."""
 
 

@@ -76,7 +76,7 @@ def follow(loop: LoopMap, depths: Sequence[int]) -> Trajectory:
 def classify(tail: Tensor) -> tuple[list[list[StateClass]], Tensor]:
     """Return the class of every token, [batch][token], and the period of those that cycle (else 0).
 
-    A token diverges if it is not finite or its norm grows by more than 1 % a pass; it settles if its
+    A token diverges if it is not finite or its norm grows steadily by more than 1 % a pass; it settles if its
     relative movement is below 1e-4; it cycles with period p if states p passes apart are at least five
     times closer than neighbours; it drifts if successive steps point the same way; else it wanders.
     """
@@ -84,7 +84,9 @@ def classify(tail: Tensor) -> tuple[list[list[StateClass]], Tensor]:
     finite = torch.isfinite(tail).all(-1).all(0)
     sound = tail.nan_to_num(0.0, 0.0, 0.0)
     norms = sound.norm(dim=-1).clamp(min=1e-30)  # (pass, batch, token)
-    grown = (norms[-1].log() - norms[0].log()) / max(1, passes - 1)
+    early, late = norms[: passes // 2], norms[passes // 2 :]
+    grown = (late.log().mean(0) - early.log().mean(0)) / (passes / 2)
+    grows = (grown > 0.00995) & (late.amin(0) > early.amax(0))
     steps = sound[1:] - sound[:-1]
     movement = steps.norm(dim=-1)
     restless = (movement / norms[1:]).mean(0)
@@ -94,7 +96,7 @@ def classify(tail: Tensor) -> tuple[list[list[StateClass]], Tensor]:
     returns = lags[1:] < 0.2 * lags[:1]
     period = torch.where(returns.any(0), returns.float().argmax(0) + 2, torch.zeros((), dtype=torch.long))
     cosine = torch.nn.functional.cosine_similarity(steps[1:], steps[:-1], dim=-1).mean(0)
-    diverges = ~finite | (grown > 0.00995)
+    diverges = ~finite | grows
     settles = ~diverges & (restless < SETTLED)
     cycles = ~diverges & ~settles & (period > 0)
     drifts = ~diverges & ~settles & ~cycles & (cosine > 0.9)

@@ -96,7 +96,7 @@ def matching_steps(found: Identification) -> Figure:
             color=styles[name].color,
             label=name,
         )
-    logarithmic(axes, 0.5, 1.5 * max(max(steps) for steps in found.matching.values()))
+    logarithmic(axes, 0.5, 1.5 * max(2, *(max(steps) for steps in found.matching.values())))
     whole_ticks(axes)
     _label(axes, "pass of the loop", "nearest step of the algorithm")
     return finish(figure, axes)
