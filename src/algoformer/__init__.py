@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from algoformer import algorithms as algorithms
     from algoformer import tasks as tasks
     from algoformer.evaluation import evaluate as evaluate
+    from algoformer.insight import certify as certify
+    from algoformer.insight import identify as identify
     from algoformer.model import AlgoFormer as AlgoFormer
     from algoformer.model import Layers as Layers
     from algoformer.model import Loop as Loop
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_ROOMS = ("algorithms", "evaluation", "model", "nn", "problems", "prompt", "tasks", "trace")
+_ROOMS = ("algorithms", "evaluation", "insight", "model", "nn", "problems", "prompt", "tasks", "trace")
 _HOMES = {
     "AlgoFormer": "model",
     "Layers": "model",
@@ -41,7 +43,9 @@ _HOMES = {
     "Solver": "trace",
     "Trace": "trace",
     "Unroll": "trace",
+    "certify": "insight",
     "evaluate": "evaluation",
+    "identify": "insight",
     "presets": "model",
     "programs": "model",
 }

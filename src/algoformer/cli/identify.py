@@ -89,6 +89,7 @@ def provenance(label: str, command: str, start: float) -> dict[str, Any]:
         "threads": torch.get_num_threads(),
         "torch": torch.__version__,
         "seconds": round(time.monotonic() - start, 1),
+        "cpu_seconds": round(time.process_time(), 1),
     }
 
 
