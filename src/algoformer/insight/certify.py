@@ -194,7 +194,7 @@ def _ratio(before: Tensor, after: Tensor) -> tuple[float, tuple[float, float]]:
     # a ratio of means, linearized so that the bootstrap resamples both together
     values = ratio + (after.clamp(min=_FLOOR) - ratio * before.clamp(min=_FLOOR)) / base
     found = bootstrap(np.asarray(values))
-    return float(ratio), (float(found.low), float(found.high))
+    return float(ratio), (max(0.0, float(found.low)), float(found.high))
 
 
 def _answer_class(ratio: float, band: tuple[float, float], swing: float, after: Tensor) -> AnswerClass:
