@@ -25,7 +25,7 @@ TEACHERS: dict[str, Solver] = {
     "gradient-descent": algorithms.GradientDescent(step_size=0.25),
     "newton": algorithms.Newton(),
 }
-PASSES, FIRST_QUESTION = 6, 6
+PASSES, FIRST_QUESTION, BATCH = 5, 4, 64
 
 
 def train(
@@ -34,12 +34,12 @@ def train(
     """Return the student, its last mean squared distance to the teacher, and the steps taken."""
     torch.manual_seed(seed)
     program = programs.algoformer(heads=4, steps=PASSES)
-    student = AlgoFormer(program, dim=task.dim, out=1, context=task.context, width=64)
+    student = AlgoFormer(program, dim=task.dim, out=1, context=task.context, width=32)
     optimizer = torch.optim.AdamW(student.parameters(), lr=2e-3, weight_decay=0.0, betas=(0.9, 0.98))
     generator = torch.Generator().manual_seed(2 * seed)  # even seeds are for training
     start, smooth, step = time.monotonic(), math.nan, 0
     for step in range(1, steps + 1):
-        prompt = task.sample(64, generator=generator)
+        prompt = task.sample(BATCH, generator=generator)
         unroll = Unroll(steps=PASSES)
         with torch.no_grad():
             wanted = teacher(prompt, unroll).predictions[:, :, FIRST_QUESTION:]
@@ -66,11 +66,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("teacher", choices=TEACHERS)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--steps", type=int, default=6000)
+    parser.add_argument("--steps", type=int, default=8000)
     parser.add_argument("--seconds", type=float, default=900.0, help="The schedule ends by then.")
     parser.add_argument("--seed", type=int, default=0)
     chosen = parser.parse_args()
-    task = tasks.LinearRegression(dim=3, points=13)
+    task = tasks.LinearRegression(dim=2, points=9)
     start = time.monotonic()
     student, distance, steps = train(
         TEACHERS[chosen.teacher], task, steps=chosen.steps, seconds=chosen.seconds, seed=chosen.seed

@@ -1,7 +1,7 @@
 """Published similarity measures on a trained model, on least squares and on random weights.
 
-The measures are cosines over the questions of a prompt: of errors (SimE) and of weights or answers. They are high for
-every method that converges, which is why `algoformer.insight` does not use them.
+The measure is the cosine of errors over the questions of a prompt. It is high for every method that
+converges, which is why `algoformer.insight` does not use it.
 
     python scripts/similarity.py checkpoints/linear.safetensors --out results/insight/similarity.json
 """
@@ -24,7 +24,7 @@ PASSES, NEWTON_STEPS, PROMPTS = 8, 24, 48
 
 
 def similarity(errors: Tensor, others: Tensor) -> Tensor:
-    """Return the best mean cosine over the steps of `others`, for each pass of `errors` (step, batch, point)."""
+    """Return the best mean cosine over the steps of `others`, for each pass of `errors`."""
     one = errors / errors.norm(dim=-1, keepdim=True).clamp(min=1e-30)
     two = others / others.norm(dim=-1, keepdim=True).clamp(min=1e-30)
     return torch.einsum("tbp,kbp->tkb", one, two).mean(-1).amax(1)
