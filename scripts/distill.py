@@ -17,9 +17,9 @@ from pathlib import Path
 import torch
 
 from algoformer import AlgoFormer, Unroll, algorithms, programs, tasks
+from algoformer.common.provenance import source_commit
 from algoformer.insight import identify
 from algoformer.trace import Solver
-from algoformer.training.provenance import source_commit
 
 TEACHERS: dict[str, Solver] = {
     "gradient-descent": algorithms.GradientDescent(step_size=0.25),

@@ -16,9 +16,9 @@ import torch
 from torch import Tensor
 
 from algoformer import AlgoFormer, Unroll, algorithms
+from algoformer.common.provenance import source_commit
 from algoformer.evaluation import evaluation_prompts
 from algoformer.training import load_checkpoint
-from algoformer.training.provenance import source_commit
 
 PASSES, NEWTON_STEPS, PROMPTS = 8, 24, 48
 

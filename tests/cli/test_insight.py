@@ -10,6 +10,7 @@ import torch
 
 from algoformer import AlgoFormer, Program, programs, tasks
 from algoformer.cli import main
+from algoformer.data import PromptData
 from algoformer.insight import DepthCertificate, Identification
 from algoformer.training import Checkpoint, save_checkpoint
 
@@ -23,7 +24,7 @@ def saved(folder: Path, program: Program, task: tasks.Task = PAIRS) -> Path:
         torch.manual_seed(0)
         model = AlgoFormer(program, dim=task.dim, out=task.out, context=task.context, width=16)
     path = folder / "model.safetensors"
-    save_checkpoint(path, Checkpoint(model=model, task=task))
+    save_checkpoint(path, Checkpoint(model=model, data=PromptData(task=task)))
     return path
 
 

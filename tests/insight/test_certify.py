@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 import torch
-from tests.insight.controls import FromWeights, from_filter, random_model
 
 from algoformer import AlgoFormer, Layers, Loop, Program, algorithms, tasks, theory
 from algoformer.evaluation import evaluation_prompts
 from algoformer.insight import DepthCertificate, certify, filters
 from algoformer.insight.growth import disturbance_growth, token_radii
 from algoformer.insight.instrument import loop_map
+from tests.insight.controls import FromWeights, from_filter, random_model
 
 DIM, EXAMPLES = 4, 12
 TASK = tasks.LinearRegression(dim=DIM, points=EXAMPLES + 1)

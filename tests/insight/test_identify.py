@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from tests.insight.controls import BUILT, NULLS, TEXTBOOK, outcome
 
 from algoformer import tasks
 from algoformer.insight import Identification, identify
+from tests.insight.controls import BUILT, NULLS, TEXTBOOK, outcome
 
 DIM, EXAMPLES = 4, 12
 

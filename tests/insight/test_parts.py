@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 import torch
-from tests.insight.controls import FromWeights, from_filter, random_model
 
 from algoformer import AlgoFormer, Prompt, Unroll, algorithms, programs, tasks
 from algoformer.insight import filters, identify
@@ -17,6 +16,7 @@ from algoformer.insight.probes import probe
 from algoformer.insight.stopping import recommend
 from algoformer.insight.trajectory import classify
 from algoformer.insight.weights import implied_weights
+from tests.insight.controls import FromWeights, from_filter, random_model
 
 TASK = tasks.LinearRegression(dim=4, points=13, noise=0.5)
 

@@ -11,17 +11,12 @@ from typing import Annotated
 
 import tyro
 
-from algoformer.cli.identify import draw, provenance
-from algoformer.cli.measure import load_contender
 from algoformer.cli.parse import parse
-from algoformer.insight import certify
-from algoformer.report.insight_plots import certificate_figures
-from algoformer.training.files import write_json
 
 DESCRIPTION = """Certify how a model's answers behave to 50 times its trained depth.
 
 Examples:
-  algoformer certify checkpoints/linear.safetensors
+  algoformer certify linear
   algoformer certify runs/linear-looped-smoke-seed0 --reach 20 --out certificate
 """
 
@@ -30,18 +25,25 @@ Examples:
 class CertifyOptions:
     """Options of `algoformer certify`."""
 
-    model: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(help="Run folder or checkpoint file.")]
+    model: Annotated[
+        tyro.conf.Positional[Path],
+        tyro.conf.arg(metavar="MODEL", help="Run folder, checkpoint file or shipped model."),
+    ]
     reach: Annotated[int, tyro.conf.arg(help="Depth to run to, in multiples of the trained depth.")] = 50
     prompts: Annotated[int, tyro.conf.arg(help="Held-out prompts, at least 8.")] = 12
     seed: Annotated[int, tyro.conf.arg(help="Seed of the held-out prompts.")] = 0
     json: Annotated[bool, tyro.conf.arg(help="Print JSON instead of a table.")] = False
-    out: Annotated[Path | None, tyro.conf.arg(help="Folder for certificate.json and pictures.")] = None
+    out: Annotated[Path | None, tyro.conf.arg(help="Folder for certificate.json and plots.")] = None
 
 
 def run_certify(arguments: list[str]) -> int:
     """Certify a model's depth, print the certificate, and draw it if a folder is given."""
     chosen = parse(CertifyOptions, arguments, command="certify", description=DESCRIPTION)
-    contender = load_contender(chosen.model)
+    from algoformer.cli.insight_results import load_in_context, provenance, write_result
+    from algoformer.insight import certify
+    from algoformer.report.insight_plots import certificate_figures
+
+    contender = load_in_context(chosen.model, instead="`algoformer evaluate --iterations` scores its depths")
     start = time.monotonic()
     found = certify(
         contender.model, contender.task, reach=chosen.reach, prompts=chosen.prompts, seed=chosen.seed
@@ -50,7 +52,6 @@ def run_certify(arguments: list[str]) -> int:
     found = replace(found, setting=found.setting | provenance(contender.label, command, start))
     print(found.to_json() if chosen.json else found)
     if chosen.out is not None:
-        write_json(chosen.out / "certificate.json", found.to_data())
-        draw(certificate_figures, found, chosen.out)
-        print(f"numbers and pictures: {chosen.out}", file=sys.stderr if chosen.json else sys.stdout)
+        write_result(found, chosen.out / "certificate.json", certificate_figures)
+        print(f"numbers and plots: {chosen.out}", file=sys.stderr if chosen.json else sys.stdout)
     return 0

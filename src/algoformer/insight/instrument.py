@@ -9,7 +9,7 @@ import copy
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -19,25 +19,19 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from algoformer.model import AlgoFormer
-from algoformer.model.address import Notebook
+from algoformer.model.context import ForwardContext
 from algoformer.model.parts import LoopModule
-from algoformer.model.visibility import Visibility
 from algoformer.prompt import Prompt
 from algoformer.trace import Unroll
 
 
 def measuring_copy(
-    model: AlgoFormer,
-    *,
-    dtype: torch.dtype | None = None,
-    extra_tokens: int = 0,
-    differentiable: bool = False,
+    model: AlgoFormer, *, dtype: torch.dtype | None = None, extra_tokens: int = 0
 ) -> AlgoFormer:
     """Return a frozen copy in evaluation mode whose position tables are longer by `extra_tokens`.
 
     Several copies of a token may share one position, so a measured stream can be longer than the context
-    that the table was built for. The added rows of the table are never looked up. With `differentiable` the
-    copy has forward-mode derivatives.
+    that the table was built for. The added rows of the table are never looked up.
     """
     copied = copy.deepcopy(model).eval().requires_grad_(False)
     if dtype is not None:
@@ -46,9 +40,6 @@ def measuring_copy(
         table = getattr(module, "table", None)
         if extra_tokens and isinstance(table, nn.Parameter):
             module.table = nn.Parameter(F.pad(table, (0, 0, 0, extra_tokens)), requires_grad=False)
-        if differentiable and getattr(module, "activation_name", "") == "gelu":
-            # the layer's own GELU on a CPU has no forward-mode derivative
-            module.activation = partial(F.gelu, approximate="tanh")  # type: ignore[assignment]
     return copied
 
 
@@ -57,8 +48,8 @@ def can_share_context(model: object) -> bool:
     return isinstance(model, AlgoFormer) and model.causal and not any(model.blanks) and model.row_maps == 1
 
 
-def shared_mask(context: int, copies: int) -> tuple[Tensor, Tensor]:
-    """Return the attention mask and positions of `copies` tokens that follow one causal context.
+def shared_context(context: int, copies: int) -> ForwardContext:
+    """Return the attention mask and positions of `copies` tokens that follow `context` causal tokens.
 
     Each copy stands at position `context` and attends to the context and to itself, not to other copies.
     """
@@ -68,7 +59,7 @@ def shared_mask(context: int, copies: int) -> tuple[Tensor, Tensor]:
     mask[context:, :context] = True
     mask[context:, context:] = torch.eye(copies, dtype=torch.bool)
     positions = torch.cat([torch.arange(context), torch.full((copies,), context)])
-    return mask[None, None], positions[None]
+    return ForwardContext(causal_mask=mask[None, None], positions=positions[None])
 
 
 @torch.no_grad()
@@ -78,11 +69,10 @@ def shared_context_answers(model: AlgoFormer, rows: Tensor, queries: Tensor, ste
     `model` is a `measuring_copy` with at least as many extra tokens as there are queries.
     """
     context, count = rows.shape[1], queries.shape[1]
-    mask, positions = shared_mask(context, count)
-    notebook = Notebook((), model.program, steps, Visibility(places=positions, before=mask))
-    read = torch.arange(context, context + count)
+    shared = shared_context(context, count)
+    read_rows = torch.arange(context, context + count)
     stream = model.read_in(torch.cat([rows, queries], dim=1))
-    states = model.body.unroll(stream, Unroll(steps=steps), notebook, asked=read)
+    states = model.body.unroll(stream, Unroll(steps=steps), replace(shared, read_rows=read_rows))
     answers: Tensor = model.read_out(states)
     return answers
 
@@ -112,12 +102,12 @@ class LoopMap:
 def loop_map(model: AlgoFormer, prompt: Prompt, *, dtype: torch.dtype | None = None) -> LoopMap:
     """Return the traced loop of `model` on `prompt` as a map.
 
-    With a `dtype` it is a map in that precision that has forward-mode derivatives.
+    With a `dtype` it is a map in that precision.
 
     Raises:
         ValueError: the program has no loop, or its traced part is not a single loop.
     """
-    model = measuring_copy(model, dtype=dtype, extra_tokens=model.width, differentiable=dtype is not None)
+    model = measuring_copy(model, dtype=dtype, extra_tokens=model.width)
     prompt = prompt if dtype is None else prompt.to(dtype)
     model.check(prompt)
     if model.body.traced is None:
@@ -125,40 +115,36 @@ def loop_map(model: AlgoFormer, prompt: Prompt, *, dtype: torch.dtype | None = N
     loop = model.body.parts[model.body.traced]
     if not isinstance(loop, LoopModule):
         raise ValueError("a depth certificate needs a program whose last looping part is a single Loop")
-    quiet = Notebook((), model.program, 1)
     with torch.no_grad():
-        entry = model.body.before(model.read_in(prompt.rows), quiet)
+        entry = model.body.before(model.read_in(prompt.rows))
     rows = tuple(row + model.blanks[0] for row in prompt.reads)
-    index = torch.tensor(rows)
+    reading = ForwardContext(read_rows=torch.tensor(rows))
 
     def read(state: Tensor) -> Tensor:
-        answers: Tensor = model.read_out(model.body.after(state[None], quiet, asked=index)[0])
+        answers: Tensor = model.read_out(model.body.after(state[None], reading)[0])
         return answers
 
     return LoopMap(
         start=loop.start(entry),
-        step=lambda state: loop.step(state, entry, quiet, ""),
+        step=lambda state: loop.step(state, entry),
         read=read,
         read_rows=rows,
         trained_steps=loop.steps,
-        token_block=partial(_token_block, loop, model.program, entry) if model.causal else None,
+        token_block=partial(_token_block, loop, entry) if model.causal else None,
     )
 
 
-def _token_block(
-    loop: LoopModule, program: object, entry: Tensor, prompt: int, token: int, state: Tensor
-) -> Tensor:
+def _token_block(loop: LoopModule, entry: Tensor, prompt: int, token: int, state: Tensor) -> Tensor:
     # `width` copies of the token, each with its own unit tangent: one forward-mode pass gives the block
     width = state.shape[-1]
-    mask, positions = shared_mask(token, width)
-    notebook = Notebook((), program, 1, Visibility(places=positions, before=mask))  # type: ignore[arg-type]
+    context = shared_context(token, width)
 
     def copies(values: Tensor) -> Tensor:
         return torch.cat([values[prompt, :token], values[prompt, token].expand(width, -1)])[None]
 
     given = copies(entry)
     tangent = torch.cat([state.new_zeros(token, width), torch.eye(width, dtype=state.dtype)])[None]
-    _, moved = jvp(lambda stream: loop.step(stream, given, notebook, ""), copies(state), tangent)
+    _, moved = jvp(lambda stream: loop.step(stream, given, context), copies(state), tangent)
     return moved[0, token:].T
 
 
