@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -105,6 +106,28 @@ def test_a_model_of_text_is_refused_by_identify(capsys: pytest.CaptureFixture[st
     path = ROOT / "checkpoints" / "dbpedia.safetensors"
     assert main(["identify", str(path)]) == 2
     assert "is a model of text" in capsys.readouterr().err
+
+
+def test_a_model_of_text_is_certified_on_texts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = ROOT / "checkpoints" / "dbpedia.safetensors"
+    assert main(["certify", str(path)]) == 2
+    assert "give a file with --texts" in capsys.readouterr().err
+    texts = tmp_path / "texts.txt"
+    texts.write_text("The oak is a tree of the beech family.\nThe band made a second album.\n")
+    assert main(["certify", str(path), "--texts", str(texts), "--reach", "20", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["setting"]["texts"] == 2
+    assert found["states"]["prompts"]["settles"] == 2
+    assert max(found["shift"]) < 0.1
+    assert all(abs(one - two) < 0.02 for one, two in zip(*_decays(found), strict=True))
+
+
+def _decays(found: dict[str, Any]) -> tuple[list[float], list[float]]:
+    states = found["states"]
+    pairs = zip(states["predicted"], states["observed"], strict=True)
+    kept = [pair for pair in pairs if pair[1] is not None]
+    assert kept
+    return [one for one, _ in kept], [two for _, two in kept]
 
 
 def test_a_result_that_is_none_is_refused() -> None:

@@ -15,11 +15,27 @@ def identified(name: str, noise: float = 0.0, dim: int = DIM, examples: int = EX
     control = (TEXTBOOK | NULLS | BUILT)[name]
     task = tasks.LinearRegression(dim=dim, points=examples + 1, noise=noise)
     queries = dim + 6 if name in BUILT else dim + 14
-    return identify(control.build(dim, examples), task, steps=6, prompts=32, queries=queries)
+    return identify(control.build(dim, examples), task, steps=6, prompts=24, queries=queries)
 
 
-@pytest.mark.parametrize("name", TEXTBOOK)
-def test_every_textbook_method_is_named_with_its_parameters(name: str) -> None:
+QUICK = (
+    *(
+        "GD 0.2",
+        "GD optimal",
+        "heavy ball 0.2 0.5",
+        "Newton fixed",
+        "Newton",
+        "ridge",
+        "least squares",
+        "zero",
+    ),
+    *("conjugate gradients", "Kaczmarz", "GD++", "GD 0.2 + 10 % noise", "Newton from αI + 50 % noise"),
+)
+"""Controls for every run of the tests; results/insight/controls.json has all of them at several sizes."""
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_textbook_methods_are_named_with_their_parameters(name: str) -> None:
     found = identified(name, noise=0.5 if len(name) % 2 else 0.0)
     right, off = outcome(TEXTBOOK[name], found, EXAMPLES)
     assert right, str(found)

@@ -47,7 +47,7 @@ def run_identify(arguments: list[str]) -> int:
     from algoformer.model.program import has_loop
     from algoformer.report.insight_plots import identification_figures
 
-    contender = load_in_context(chosen.model, instead="`algoformer certify` judges loops of prompts only")
+    contender = load_in_context(chosen.model, instead="use `algoformer certify`, which needs none")
     if not any(has_loop(part) for part in contender.model.program):
         raise ValueError(
             f"{chosen.model} has no loop, so it has no passes to compare with iterations; "
