@@ -55,8 +55,8 @@ def run_certify(arguments: list[str]) -> int:
     found: Any
     if isinstance(checkpoint.model, AlgoFormer):
         known = load_contender(chosen.model)
-        numbers = {"reach": chosen.reach, "prompts": chosen.prompts, "seed": chosen.seed}
-        found, figures = certify(known.model, known.task, **numbers), certificate_figures
+        found = certify(known.model, known.task, reach=chosen.reach, prompts=chosen.prompts, seed=chosen.seed)
+        figures: Any = certificate_figures
     else:
         from algoformer.cli.certify_text import certify_text
 

@@ -86,8 +86,8 @@ def certify_probabilities(
     Raises:
         ValueError: there is no text.
     """
-    shifts, reports, growths, changed = [], [], [], 0
-    trained, depths = 0, ()
+    shifts, reports, growths, changed, trained = [], [], [], 0, 0
+    depths: tuple[int, ...] = ()
     for loop, double in loops:
         trained = loop.trained_steps
         depths = read_depths(trained, reach * trained)
