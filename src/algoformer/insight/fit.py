@@ -55,7 +55,7 @@ def fit_all(train: Implied, test: Implied, passes: Sequence[int], *, iterates: b
     With `iterates=False` only closed-form solutions are tried: the measured weights are the same at every
     pass.
     """
-    found = [fit_family(family, train, test, passes) for family in FAMILIES if iterates or not _runs(family)]
+    found = [fit_family(family, train, test, passes) for family in FAMILIES if iterates or family.solution]
     if iterates:
         found.append(_fit_best_polynomial(train, test, passes))
     return found
@@ -235,7 +235,3 @@ def _bounded(parts: Tensor, data: Implied) -> Tensor:
 
 def _sound(ratio: Tensor) -> Tensor:
     return ratio.nan_to_num(nan=_LIMIT, posinf=_LIMIT, neginf=-_LIMIT).clamp(-_LIMIT, _LIMIT)
-
-
-def _runs(family: Family) -> bool:
-    return not family.solution

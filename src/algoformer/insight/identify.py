@@ -64,11 +64,7 @@ def identify(
     queries = max(24, 4 * task.dim) if queries is None else queries
     contexts = draw_contexts(task, prompts=prompts, queries=queries, seed=seed, dtype=precision_of(solver))
     read = answer_reader(solver, queries=queries)
-    data = implied_weights(read, contexts, steps)
-    if not bool(torch.isfinite(data.weights).all()):
-        raise ValueError(
-            f"answers are not finite within {steps} passes; run fewer steps, or use `certify` to see where"
-        )
+    data = _measured(read, contexts, steps)
     compared = _compare(data, seed=seed)
     passes = compared.passes
     rotates = bool(torch.equal(contexts.features, contexts.inputs.double()))
@@ -76,10 +72,8 @@ def identify(
     # one pass more than what is described: the last fast pass still mixes several effects
     late = min(passes[-1] + 1, steps - 1)
     influence = measure_influence(read, contexts.head(4), steps=late + 1)
-    foreign = foreign_labels(read, contexts.head(24), steps=late + 1, first=contexts.inputs.shape[1] * 3 // 4)
-    status = decide(data, compared.best, compared.shares[0], gates, moves=compared.moves)
     return Identification(
-        status=status,
+        status=decide(data, compared.best, compared.shares[0], gates, moves=compared.moves),
         families=tuple(compared.shares),
         passes=(passes[0] + 1, passes[-1] + 1),
         error=tuple(data.error.tolist()),
@@ -90,13 +84,24 @@ def identify(
         influence=tuple(influence.by_pass[late].tolist()),
         influence_least_squares=tuple(influence.least_squares.tolist()),
         rests_on=influence.rests_on(late),
-        foreign=foreign,
+        foreign=foreign_labels(
+            read, contexts.head(24), steps=late + 1, first=contexts.inputs.shape[1] * 3 // 4
+        ),
         refit=_refit(data, influence, late, gates, seed=seed) if compared.moves else None,
         curves=_curves(compared),
         matching=_matching(data),
         path=_path(data, compared.best),
         setting=_setting(solver, task, steps=steps, prompts=prompts, queries=queries, seed=seed),
     )
+
+
+def _measured(read: Reader, contexts: Contexts, steps: int) -> Implied:
+    data = implied_weights(read, contexts, steps)
+    if not bool(torch.isfinite(data.weights).all()):
+        raise ValueError(
+            f"answers are not finite within {steps} passes; run fewer steps, or use `certify` to see where"
+        )
+    return data
 
 
 @dataclass(frozen=True)
