@@ -92,7 +92,7 @@ def _row(name: str, values: tuple[float, ...], shown: list[int], form: object = 
 
 
 def _share(value: float) -> str:
-    return f"{value:.2f}" if value > -0.005 else "< 0"
+    return f"{max(value, 0.0):.2f}" if value > -0.005 else "< 0"
 
 
 def _short(value: float) -> str:
