@@ -32,6 +32,7 @@ COMMANDS = {
     "info": Command("info", "what a model is and what it costs", "info --program algoformer"),
     "bench": Command("bench", "time training steps beside plain PyTorch", "bench --quick"),
     "theory": Command("theory", "verify, show and plot the theorems as weights", "theory show newton"),
+    "explore": Command("explore", "a page in which a model runs in the browser", "explore newton"),
     "tasks": Command("listings", "the tasks, with their constants", "tasks"),
     "programs": Command(
         "listings", "the named programs, as outline or picture", "programs nested --svg n.svg"
