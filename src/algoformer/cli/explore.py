@@ -113,6 +113,7 @@ def _trained(path: Path, prompts: int) -> tuple[AlgoFormer, Exploration]:
     exploration = Exploration(
         title=f"{path.resolve().stem}: {_title(task)}",
         pairs=pairs,
+        scale=task.scale,
         noise=task.noise,
         representation=_representation(task),
         prompts=() if pairs else _stored(task, model),

@@ -38,29 +38,38 @@ def pack_model(model: AlgoFormer) -> dict[str, Any]:
         ValueError: the program has a part or a word that the page cannot run, or the page would be too large.
     """
     program = json.loads(model.program.to_json())
-    words = known_words()
-    check_program(program, words)
-    state = {name: value.detach().cpu() for name, value in model.state_dict().items()}
-    stored = smallest_exact(list(state.values()))
-    _check_size(model, stored)
-    tensors, numbers, start = {}, [], 0
-    for name, value in state.items():
-        tensors[name] = [start, list(value.shape)]
-        numbers.append(value.to(stored).reshape(-1))
-        start += value.numel()
-    raw = torch.cat(numbers).numpy().astype(_NUMPY_NAMES[stored]).tobytes()
+    sizes = ("dim", "out", "context", "width", "row_maps", "blanks", "exact_context")
     return {
         "format": FORMAT,
         "program": program,
-        "words": words,
-        "sizes": {
-            name: getattr(model, name)
-            for name in ("dim", "out", "context", "width", "row_maps", "blanks", "exact_context")
-        },
-        "dtype": "float64" if model.read_out.weight.dtype == torch.float64 else "float32",
+        "words": checked_words(program),
+        "sizes": {name: getattr(model, name) for name in sizes},
+        **pack_weights(model.state_dict(), model.read_out.weight.dtype),
+    }
+
+
+def checked_words(program: list[Any]) -> dict[str, dict[str, Any]]:
+    """Return what the page knows, after checking that it is enough for this program."""
+    words = known_words()
+    check_program(program, words)
+    return words
+
+
+def pack_weights(state: Mapping[str, Tensor], dtype: torch.dtype) -> dict[str, Any]:
+    """Return all tensors as one base64 text, with the place and shape of each."""
+    values = {name: value.detach().cpu() for name, value in state.items()}
+    stored = smallest_exact(list(values.values()))
+    _check_size(sum(value.numel() for value in values.values()), stored)
+    tensors, start = {}, 0
+    for name, value in values.items():
+        tensors[name] = [start, list(value.shape)]
+        start += value.numel()
+    numbers = torch.cat([value.to(stored).reshape(-1) for value in values.values()]).numpy()
+    return {
+        "dtype": "float64" if dtype == torch.float64 else "float32",
         "stored": str(stored).removeprefix("torch."),
         "tensors": tensors,
-        "data": base64.b64encode(raw).decode("ascii"),
+        "data": base64.b64encode(numbers.astype(_NUMPY_NAMES[stored]).tobytes()).decode("ascii"),
     }
 
 
@@ -109,13 +118,12 @@ def _all_parts(program: list[Any]) -> Iterator[Mapping[str, Any]]:
             yield from _all_parts(branch)
 
 
-def _check_size(model: AlgoFormer, stored: torch.dtype) -> None:
-    parameters = sum(value.numel() for value in model.state_dict().values())
+def _check_size(parameters: int, stored: torch.dtype) -> None:
     size = parameters * stored.itemsize * 4 // 3
     if size > LARGEST_PAGE:
         most = LARGEST_PAGE * 3 // 4 // stored.itemsize
         raise ValueError(
             f"the page would hold {size / 2**20:.0f} MB of weights, more than {LARGEST_PAGE / 2**20:.0f}; "
-            f"a page takes at most {most / 1e6:.0f} million parameters, this model has {parameters / 1e6:.0f} "
-            "million; look at it with algoformer evaluate instead"
+            f"in {str(stored).removeprefix('torch.')} a page takes at most {most / 1e6:.0f} million "
+            f"parameters, this model has {parameters / 1e6:.0f} million; measure it with algoformer evaluate"
         )

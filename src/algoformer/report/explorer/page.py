@@ -41,6 +41,7 @@ class Exploration:
         title: the page's heading.
         lead: the conclusion in words; empty lets the page draw one from its own first prompt.
         pairs: whether prompts are pairs (x, y) with one number for y, which the page can draw and edit.
+        scale: squared errors are divided by this, so that always answering 0 costs about 1.
         noise: standard deviation of the label noise that the page starts with.
         representation: the fixed features of the task as {"weights": matrices, "slope": number}, or None.
         prompts: stored prompts {"rows", "reads", "targets", "parts"}, needed where `pairs` is false.
@@ -54,6 +55,7 @@ class Exploration:
     title: str
     lead: str = ""
     pairs: bool = True
+    scale: float = 1.0
     noise: float = 0.0
     representation: Mapping[str, Any] | None = None
     prompts: tuple[Mapping[str, Any], ...] = ()
@@ -90,7 +92,7 @@ def explorer_page(model: AlgoFormer, exploration: Exploration) -> str:
         "title": html.escape(exploration.title),
         "lead": html.escape(exploration.lead) or "Computing …",
         "hint": PAIRS_HINT if exploration.pairs else ROWS_HINT,
-        "distance": "squared distance from least squares" if exploration.pairs else "mean squared error",
+        "distance": "error (squared distance from least squares)" if exploration.pairs else "mean squared error",
         "about": ABOUT,
         "style": _asset("page.css"),
         "engine": _scripts(ENGINE),
@@ -126,6 +128,7 @@ def _settings(model: AlgoFormer, exploration: Exploration) -> dict[str, Any]:
     return {
         "lead": exploration.lead,
         "pairs": exploration.pairs,
+        "scale": exploration.scale,
         "noise": exploration.noise,
         "representation": exploration.representation,
         "prompts": list(exploration.prompts),

@@ -14,7 +14,8 @@ def conclusion(
     The errors are those on the last question, after `trained` iterations and after the last one measured.
     """
     own = model.by_step.at(trained)
-    setting = f"On {model.prompts} new prompts with {examples} examples"
+    prompts = "one new prompt" if model.prompts == 1 else f"{model.prompts} new prompts"
+    setting = f"On {prompts} with {examples} example{'' if examples == 1 else 's'}"
     if not looping:
         others = ", ".join(f"{rival.label} {show(rival.by_step.at(trained))}" for rival in rivals)
         return f"{setting} this model's mean squared error is {show(own)}; after {trained} steps {others}."

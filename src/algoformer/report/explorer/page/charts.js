@@ -31,7 +31,8 @@
     const rough = (high - low) / most, power = 10 ** Math.floor(Math.log10(rough));
     const step = [1, 2, 5, 10].map((unit) => unit * power).find((size) => size >= rough);
     const found = [];
-    for (let k = Math.ceil(low / step - 1e-9); k * step <= high + 1e-9 * step; k++) found.push(k * step);
+    const first = Math.ceil(low / step - 1e-9), count = Math.min(20, Math.floor(high / step + 1e-9) - first + 1);
+    for (let k = 0; k < count; k++) found.push((first + k) * step);
     return found;
   }
 
@@ -56,7 +57,7 @@
   // A plot with axes in `element`; gives the mapping from values to places, and a group to draw in.
   function plot(element, x, y, labels) {
     const box = element.getBoundingClientRect(), width = Math.max(box.width, 120), height = Math.max(box.height, 120);
-    const inner = {left: 46, right: width - 10, top: 12, bottom: height - 36};
+    const inner = {left: 46, right: width - 10, top: labels.y ? 26 : 10, bottom: height - 36};
     const toX = scale(x, inner.left, inner.right), toY = scale(y, inner.bottom, inner.top);
     element.setAttribute("viewBox", `0 0 ${width} ${height}`);
     const axes = svg("g", {class: "axes", "aria-hidden": "true"});
@@ -71,10 +72,13 @@
       axes.append(svg("text", {x: inner.left - 6, y: toY(value) + 4, "text-anchor": "end"}, say(y, value)));
     }
     axes.append(svg("text", {x: (inner.left + inner.right) / 2, y: height - 4, "text-anchor": "middle", class: "label"}, labels.x));
-    if (labels.y) axes.append(svg("text", {x: inner.left + 6, y: inner.top + 11, class: "label"}, labels.y));
-    const canvas = svg("g");
-    element.replaceChildren(axes, canvas);
-    return {toX, toY, inner, canvas, x, y};
+    if (labels.y) axes.append(svg("text", {x: 4, y: 14, class: "label"}, labels.y));
+    // what is drawn in `canvas` ends at the axes; what is drawn in `above` may stand over them
+    const {left, right, top, bottom} = inner, clip = `${element.id}-clip`, above = svg("g");
+    const frame = svg("rect", {x: left, y: top, width: right - left, height: bottom - top});
+    const canvas = svg("g", {"clip-path": `url(#${clip})`});
+    element.replaceChildren(svg("clipPath", {id: clip}, frame), axes, canvas, above);
+    return {toX, toY, inner, canvas, above, x, y};
   }
 
   // A path through points; a value that is not finite ends a piece of it.
@@ -89,12 +93,12 @@
     return text;
   }
 
-  // A square heat map of weights between 0 and 1; the root makes small ones visible.
-  function heat(canvas, values, size, ink, paper) {
+  // A square heat map of weights between 0 and 1, shaded by their root or, for very small ones, their logarithm.
+  function heat(canvas, values, size, ink, paper, logarithmic) {
     canvas.width = canvas.height = size;
     const context = canvas.getContext("2d"), image = context.createImageData(size, size);
     for (let k = 0; k < size * size; k++) {
-      const share = Math.sqrt(Math.min(1, Math.max(0, values[k])));
+      const share = logarithmic ? Math.max(0, 1 + Math.log10(values[k]) / 16) : Math.sqrt(values[k]);
       for (let c = 0; c < 3; c++) image.data[4 * k + c] = paper[c] + share * (ink[c] - paper[c]);
       image.data[4 * k + 3] = 255;
     }

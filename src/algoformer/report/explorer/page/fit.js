@@ -20,11 +20,12 @@
       const {prompt} = this, high = prompt.range;
       const coordinate = prompt.dim > 1 ? `coordinate ${prompt.coordinate + 1} of x` : "x";
       this.space = plot(this.element, {low: -SPAN, high: SPAN}, {low: -high, high}, {x: coordinate, y: "y"});
-      const {canvas} = this.space;
+      const {canvas, above} = this.space;
       this.lines = svg("g", {class: "lines"});
       this.handles = svg("g", {class: "handles"});
       this.answer = svg("circle", {r: 5, class: "answer", "aria-hidden": "true"});
-      canvas.append(this.lines, this.answer, this.handles);
+      canvas.append(this.lines);
+      above.append(this.answer, this.handles);
       this.drawQuestion();
       prompt.points.forEach((_, index) => this.drawPoint(index));
       this.show(this.curves);

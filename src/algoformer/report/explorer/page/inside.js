@@ -50,8 +50,8 @@
   }
 
   class Inside {
-    constructor(elements, program, tokenName) {
-      Object.assign(this, {...elements, tokenName, paths: [], message: null});
+    constructor(elements, program, tokenName, logarithmic) {
+      Object.assign(this, {...elements, tokenName, logarithmic, paths: [], message: null});
       const {element, buttons} = diagram(program, (part, path) => this.choose(part, path));
       this.buttons = buttons;
       this.diagram.append(element);
@@ -98,7 +98,7 @@
       const {tokens, step} = this.message, ink = color("--model"), paper = color("--card");
       this.maps.replaceChildren(...heads.map((values, head) => {
         const canvas = html("canvas", {role: "img", "aria-label": this.describeHead(values, head)});
-        heat(canvas, values, tokens, ink, paper);
+        heat(canvas, values, tokens, ink, paper, this.logarithmic);
         const caption = html("figcaption", {}, `head ${head + 1}`);
         const figure = html("figure", {class: "head"}, canvas, caption);
         canvas.addEventListener("pointermove", (event) => {
@@ -110,7 +110,7 @@
         canvas.addEventListener("pointerleave", () => { caption.textContent = `head ${head + 1}`; });
         return figure;
       }));
-      this.mapsTitle.textContent = `Attention at iteration ${step}: each row is a token, dark where it reads`;
+      this.mapsTitle.textContent = `Attention at iteration ${step}: row by row, which tokens each token reads${this.logarithmic ? " (logarithmic shades)" : ""}`;
     }
 
     describeHead(values, head) {
@@ -133,9 +133,11 @@
         return;
       }
       const {points, shares} = algoformer.principal(states);
+      const size = Math.max(1e-12, ...points.map(([first]) => Math.abs(first)));
       const range = (axis) => {
         const values = points.map((point) => point[axis]), low = Math.min(...values), high = Math.max(...values);
-        const room = 0.08 * (high - low) || 1;
+        // a path along a line keeps its second axis at a size that can be read
+        const room = Math.max(0.08 * (high - low), axis ? 0.02 * size : 0.08 * size);
         return {low: low - room, high: high + room};
       };
       const percent = (share) => `${(100 * share).toFixed(0)} %`;

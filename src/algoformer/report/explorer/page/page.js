@@ -5,7 +5,7 @@
   const byId = (id) => document.getElementById(id);
   const FORMAT = 1;
 
-  const COLOR_OF = {model: "the model", descent: "gradient descent", newton: "Newton's method", textbook: "the textbook", least: "least squares"};
+  const LABELS = {model: "the model", descent: "gradient descent", newton: "Newton's method", textbook: "the textbook", least: "least squares"};
 
   class Explorer {
     constructor(pack) {
@@ -21,7 +21,7 @@
       this.inside = new algoformer.Inside({
         diagram: byId("diagram"), layer: byId("layer"), maps: byId("maps"), mapsTitle: byId("maps-title"),
         path: byId("path"), pathTitle: byId("path-title"),
-      }, pack.program, (token) => this.prompt.tokenName(token, this.inside.message));
+      }, pack.program, (token) => this.prompt.tokenName(token, this.inside.message), Boolean(pack.textbook));
       if (this.pairs) this.fit = new algoformer.Fit(byId("fit"), this.prompt, () => this.request());
       new ResizeObserver(() => this.drawErrors()).observe(byId("errors"));
       matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.inside.draw());
@@ -113,7 +113,7 @@
         clearInterval(this.timer);
         this.timer = null;
       } else {
-        if (this.iteration >= this.depth) this.setIteration(1);
+        if (this.iteration >= Math.min(this.trained, this.depth)) this.setIteration(1);
         this.timer = setInterval(() => {
           if (this.iteration >= this.depth) return this.play();
           // the further it is, the larger the steps: playing takes about as long at any depth
@@ -186,7 +186,7 @@
       const goal = this.pairs ? this.least : this.prompt.targets.flat();
       let sum = 0;
       for (let k = 0; k < goal.length; k++) sum += (answers[k] - goal[k]) ** 2;
-      return sum / goal.length;
+      return sum / goal.length / this.pack.scale;
     }
 
     update() {
@@ -196,14 +196,16 @@
       this.drawErrors();
       this.table(at);
       this.inside.follow(this.paths, this.iteration);
-      this.lookSoon(at + 1);
+      if (!this.running) this.lookSoon(at + 1);
     }
 
     curves(at) {
       const drawn = (answers) => this.values.map((value, k) => [value, answers[k + 1]]);
       const found = [{name: "least", points: drawn(this.least), answer: this.least[0]}];
       for (const [name, steps] of Object.entries(this.methods)) found.push({name, points: drawn(steps[at]), answer: steps[at][0]});
-      return [...found, {name: "model", points: drawn(this.answers[at]), answer: this.answers[at][0]}];
+      const model = {name: "model", points: drawn(this.answers[at]), answer: this.answers[at][0]};
+      // the dashes of a textbook that the weights equal are drawn over their line, all others below it
+      return this.pack.textbook ? [model, ...found] : [...found, model];
     }
 
     // Attention maps are asked for one at a time, always those of the newest iteration.
@@ -237,7 +239,7 @@
       const values = series.flatMap(([, numbers]) => numbers).filter((value) => Number.isFinite(value) && value > floor);
       const low = 10 ** Math.floor(Math.log10(Math.min(...values, 1))), high = 10 ** Math.ceil(Math.log10(Math.max(...values, 10 * low)));
       const space = plot(byId("errors"), {low: 1, high: Math.max(2, this.depth), log: this.depth > 60}, {low: Math.max(low, floor), high: Math.min(high, 1e12), log: true},
-        {x: "iteration", y: this.pairs ? "mean squared distance from least squares" : "mean squared error"});
+        {x: "iteration", y: this.pairs ? "error: squared distance from least squares" : "mean squared error"});
       this.errorSpace = space;
       const {toX, inner, canvas} = space;
       if (this.trained < this.depth) {
@@ -262,7 +264,7 @@
     }
 
     label(name) {
-      return name === "textbook" ? METHODS[this.pack.textbook.method].label : {...COLOR_OF}[name];
+      return name === "textbook" ? METHODS[this.pack.textbook.method].label : LABELS[name];
     }
 
     // What the numbers of this prompt say, in one sentence.
@@ -273,10 +275,10 @@
       if (this.pack.textbook) {
         const most = Math.max(...this.answers.slice(0, t).map((answers, k) => this.gap(answers, k)));
         text = `After ${times} the weights and the textbook differ by at most ${show(most)} on this prompt.`;
-        if (!Number.isFinite(most) || most > 1e3) text = "These points are too large for the constants of this page: the textbook method diverges, and so do the weights.";
+        if (!Number.isFinite(most) || most > 1e3) text = "On these points the textbook method diverges, and the weights with it.";
       } else if (this.pairs) {
         const others = `gradient descent ${show(this.distance(this.methods.descent[at]))}, Newton's method ${show(this.distance(this.methods.newton[at]))}`;
-        text = `On this prompt the model is ${own} from least squares after ${times}; ${others}.`;
+        text = `On this prompt the model's error is ${own} after ${times}; ${others}.`;
       } else {
         text = `On this prompt the model's mean squared error is ${own} after ${times}.`;
       }
