@@ -165,9 +165,7 @@ def _rivals(task: Task) -> dict[str, float]:
     }
 
 
-def _measured(
-    model: AlgoFormer, task: Task, exploration: Exploration, prompts: int, progress: Any
-) -> str:
+def _measured(model: AlgoFormer, task: Task, exploration: Exploration, prompts: int, progress: Any) -> str:
     trained, looping = default_steps(model.program), traced_part(model.program) is not None
     small = sum(weight.numel() for weight in model.parameters()) < 200_000
     rivals = exploration.rivals

@@ -130,7 +130,11 @@ class Page:
     def resize(self, width: int, height: int) -> None:
         """Give the tab another size."""
         self.send(
-            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=height,
+            deviceScaleFactor=1,
+            mobile=False,
         )
 
     def place(self, selector: str) -> tuple[float, float]:
@@ -166,7 +170,9 @@ class Page:
         """Press a key on the element that has the focus."""
         codes = {"ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40, "Tab": 9, "Enter": 13}
         for kind in ("rawKeyDown", "keyUp"):
-            self.send("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=codes[key])
+            self.send(
+                "Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=codes[key]
+            )
 
     def screenshot(self, *, whole: bool = True) -> bytes:
         """Return a picture of the tab as PNG."""

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from algoformer import programs
-from algoformer.model import AlgoFormer, Layers, Loop, Parallel, Program
+from algoformer.model import Layers, Loop, Parallel, Program
 from algoformer.model.presets import PRESETS
 from algoformer.prompt import Prompt
 from algoformer.report.explorer import Exploration

@@ -92,7 +92,9 @@ def explorer_page(model: AlgoFormer, exploration: Exploration) -> str:
         "title": html.escape(exploration.title),
         "lead": html.escape(exploration.lead) or "Computing …",
         "hint": PAIRS_HINT if exploration.pairs else ROWS_HINT,
-        "distance": "error (squared distance from least squares)" if exploration.pairs else "mean squared error",
+        "distance": "error (squared distance from least squares)"
+        if exploration.pairs
+        else "mean squared error",
         "about": ABOUT,
         "style": _asset("page.css"),
         "engine": _scripts(ENGINE),
@@ -115,7 +117,9 @@ def check_identification(found: Mapping[str, Any]) -> None:
         raise ValueError(f"the identification needs a text 'verdict', got {found.get('verdict')!r}; {remedy}")
     filters = found.get("filters", [])
     if not isinstance(filters, list):
-        raise ValueError(f"filters of an identification must be a list, got {type(filters).__name__}; {remedy}")
+        raise ValueError(
+            f"filters of an identification must be a list, got {type(filters).__name__}; {remedy}"
+        )
     for entry in filters:
         lengths = {len(entry.get(name, ())) for name in ("lambda", "r")} if isinstance(entry, dict) else set()
         if len(lengths) != 1 or lengths == {0} or not isinstance(entry.get("label"), str):
