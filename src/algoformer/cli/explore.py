@@ -18,9 +18,17 @@ from algoformer.cli.new_file import refuse_existing
 from algoformer.cli.parse import parse
 from algoformer.cli.progress import counting
 from algoformer.evaluation import compare, evaluation_prompts
+from algoformer.evaluation.errors import Progress
 from algoformer.model import AlgoFormer
 from algoformer.model.program import default_steps, traced_part
-from algoformer.report.explorer import Exploration, conclusion, explorer_page, pack_model, theorem_conclusion
+from algoformer.report.explorer import (
+    Exploration,
+    conclusion,
+    explorer_page,
+    is_small,
+    pack_model,
+    theorem_conclusion,
+)
 from algoformer.tasks import RegressionWithRepresentation, Task
 from algoformer.trace import Solver, Unroll
 from algoformer.training import Checkpoint, load_checkpoint
@@ -66,8 +74,10 @@ def run_explore(arguments: list[str]) -> int:
     found = None if chosen.identification is None else _read_identification(chosen.identification)
     if not Path(chosen.model).exists() and chosen.model in THEOREMS:
         model, exploration = _theorem(chosen.model, chosen.prompts)
-    else:
+    elif Path(chosen.model).exists():
         model, exploration = _trained(Path(chosen.model), chosen.prompts)
+    else:
+        raise ValueError(f"{chosen.model} does not exist, and theorems are {', '.join(THEOREMS)}")
     page = explorer_page(model, replace(exploration, identification=found))
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text(page, encoding="utf-8")
@@ -165,9 +175,9 @@ def _rivals(task: Task) -> dict[str, float]:
     }
 
 
-def _measured(model: AlgoFormer, task: Task, exploration: Exploration, prompts: int, progress: Any) -> str:
+def _measured(model: AlgoFormer, task: Task, exploration: Exploration, prompts: int, progress: Progress) -> str:
     trained, looping = default_steps(model.program), traced_part(model.program) is not None
-    small = sum(weight.numel() for weight in model.parameters()) < 200_000
+    small = is_small(model)
     rivals = exploration.rivals
     solvers: dict[str, Solver] = {"model": model}
     if exploration.pairs:

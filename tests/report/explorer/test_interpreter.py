@@ -13,6 +13,7 @@ from algoformer.prompt import Prompt
 from algoformer.report.explorer import Exploration
 from algoformer.theory import Constants, Sizes
 from algoformer.theory.verify import REGISTRY
+from algoformer.trace import Unroll
 from algoformer.training import load_checkpoint
 from report.explorer.browser import Page
 from report.explorer.conftest import Open
@@ -120,14 +121,8 @@ def test_every_theorem_answers_as_in_pytorch(name: str, open_page: Open) -> None
     page = open_page(built.model, stored(prompt))
     rows, reads = prompt.rows[0].tolist(), list(prompt.reads)
     found = predicted(page, rows, reads, steps)
-    expected = built.model(prompt, _unroll(steps)).predictions[:, 0].flatten(1)
+    expected = built.model(prompt, Unroll(steps=steps)).predictions[:, 0].flatten(1)
     assert relative_error(found, expected.detach()) < DOUBLE
-
-
-def _unroll(steps: int):
-    from algoformer.trace import Unroll
-
-    return Unroll(steps=steps)
 
 
 def test_a_shipped_model_answers_as_in_pytorch(open_page: Open) -> None:

@@ -94,7 +94,7 @@ def check_program(program: list[Any], words: Mapping[str, Mapping[str, Any]]) ->
     ValueError: the page cannot run norm='batch' of layers; it knows layer, rms, plain, none, True, False
     """
     for part in _all_parts(program):
-        kind = part.get("part")
+        kind = str(part.get("part"))
         if kind not in words:
             raise ValueError(f"the page cannot run the part {kind!r}; it knows {', '.join(words)}")
         for name, value in part.items():

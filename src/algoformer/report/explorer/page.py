@@ -104,6 +104,11 @@ def explorer_page(model: AlgoFormer, exploration: Exploration) -> str:
     return re.sub(r"\{(\w+)\}", lambda found: texts[found[1]], _asset("page.html"))
 
 
+def is_small(model: AlgoFormer) -> bool:
+    """Return whether the model is quick enough to be run beyond its trained depth without being asked."""
+    return sum(weight.numel() for weight in model.parameters()) < SMALL
+
+
 def check_identification(found: Mapping[str, Any]) -> None:
     """Refuse what the page could not show of an identification.
 
@@ -128,7 +133,6 @@ def check_identification(found: Mapping[str, Any]) -> None:
 
 def _settings(model: AlgoFormer, exploration: Exploration) -> dict[str, Any]:
     trained = default_steps(model.program)
-    small = sum(weight.numel() for weight in model.parameters()) < SMALL
     return {
         "lead": exploration.lead,
         "pairs": exploration.pairs,
@@ -141,7 +145,7 @@ def _settings(model: AlgoFormer, exploration: Exploration) -> dict[str, Any]:
         "identification": exploration.identification,
         "facts": [list(fact) for fact in exploration.facts],
         "trained": trained,
-        "depth": trained * ((2 if exploration.textbook else 5) if small else 1),
+        "depth": trained * ((2 if exploration.textbook else 5) if is_small(model) else 1),
         "looping": traced_part(model.program) is not None,
         "full_attention": not model.causal,
     }
