@@ -175,7 +175,9 @@ def _rivals(task: Task) -> dict[str, float]:
     }
 
 
-def _measured(model: AlgoFormer, task: Task, exploration: Exploration, prompts: int, progress: Progress) -> str:
+def _measured(
+    model: AlgoFormer, task: Task, exploration: Exploration, prompts: int, progress: Progress
+) -> str:
     trained, looping = default_steps(model.program), traced_part(model.program) is not None
     small = is_small(model)
     rivals = exploration.rivals
