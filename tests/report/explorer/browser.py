@@ -89,7 +89,7 @@ class Browser:
         page.resize(width, height)
         scheme = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
         page.send("Emulation.setEmulatedMedia", features=scheme)
-        page.send("Page.navigate", url=file.as_uri())
+        page.send("Page.navigate", url=file.resolve().as_uri())
         page.wait("document.documentElement.dataset.state")
         return page
 

@@ -226,6 +226,21 @@ def test_nothing_overflows_from_phone_to_desktop(width: int, dark: bool, open_pa
     assert page.screenshot(whole=False)[:4] == b"\x89PNG"
 
 
+SHIFTS = """new Promise((done) => {
+  let sum = 0;
+  new PerformanceObserver((list) => { for (const entry of list.getEntries()) sum += entry.value; })
+    .observe({type: "layout-shift", buffered: true});
+  requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(() => done(sum))));
+})"""
+
+
+@pytest.mark.parametrize("width", [375, 1100])
+def test_nothing_moves_while_the_page_starts(width: int, open_page: Open) -> None:
+    page = open_page(random_model(programs.algoformer(heads=2), dim=3), width=width)
+    settled(page)
+    assert page.run(SHIFTS) < 0.003  # browsers call anything below 0.1 good; no block may move
+
+
 def test_every_control_has_a_name_and_can_be_reached(open_page: Open) -> None:
     page = open_page(small())
     settled(page)

@@ -96,12 +96,27 @@ def explorer_page(model: AlgoFormer, exploration: Exploration) -> str:
         if exploration.pairs
         else "mean squared error",
         "about": ABOUT,
+        **_hidden(model, exploration),
         "style": _asset("page.css"),
         "engine": _scripts(ENGINE),
         "scripts": _scripts(SCRIPTS),
         "model": data.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"),
     }
     return re.sub(r"\{(\w+)\}", lambda found: texts[found[1]], _asset("page.html"))
+
+
+def _hidden(model: AlgoFormer, exploration: Exploration) -> dict[str, str]:
+    """Return what is left out of the skeleton, so that nothing moves when the scripts start."""
+    pairs = exploration.pairs
+    absent = {
+        "no_pairs": not pairs,
+        "no_rows": pairs,
+        "no_coordinates": model.dim == 1,
+        "no_loop": traced_part(model.program) is None,
+        "no_verdict": exploration.identification is None,
+    }
+    marks = {name: " hidden" if missing else "" for name, missing in absent.items()}
+    return marks | {"stored": "" if pairs else ' class="stored"'}
 
 
 def is_small(model: AlgoFormer) -> bool:

@@ -7,8 +7,6 @@
 
   // The verdict of `algoformer identify`, and its filters r(λ) where the file holds some.
   function showVerdict(found) {
-    const section = byId("verdict");
-    section.hidden = !found;
     if (!found) return;
     byId("verdict-text").textContent = found.verdict ?? "";
     const filters = found.filters ?? [];

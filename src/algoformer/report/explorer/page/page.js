@@ -41,7 +41,6 @@
       const depths = [...new Set([1, 2, 5, 10, 50].map((factor) => factor * this.trained).concat(this.depth))].sort((a, b) => a - b);
       byId("depth").replaceChildren(...depths.map((depth) => html("option", {value: depth}, `${depth}`)));
       byId("depth").value = this.depth;
-      byId("time").hidden = !this.pack.looping;
       if (this.pairs) this.connectPairs(on); else this.connectRows(on);
       this.limit();
     }
@@ -57,7 +56,6 @@
       say();
       on("examples", "input", () => { prompt.resize(Number(examples.value)); say(); this.fit.draw(); this.request(); });
       on("noise", "input", () => { prompt.disturb(Number(noise.value)); say(); this.fit.draw(); this.request(); });
-      byId("coordinate-box").hidden = prompt.dim < 2;
       byId("coordinate").replaceChildren(...Array.from({length: prompt.dim}, (_, k) => html("option", {value: k}, k + 1)));
       on("coordinate", "change", () => { prompt.coordinate = Number(byId("coordinate").value); this.fit.draw(); this.request(); });
     }
@@ -293,9 +291,6 @@
       byId("conclusion").textContent = "This page was put together from two versions of algoformer; make it again with algoformer explore.";
       return;
     }
-    byId("pairs").hidden = !pack.pairs;
-    byId("rows").hidden = pack.pairs;
-    byId("try").classList.toggle("stored", !pack.pairs);
     algoformer.describePage(pack);
     const explorer = new Explorer(pack);
     self.explorer = explorer;
