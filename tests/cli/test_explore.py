@@ -104,7 +104,7 @@ def test_theorem_pages_converge_for_all_points_in_the_picture(name: str) -> None
 
 def test_an_identification_is_shown(tmp_path: Path) -> None:
     found = tmp_path / "found.json"
-    found.write_text(json.dumps({"verdict": "runs Newton's method"}))
+    found.write_text(json.dumps({"sentence": "runs Newton's method"}))
     out = tmp_path / "page.html"
     assert main(["explore", "newton", "--out", str(out), "--identification", str(found)]) == 0
     assert pack_of(out)["identification"]["verdict"] == "runs Newton's method"
@@ -117,13 +117,15 @@ def test_bad_input_gets_one_clear_line(
     Path("there.html").write_text("mine")
     Path("broken.json").write_text("{")
     Path("list.json").write_text("[]")
+    Path("empty.json").write_text("{}")
     saved(Path("built.safetensors"), None)
     for arguments, words in {
         ("newtn",): "newtn does not exist, and theorems are newton, gradient_descent,",
         ("newton", "--out", "there.html"): "there.html exists already",
         ("newton", "--prompts", "0"): "prompts must be at least 1, got 0",
         ("newton", "--identification", "broken.json"): "broken.json is not JSON",
-        ("newton", "--identification", "list.json"): "must hold an object",
+        ("newton", "--identification", "list.json"): "an identification is an object, got list",
+        ("newton", "--identification", "empty.json"): "needs a sentence, or a status and families",
         ("built.safetensors",): "does not say what it was trained on",
     }.items():
         assert main(["explore", *arguments]) == 2

@@ -28,6 +28,7 @@ from algoformer.report.explorer import (
     is_small,
     pack_model,
     theorem_conclusion,
+    verdict_of,
 )
 from algoformer.tasks import RegressionWithRepresentation, Task
 from algoformer.trace import Solver, Unroll
@@ -90,10 +91,10 @@ def _read_identification(path: Path) -> Mapping[str, Any]:
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
     except (UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise ValueError(f"{path} is not JSON ({error}); write it with algoformer identify --json") from None
-    if not isinstance(data, dict):
-        raise ValueError(f"{path} must hold an object; write it with algoformer identify --json")
-    return data
+        raise ValueError(f"{path} is not JSON ({error}); write it with algoformer identify") from None
+    verdict_of(data)  # refused before anything is measured
+    found: Mapping[str, Any] = data
+    return found
 
 
 def _theorem(name: str, prompts: int) -> tuple[AlgoFormer, Exploration]:

@@ -69,15 +69,6 @@ def test_numbers_that_json_cannot_hold_are_refused() -> None:
         explorer_page(model, Exploration(title="t", rivals={"alpha": float("nan")}))
 
 
-@pytest.mark.parametrize(
-    "found",
-    [{}, {"verdict": None}, {"verdict": "x", "filters": {}}, {"verdict": "x", "filters": [{"label": "a"}]}],
-)
-def test_an_identification_that_cannot_be_shown_is_refused(found: dict[str, object]) -> None:
-    with pytest.raises(ValueError, match="algoformer identify --json"):
-        Exploration(title="t", identification=found)
-
-
 def test_a_page_of_stored_prompts_needs_some() -> None:
     with pytest.raises(ValueError, match="at least one prompt"):
         Exploration(title="t", pairs=False)

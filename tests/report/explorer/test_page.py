@@ -263,14 +263,24 @@ def test_text_from_files_is_shown_and_never_run(open_page: Open) -> None:
         title=evil,
         lead=evil,
         facts=((evil, evil),),
-        identification={"verdict": evil, "filters": [{"label": evil, "lambda": [1, 2], "r": [1.0, 0.5]}]},
+        identification={
+            "sentence": evil,
+            "curves": {"eigenvalues": [1, 2], "measured": [[1.0, 0.5]], "candidates": {evil: [[0.2, 0.1]]}},
+        },
     )
     page = open_page(small(), exploration)
     settled(page)
     assert page.run("window.broken") is None
-    for selector in ("h1", "#conclusion", "#facts dt", "#facts dd", "#verdict-text", "#filters-legend li"):
+    for selector in (
+        "h1",
+        "#conclusion",
+        "#facts dt",
+        "#facts dd",
+        "#verdict-text",
+        "#filters-legend li + li",
+    ):
         assert page.run(f"document.querySelector({json.dumps(selector)}).textContent") == evil
-    assert page.run("document.querySelectorAll('#filters .curve').length") == 1
+    assert page.run("document.querySelectorAll('#filters .curve').length") == 2
 
 
 def test_a_page_that_cannot_run_its_model_says_why_in_one_line(open_page: Open) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 from algoformer.model import AlgoFormer
 from algoformer.model.program import default_steps, traced_part
 from algoformer.report.explorer.pack import ASSETS, pack_model
+from algoformer.report.explorer.verdict import verdict_of
 
 ENGINE = ("arithmetic", "layer", "interpreter", "model", "worker")
 """Scripts that run the model, in the order they are loaded; the Web Worker is made from them."""
@@ -48,7 +49,7 @@ class Exploration:
         rivals: constants of gradient descent and Newton's method, {"step_size", "alpha"}; a missing one is
             chosen for each prompt.
         textbook: the method that hand-built weights must equal, {"method", and its constants}, or None.
-        identification: what `identify` found, {"verdict": text, "filters": [{"label", "lambda", "r"}]}.
+        identification: what `algoformer identify` found, as JSON data, or None.
         facts: names and values for the end of the page.
     """
 
@@ -67,8 +68,6 @@ class Exploration:
     def __post_init__(self) -> None:
         if not self.pairs and not self.prompts:
             raise ValueError("prompts must hold at least one prompt where pairs is false, got none")
-        if self.identification is not None:
-            check_identification(self.identification)
 
 
 def explorer_page(model: AlgoFormer, exploration: Exploration) -> str:
@@ -124,30 +123,8 @@ def is_small(model: AlgoFormer) -> bool:
     return sum(weight.numel() for weight in model.parameters()) < SMALL
 
 
-def check_identification(found: Mapping[str, Any]) -> None:
-    """Refuse what the page could not show of an identification.
-
-    >>> check_identification({"verdict": 3})
-    Traceback (most recent call last):
-        ...
-    ValueError: the identification needs a text 'verdict', got 3; write it with algoformer identify --json
-    """
-    remedy = "write it with algoformer identify --json"
-    if not isinstance(found.get("verdict"), str):
-        raise ValueError(f"the identification needs a text 'verdict', got {found.get('verdict')!r}; {remedy}")
-    filters = found.get("filters", [])
-    if not isinstance(filters, list):
-        raise ValueError(
-            f"filters of an identification must be a list, got {type(filters).__name__}; {remedy}"
-        )
-    for entry in filters:
-        lengths = {len(entry.get(name, ())) for name in ("lambda", "r")} if isinstance(entry, dict) else set()
-        if len(lengths) != 1 or lengths == {0} or not isinstance(entry.get("label"), str):
-            raise ValueError(f"a filter needs a label and as many 'r' as 'lambda'; {remedy}")
-
-
 def _settings(model: AlgoFormer, exploration: Exploration) -> dict[str, Any]:
-    trained = default_steps(model.program)
+    trained, found = default_steps(model.program), exploration.identification
     return {
         "lead": exploration.lead,
         "pairs": exploration.pairs,
@@ -157,7 +134,7 @@ def _settings(model: AlgoFormer, exploration: Exploration) -> dict[str, Any]:
         "prompts": list(exploration.prompts),
         "rivals": dict(exploration.rivals),
         "textbook": exploration.textbook,
-        "identification": exploration.identification,
+        "identification": None if found is None else verdict_of(found),
         "facts": [list(fact) for fact in exploration.facts],
         "trained": trained,
         "depth": trained * ((2 if exploration.textbook else 5) if is_small(model) else 1),

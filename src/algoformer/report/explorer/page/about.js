@@ -5,25 +5,30 @@
   const byId = (id) => document.getElementById(id);
   const HUES = ["model", "newton", "descent", "textbook", "least", "difference"];
 
-  // The verdict of `algoformer identify`, and its filters r(λ) where the file holds some.
+  let filters = null, pass = 1;
+
+  // The verdict of `algoformer identify`, and the filters r(λ) of the model and of candidates at a pass.
   function showVerdict(found) {
     if (!found) return;
-    byId("verdict-text").textContent = found.verdict ?? "";
-    const filters = found.filters ?? [];
-    byId("filters-box").hidden = !filters.length;
-    if (filters.length) new ResizeObserver(() => drawFilters(filters)).observe(byId("filters"));
+    byId("verdict-text").textContent = found.verdict;
+    filters = found.filters;
+    byId("filters-box").hidden = !filters;
+    if (!filters) return;
+    byId("filters-legend").replaceChildren(...Object.keys(filters.series).map((label, index) =>
+      html("li", {}, html("i", {class: `swatch ${HUES[index % HUES.length]}`, "aria-hidden": "true"}), label)));
+    new ResizeObserver(() => algoformer.showFilters(pass)).observe(byId("filters"));
   }
 
-  function drawFilters(filters) {
-    const all = (name) => filters.flatMap((filter) => filter[name]);
-    const low = Math.min(...all("lambda")), high = Math.max(...all("lambda"));
-    const space = plot(byId("filters"), {low, high}, {low: Math.min(-0.1, ...all("r")), high: Math.max(1.1, ...all("r"))},
-      {x: "eigenvalue λ of the examples", y: "share of the weight that is still missing"});
-    space.canvas.append(...filters.map(({lambda, r}, index) =>
-      svg("path", {class: `curve ${HUES[index % HUES.length]}`, d: line(lambda.map((x, k) => [x, r[k]]), space)})));
-    byId("filters-legend").replaceChildren(...filters.map(({label}, index) =>
-      html("li", {}, html("i", {class: `swatch ${HUES[index % HUES.length]}`, "aria-hidden": "true"}), label)));
-  }
+  algoformer.showFilters = (iteration) => {
+    pass = iteration;
+    if (!filters) return;
+    const {eigenvalues, series} = filters, curves = Object.values(series).map((passes) => passes[Math.min(pass, passes.length) - 1]);
+    const low = Math.min(-0.1, ...curves.flat()), high = Math.max(1.1, ...curves.flat());
+    const space = plot(byId("filters"), {low: Math.min(...eigenvalues), high: Math.max(...eigenvalues)}, {low: Math.max(low, -2), high: Math.min(high, 2)},
+      {x: "eigenvalue λ of the examples", y: `share of the weights still missing after pass ${pass}`});
+    space.canvas.append(...curves.map((curve, index) =>
+      svg("path", {class: `curve ${HUES[index % HUES.length]}`, d: line(eigenvalues.map((x, k) => [x, curve[k]]), space)})));
+  };
 
   algoformer.describePage = (pack) => {
     byId("facts").replaceChildren(...pack.facts.flatMap(([name, value]) => [html("dt", {}, name), html("dd", {}, value)]));

@@ -92,6 +92,7 @@
       byId("iteration").setAttribute("aria-valuetext", `iteration ${iteration} of ${this.depth}`);
       const beyond = iteration > this.trained ? `, ${show(iteration / this.trained)} × the trained depth` : "";
       byId("iteration-value").textContent = `${iteration} of ${this.depth}${beyond}`;
+      algoformer.showFilters(iteration);
       this.update();
     }
 
