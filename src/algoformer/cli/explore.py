@@ -131,6 +131,11 @@ def _trained(path: Path, prompts: int) -> tuple[AlgoFormer, Exploration]:
         rivals=_rivals(task) if pairs else {},
         facts=(*_card(checkpoint), *_facts(model)),
     )
+    if exploration.rivals:
+        constants = "η = {step_size:.3g}, α = {alpha:.3g}, the same for all prompts".format(
+            **exploration.rivals
+        )
+        exploration = replace(exploration, facts=(*exploration.facts, ("textbook constants", constants)))
     with counting("measuring") as progress:
         lead = _measured(model, task, exploration, prompts, progress)
     return model, replace(exploration, lead=lead)

@@ -2,18 +2,25 @@
 // A stream is {data, batch, tokens}: batch × tokens × width numbers in one row-major typed array.
 "use strict";
 (function (algoformer) {
+  // Four rows of the left factor side by side, in double precision.
+  let panel = new Float64Array(4096);
+
   // out = x · weightᵀ + bias, four rows by two columns at a time, summed in double precision.
   function linear(x, rows, layer, out) {
     const {weight, bias, inputs, outputs} = layer;
+    if (panel.length < 4 * inputs) panel = new Float64Array(4 * inputs);
     let row = 0;
     for (; row + 3 < rows; row += 4) {
-      const x0 = row * inputs, x1 = x0 + inputs, x2 = x1 + inputs, x3 = x2 + inputs;
+      const start = row * inputs;
+      for (let k = 0, at = 0; k < inputs; k++) {
+        for (let each = 0; each < 4; each++) panel[at++] = x[start + each * inputs + k];
+      }
       for (let column = 0; column < outputs; column += 2) {
         const w0 = column * inputs, w1 = column + 1 < outputs ? w0 + inputs : w0;
         let a0 = 0, a1 = 0, a2 = 0, a3 = 0, b0 = 0, b1 = 0, b2 = 0, b3 = 0;
-        for (let k = 0; k < inputs; k++) {
+        for (let k = 0, at = 0; k < inputs; k++, at += 4) {
           const u = weight[w0 + k], v = weight[w1 + k];
-          const p = x[x0 + k], q = x[x1 + k], r = x[x2 + k], s = x[x3 + k];
+          const p = panel[at], q = panel[at + 1], r = panel[at + 2], s = panel[at + 3];
           a0 += u * p; a1 += u * q; a2 += u * r; a3 += u * s;
           b0 += v * p; b1 += v * q; b2 += v * r; b3 += v * s;
         }
@@ -175,7 +182,6 @@
           let total = 0;
           for (let j = 0; j < seen; j++) total += weights[j] = Math.exp(weights[j] - largest);
           const target = ((sequence * queries.length + place) * heads + head) * size;
-          for (let k = 0; k < size; k++) out[target + k] = 0;
           for (let j = 0; j < seen; j++) weights[j] /= total;
           sumValues(qkv, values, stride, reach, own ? query : -1, weights, size, out, target);
           if (kept && sequence === 0) kept(head, query, weights, reach);
@@ -185,8 +191,9 @@
     return out;
   }
 
-  const sums = new Float64Array(4096);
+  let sums = new Float64Array(256);
   function sumValues(qkv, values, stride, reach, own, weights, size, out, target) {
+    if (sums.length < size) sums = new Float64Array(size);
     sums.fill(0, 0, size);
     for (let j = 0; j < reach; j++) {
       const weight = weights[j], value = values + j * stride;

@@ -1,6 +1,9 @@
 // Prompts that the page can draw, edit and turn into rows: pairs (x, y) with a question, or stored rows.
 "use strict";
 (function (algoformer) {
+  // The first seed: its prompt in one dimension has examples on both sides, well spread.
+  const FIRST = 24;
+
   // Regression pairs: y = <w, features(x)> + noise, with everything decided by the seed.
   class PairPrompt {
     constructor(pack) {
@@ -9,7 +12,7 @@
       this.most = Math.floor((context - 1) / 2);
       this.count = this.most;
       this.features = algoformer.featuresOf(pack.representation);
-      this.draw(1);
+      this.draw(FIRST);
     }
 
     draw(seed) {
@@ -19,9 +22,14 @@
       this.question = vector().map((value) => Math.max(-2.5, Math.min(2.5, value)));
       this.samples = Array.from({length: this.most}, () => ({x: vector(), error: normal()}));
       this.points = [];
+      this.range = 1;
       this.resize(this.count);
+    }
+
+    // The picture grows with the labels and never shrinks under the reader's hand.
+    makeRoom() {
       const largest = Math.max(...this.points.map(({y}) => Math.abs(y)), 1);
-      this.range = Math.ceil(1.25 * largest);
+      if (1.05 * largest > this.range) this.range = Math.ceil(1.2 * largest);
     }
 
     resize(count) {
@@ -32,11 +40,13 @@
         const y = algoformer.dot(this.features(x), this.weights) + this.noise * error;
         this.points.push({x: x.slice(), y, error});
       }
+      this.makeRoom();
     }
 
     disturb(noise) {
       for (const point of this.points) point.y += (noise - this.noise) * point.error;
       this.noise = noise;
+      this.makeRoom();
     }
 
     rows() {
@@ -69,7 +79,7 @@
   class StoredPrompt {
     constructor(pack) {
       this.stored = pack.prompts;
-      this.draw(1);
+      this.draw(FIRST);
     }
 
     draw(seed) {
