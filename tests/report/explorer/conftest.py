@@ -1,13 +1,16 @@
 """A browser for all tests of a process, and pages made for them."""
 
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from algoformer import programs
 from algoformer.model import AlgoFormer
-from algoformer.report.explorer import Exploration, explorer_page
+from algoformer.report.explorer import Exploration, explorer_page, pack_model
 from report.explorer.browser import Browser, Page, find_browser
+from report.explorer.models import random_model
 
 
 @pytest.fixture(scope="session")
@@ -21,6 +24,25 @@ def browser() -> Iterator[Browser]:
 
 
 Open = Callable[..., Page]
+Predict = Callable[[AlgoFormer, list[list[float]], list[int], int], list[list[float]]]
+
+
+@pytest.fixture(scope="session")
+def predict(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Predict:
+    """Answers of any model in one open page, after each step: as its own page would give them."""
+    file = tmp_path_factory.mktemp("explorer") / "page.html"
+    shown = random_model(programs.looped(heads=2, steps=1))
+    file.write_text(explorer_page(shown, Exploration(title="a page for many models")), encoding="utf-8")
+    page = browser.page(file)
+
+    def predicted(
+        model: AlgoFormer, rows: list[list[float]], reads: list[int], steps: int
+    ) -> list[list[float]]:
+        asked = ", ".join(map(json.dumps, (pack_model(model), rows, reads, steps)))
+        found: list[list[float]] = page.run(f"algoformer.predict({asked})")["answers"]
+        return found
+
+    return predicted
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from algoformer.theory.verify import REGISTRY
 from algoformer.trace import Unroll
 from algoformer.training import load_checkpoint
 from report.explorer.browser import Page
-from report.explorer.conftest import Open
+from report.explorer.conftest import Open, Predict
 from report.explorer.models import answers, random_model, relative_error
 
 CHECKPOINTS = Path(__file__).parents[3] / "checkpoints"
@@ -81,10 +81,10 @@ PARTS = {
 
 
 @pytest.mark.parametrize("name", PARTS)
-def test_every_part_answers_as_in_pytorch(name: str, open_page: Open) -> None:
+def test_every_part_answers_as_in_pytorch(name: str, predict: Predict) -> None:
     model = random_model(PARTS[name], std=0.3)
     reads = [2, 6]
-    found = predicted(open_page(model), ROWS, reads, 4)
+    found = predict(model, ROWS, reads, 4)
     assert relative_error(found, answers(model, ROWS, reads, 4)) < SINGLE
 
 
@@ -98,12 +98,12 @@ def test_read_in_maps_blank_tokens_and_several_numbers_in_an_answer(open_page: O
     assert relative_error(found, answers(model, rows, [0, 4], 4)) < SINGLE
 
 
-def test_float64_models_are_computed_in_float64(open_page: Open) -> None:
+def test_float64_models_are_computed_in_float64(predict: Predict) -> None:
     model = random_model(programs.algoformer(heads=2, steps=3)).double()
     with torch.no_grad():
         for weight in model.parameters():
             weight += 1e-9 * torch.rand(weight.shape, dtype=torch.float64)  # no number fits float32
-    found = predicted(open_page(model), ROWS, [6], 6)
+    found = predict(model, ROWS, [6], 6)
     assert relative_error(found, answers(model, ROWS, [6], 6)) < 1e-12
 
 
@@ -112,15 +112,13 @@ GENTLE = Constants(c=0.1, sink=8.0, mask=100.0)
 
 
 @pytest.mark.parametrize("name", [name for name, statement in REGISTRY.items() if statement.case])
-def test_every_theorem_answers_as_in_pytorch(name: str, open_page: Open) -> None:
+def test_every_theorem_answers_as_in_pytorch(name: str, predict: Predict) -> None:
     case = REGISTRY[name].case
     assert case is not None
     built = case(Sizes(dim=3, examples=6, prompts=1, constants=GENTLE))
     prompt = built.prompts[-1].select(slice(0, 1))
     steps = min(built.steps, 12)
-    page = open_page(built.model, stored(prompt))
-    rows, reads = prompt.rows[0].tolist(), list(prompt.reads)
-    found = predicted(page, rows, reads, steps)
+    found = predict(built.model, prompt.rows[0].tolist(), list(prompt.reads), steps)
     expected = built.model(prompt, Unroll(steps=steps)).predictions[:, 0].flatten(1)
     assert relative_error(found, expected.detach()) < DOUBLE
 
