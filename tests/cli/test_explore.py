@@ -7,7 +7,9 @@ import torch
 
 from algoformer import programs
 from algoformer.cli import main
+from algoformer.cli.explore import DESCRIPTION
 from algoformer.cli.explore_theorems import THEOREMS
+from algoformer.data.prompts import PromptData
 from algoformer.model import AlgoFormer
 from algoformer.problems import pairs
 from algoformer.prompt import Prompt
@@ -21,7 +23,8 @@ def saved(path: Path, task: Task | None, **layer: object) -> Path:
     model = AlgoFormer(
         programs.algoformer(heads=2, steps=3, **layer), dim=dim, out=out, context=context, width=8
     )
-    save_checkpoint(path, Checkpoint(model=model, task=task, card={"step": 7}))
+    data = None if task is None else PromptData(task)
+    save_checkpoint(path, Checkpoint(model=model, data=data, card={"step": 7}))
     return path
 
 
@@ -46,10 +49,13 @@ def test_a_page_of_a_trained_model(tmp_path: Path, capsys: pytest.CaptureFixture
     assert set(pack["rivals"]) == {"step_size", "alpha"}
 
 
-def test_a_run_folder_works_as_well(tiny_run: Path, tmp_path: Path) -> None:
+def test_a_run_folder_works_as_well(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    saved(tmp_path / "run" / "checkpoint.safetensors", LinearRegression(dim=2, points=4))
     out = tmp_path / "page.html"
-    assert main(["explore", str(tiny_run), "--out", str(out), "--prompts", "2"]) == 0
-    assert pack_of(out)["pairs"] is True
+    assert main(["explore", str(tmp_path / "run"), "--out", str(out), "--prompts", "2"]) == 0
+    assert "<h1>run: linear regression, 2 dimensions</h1>" in out.read_text(encoding="utf-8")
+    assert pack_of(out)["rivals"] == {}
 
 
 def test_features_of_a_representation_are_in_the_page(tmp_path: Path) -> None:
@@ -102,6 +108,10 @@ def test_theorem_pages_converge_for_all_points_in_the_picture(name: str) -> None
         check_converges(theorem.constants["step_size"], problems)
 
 
+def test_the_help_names_every_theorem() -> None:
+    assert all(name in DESCRIPTION for name in THEOREMS)
+
+
 def test_an_identification_is_shown(tmp_path: Path) -> None:
     found = tmp_path / "found.json"
     found.write_text(json.dumps({"sentence": "runs Newton's method"}))
@@ -120,13 +130,14 @@ def test_bad_input_gets_one_clear_line(
     Path("empty.json").write_text("{}")
     saved(Path("built.safetensors"), None)
     for arguments, words in {
-        ("newtn",): "newtn does not exist, and theorems are newton, gradient_descent,",
+        ("newtn",): "did you mean 'newton'?",
+        ("nowhere/model.safetensors",): "nowhere/model.safetensors",
         ("newton", "--out", "there.html"): "there.html exists already",
         ("newton", "--prompts", "0"): "prompts must be at least 1, got 0",
-        ("newton", "--identification", "broken.json"): "broken.json is not JSON",
+        ("newton", "--identification", "broken.json"): "broken.json",
         ("newton", "--identification", "list.json"): "an identification is an object, got list",
         ("newton", "--identification", "empty.json"): "needs a sentence, or a status and families",
-        ("built.safetensors",): "does not say what it was trained on",
+        ("built.safetensors",): "has no data, so there are no prompts",
     }.items():
         assert main(["explore", *arguments]) == 2
         error = capsys.readouterr().err.strip()

@@ -4,10 +4,10 @@ import pickle
 
 import pytest
 from hypothesis import given
-from tests.random_programs import programs
 
 from algoformer.model import Layers, Loop, Parallel, Program
 from algoformer.model.program import as_program, default_steps, has_loop, to_data, traced_part
+from tests.random_programs import programs
 
 
 @given(programs())
@@ -89,11 +89,23 @@ def test_the_outline_shows_structure_and_what_differs_from_the_default() -> None
         (lambda: Layers(True), "count must be a whole number, got True"),
         (lambda: Layers(1.0), "count must be a whole number"),
         (lambda: Layers(1, causal=1), "causal must be true or false, got 1"),
-        (lambda: Layers(1, activation="tanh"), "activation must be 'gelu' or 'relu', got 'tanh'"),
+        (lambda: Layers(1, activation="tanh"), "activation must be one of gelu, relu, got 'tanh'"),
         (lambda: Layers(0, positions=False, final_norm=False), "does nothing"),
         (lambda: Layers(1, name="a/b"), "letters and underscores, got 'a/b'"),
         (lambda: Layers(1, name="loop[1]"), "letters and underscores"),
         (lambda: Layers(1, name="_"), "letters and underscores"),
+        (lambda: Layers(1, name="größe"), "ASCII letters"),
+        (lambda: Layers(1, name="ﬁ"), "ASCII letters"),
+        (lambda: Layers(1, name="class"), "cannot be named 'class', which is a word of Python"),
+        (lambda: Layers(1, name="None"), "a word of Python"),
+        (lambda: Layers(1, name="__init__"), "a word of Python"),
+        (lambda: Layers(1, name="width"), "cannot be named 'width', which is a setting of the model"),
+        (lambda: Loop(Layers(1, name="steps"), 2), "cannot be named 'steps', which is a setting of the loop"),
+        (lambda: Loop(Layers(1, name="inject"), 2), "a setting of the loop"),
+        (lambda: Layers(1, name="x/" * 10**5), "letters and underscores, got .{60}…$"),
+        (lambda: Layers(1, norm="batch"), r"one of layer, none, .*got 'batch'; a kind of your own must be"),
+        (lambda: Layers(1, positions="alibi"), r"register_positions"),
+        (lambda: Loop(Layers(1), 2, start="noise"), "start must be one of zeros, input, got 'noise'"),
         (lambda: Layers(1, name=None), "letters and underscores"),
         (lambda: Loop(Layers(1), 0), "steps must lie"),
         (lambda: Loop(Layers(1), 2.5), "steps must be a whole number"),

@@ -51,8 +51,8 @@ def test_averaging_changes_nothing_in_training_and_averages_what_training_did() 
     step, plain = stepper(experiment), stepper(small())
     expected = {name: weight.detach().double() for name, weight in plain.model.named_parameters()}
     for number in range(12):
-        step.run(unroll_at(experiment, number))
-        plain.run(unroll_at(experiment, number))
+        step.run(unroll_at(experiment.program, experiment.training, number))
+        plain.run(unroll_at(experiment.program, experiment.training, number))
         keep = min(0.6, (1 + number) / (10 + number))
         for name, weight in plain.model.named_parameters():
             expected[name] = keep * expected[name] + (1 - keep) * weight.detach().double()

@@ -83,17 +83,17 @@ def test_every_injection_and_start_is_that_of_pytorch(start: str, open_page: Ope
     body = PLAIN | {"count": 1}
     for inject, extra in LOOPS.items():
         loop = {"part": "loop", "steps": 2, "inject": inject, "start": start, "name": "", "body": [body]}
-        own = {f"body.parts.0.{name}": shape for name, shape in extra.items()}
-        own |= {"body.parts.0.start_vector": (WIDTH,)} if start == "vector" else {}
+        own = {f"body.parts.0.injection.{name}": shape for name, shape in extra.items()}
+        own |= {"body.parts.0.start.vector": (WIDTH,)} if start == "vector" else {}
         weights = draw(shapes(body, WIDTH, "body.parts.0.body.parts.0") | own)
         stream = entry(weights)
         state = {
             "input": stream,
-            "vector": weights.get("body.parts.0.start_vector", stream).expand_as(stream),
+            "vector": weights.get("body.parts.0.start.vector", stream).expand_as(stream),
         }.get(start, torch.zeros_like(stream))
         expected = []
         for _ in range(4):
-            state = injected(inject, weights, "body.parts.0", state, stream)
+            state = injected(inject, weights, "body.parts.0.injection", state, stream)
             state = run_layers(body, weights, "body.parts.0.body.parts.0", state)
             expected.append(F.linear(state, weights["read_out.weight"])[:, 0])
         assert relative_error(predicted(page, [loop], weights, 4), torch.stack(expected)) < 1e-4, inject

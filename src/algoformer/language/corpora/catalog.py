@@ -1,18 +1,18 @@
-"""The sets of text that this library knows by name: where they come from, what their files look like."""
+"""Corpora by name: their sources, files, terms and repairs."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from typing import TypeVar
 
+from algoformer.common.names import check_choice
 from algoformer.language.corpora import clean
 
 
 @dataclass(frozen=True, kw_only=True)
 class Hub:
-    """The same set on the Hugging Face hub.
+    """The location of a corpus on the Hugging Face hub.
 
     Attributes:
         repository: its name there.
@@ -33,7 +33,7 @@ class Hub:
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """A set that is read from files or from the hub.
+    """A corpus that is read from files or from the hub.
 
     Attributes:
         name: also its folder inside the data folder.
@@ -184,7 +184,7 @@ Value = TypeVar("Value")
 def known(
     name: str, table: Mapping[str, Value], *, others: Iterable[str] = (), elsewhere: Mapping[str, str]
 ) -> Value:
-    """The entry of that name; an unknown name is refused with the nearest known one.
+    """Return the entry of that name, or raise ValueError with the nearest known one.
 
     Args:
         name: of a set.
@@ -195,12 +195,10 @@ def known(
     if name in table:
         return table[name]
     names = [*others, *table]
-    all_names = f"Known: {', '.join(names)}"
     if name in elsewhere:
         kind = elsewhere[name]
         raise ValueError(
-            f"{name!r} is a set for {kind}: give --kind {kind}, or choose another set. {all_names}"
+            f"{name!r} is a set for {kind}: give --kind {kind}, or choose from {', '.join(names)}"
         )
-    near = get_close_matches(name, names, n=1)
-    hint = f"; did you mean {near[0]!r}?" if near else "."
-    raise ValueError(f"unknown set of text {name!r}{hint} {all_names}")
+    check_choice("set of text", name, names)
+    return table[name]

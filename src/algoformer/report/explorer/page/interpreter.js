@@ -91,7 +91,6 @@
       zeros: true,
       build: (weights, prefix, width) => {
         const rate = weights.vector(`${prefix}.log_rate`), raw = weights.vector(`${prefix}.step_size`);
-        const input = weights.linear(`${prefix}.input_map`), {Real} = weights;
         const step = Array.from(raw, (x) => Math.log1p(Math.exp(-Math.abs(x))) + Math.max(x, 0));
         const keep = step.map((size, k) => Math.exp(-size * Math.exp(rate[k])));
         return (state, entry, k, mapped) => keep[k % width] * state[k] + step[k % width] * mapped[k];
@@ -104,13 +103,13 @@
   function compileLoop(part, weights, prefix, path, width) {
     const body = compileProgram(part.body, weights, `${prefix}.body`, `${path}.body`, width);
     const kind = part.inject ?? "add", injection = INJECTIONS[kind], {Real} = weights;
-    const mix = injection.build?.(weights, prefix, width), map = injection.map?.(weights, prefix);
+    const mix = injection.build?.(weights, `${prefix}.injection`, width), map = injection.map?.(weights, `${prefix}.injection`);
     const startWord = part.start ?? "auto";
     const node = {
       causal: body.causal, looping: true, steps: part.steps,
       start(entry) {
         const zeros = startWord === "zeros" || (startWord === "auto" && injection.zeros);
-        if (startWord === "vector") return spread(weights.vector(`${prefix}.start_vector`), entry, width, Real);
+        if (startWord === "vector") return spread(weights.vector(`${prefix}.start.vector`), entry, width, Real);
         return zeros ? {...entry, data: new Real(entry.data.length)} : entry;
       },
       iterate(state, entry, context) {

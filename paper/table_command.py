@@ -1,0 +1,139 @@
+"""`python -m paper table1|table2`: the paper's tables on text, from training to verdicts."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+import tyro
+from algoformer.cli.text_corpus import unknown_files_as_lines
+
+from algoformer.cli.parse import parse
+from algoformer.cli.say import say
+from algoformer.common.devices import pick_device
+from algoformer.evaluation import Cell, Table
+from algoformer.training.presets import SMALL, Scale
+from algoformer.training.progress import training_bars
+from paper.manager import choose
+from paper.options import PROGRAM, check_numbers, results_folder
+from paper.text_items import TextRunSpec, table_items
+from paper.text_manager import TextRunManager
+from paper.text_tables import score_table, verdict, write_table
+
+TABLES = {"table1": "translation, scored with BLEU", "table2": "classification, scored with accuracy"}
+
+DESCRIPTION = """Train the models of a table, score them on whole test sets, and hold the paper's claim
+against the result. At the scale smoke the text is part of the package; otherwise give --data, or prepare the
+text where the sets are, and train elsewhere from --folder.
+
+Examples:
+  python -m paper table1                             small, on the CPU
+  python -m paper table2 --scale short --data FOLDER --only "ag_news/*" --device cuda
+  python -m paper table2 --scale short --list
+  python -m paper table2 --scale short --prepare --data FOLDER --folder PACKED
+"""
+
+
+@dataclass(frozen=True)
+class TableOptions:
+    """Options of `python -m paper` for tables."""
+
+    table: Annotated[tyro.conf.Positional[Literal["table1", "table2"]], tyro.conf.arg(help="Which.")]
+    scale: Annotated[Scale, tyro.conf.arg(help="smoke: two CPU cores; short and paper: a GPU.")] = "smoke"
+    only: Annotated[
+        tuple[str, ...], tyro.conf.arg(help="Only these runs, in this order; * stands for anything.")
+    ] = ()
+    list: Annotated[bool, tyro.conf.arg(help="Say what is done and what is missing, and stop.")] = False
+    prepare: Annotated[
+        bool, tyro.conf.arg(help="Do all that needs --data: pack texts into --folder, count floors; stop.")
+    ] = False
+    train: Annotated[bool, tyro.conf.arg(help="Whether to train what is missing, or show what is there.")] = (
+        True
+    )
+    steps: Annotated[int | None, tyro.conf.arg(help="Training steps, instead of the scale's.")] = None
+    data: Annotated[Path | None, tyro.conf.arg(help="The folder with the sets of text, or hub.")] = None
+    device: Annotated[Literal["auto", "cpu", "cuda", "mps"], tyro.conf.arg(help="Where to train.")] = "auto"
+    workers: Annotated[int | None, tyro.conf.arg(help="Runs at once; by default one a core, one a GPU.")] = (
+        None
+    )
+    max_minutes: Annotated[float | None, tyro.conf.arg(help="Stop after this long; go on later.")] = None
+    folder: Annotated[Path, tyro.conf.arg(help="Where runs keep their checkpoints.")] = Path("runs")
+    results: Annotated[
+        Path | None, tyro.conf.arg(help="Where scores and tables go; by default reproduced/SCALE.")
+    ] = None
+
+
+def run_table(arguments: list[str]) -> int:
+    """Train, score, judge; or list."""
+    chosen = parse(TableOptions, arguments, command="", description=DESCRIPTION, program=PROGRAM)
+    check_numbers(steps=chosen.steps, workers=chosen.workers, max_minutes=chosen.max_minutes)
+    everything = table_items(chosen.table, chosen.scale, steps=chosen.steps)
+    items = choose(everything, chosen.only)
+    trains = chosen.train and not chosen.list and not chosen.prepare
+    manager = TextRunManager(
+        folder=chosen.folder,
+        results=results_folder(
+            chosen.results,
+            chosen.scale,
+            reads_only=not (chosen.train or chosen.list or chosen.prepare),
+        ),
+        data=chosen.data,
+        device=pick_device(chosen.device) if trains else "cpu",
+        workers=chosen.workers,
+        max_minutes=chosen.max_minutes,
+        command=shlex.join(["python", "-m", "paper", *arguments]),
+    )
+    if chosen.list:
+        say(_status(chosen, items, manager))
+        _say_failures(manager)
+        return 0
+    if chosen.prepare:
+        with unknown_files_as_lines():
+            paths = manager.prepare(items)
+        for path in paths:
+            print(f"{path}: {path.stat().st_size / 1e6:.1f} MB")
+        return 0
+    if chosen.train:
+        bars = training_bars({item.name: item.experiment.training.steps for item in items})
+        with unknown_files_as_lines(), bars as show:
+            manager.make(items, show)
+    say(score_table(chosen.table, everything, manager))
+    lines = list(verdict(chosen.table, everything, manager))
+    for line in [*lines, SMALL] if lines and chosen.scale == "smoke" else lines:
+        print(line)
+    print(write_table(chosen.table, everything, manager, chosen.scale))
+    missing = [item.name for item in items if manager.scores(item) is None]
+    if missing:
+        print(f"missing: {', '.join(missing)}")
+    _say_failures(manager)
+    return 1 if manager.failures else 0
+
+
+def _say_failures(manager: TextRunManager) -> None:
+    for name, reason in manager.failures.items():
+        print(f"{name}: {reason}", file=sys.stderr)
+
+
+def _state(item: TextRunSpec, manager: TextRunManager) -> str:
+    if manager.scores(item) is not None:
+        return "done"
+    if manager.is_damaged(item):
+        return "damaged"
+    step = manager.steps_done(item)
+    return f"step {step:,}" if step else "missing"
+
+
+def _status(chosen: TableOptions, items: list[TextRunSpec], manager: TextRunManager) -> Table:
+    rows: list[tuple[Cell, ...]] = []
+    for item in items:
+        training, budget = item.experiment.training, item.experiment.text.budget
+        packed = "packed" if manager.packed_path(item).exists() else ""
+        rows.append((item.name, _state(item, manager), f"{training.steps:,}", f"{budget:,}", packed))
+    return Table(
+        columns=("run", "state", "steps", "tokens a step", "text"),
+        rows=tuple(rows),
+        title=f"{chosen.table}: {TABLES[chosen.table]}",
+    )

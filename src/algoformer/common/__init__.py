@@ -1,0 +1,1 @@
+"""Helpers that several rooms share and that import nothing else of this package."""

@@ -1,0 +1,191 @@
+"""Several small runs at once, one thread each: on a CPU that is faster than one after the other."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import queue
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from multiprocessing.process import BaseProcess
+from multiprocessing.queues import Queue
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+from algoformer.training.config import Experiment
+from algoformer.training.options import Callback
+from algoformer.training.run_folder import CHECKPOINT
+
+Progress = Callable[[str, int, int, Mapping[str, float]], None]
+"""Called with the run's name, steps done, steps in all and the newest metrics."""
+
+Finished = Callable[[str], None]
+"""Called with the name of a run that has taken all its steps."""
+
+Failed = Callable[[str, str], None]
+"""Called with the name of a run that failed, and why."""
+
+
+Tell = Callable[[int, int, Mapping[str, float]], None]
+"""Called with steps done, steps in all and the newest metrics."""
+
+
+@runtime_checkable
+class Work(Protocol):
+    """What one process does; it is sent there, so that it can be pickled."""
+
+    def make(self, *, device: str, max_minutes: float | None, tell: Tell) -> bool:
+        """Do it, or as much as there is time for; whether it is finished."""
+        ...
+
+
+class _Teller(Callback):
+    """Passes the news of a run on to a function."""
+
+    def __init__(self, tell: Tell) -> None:
+        self.tell, self.steps = tell, 0
+
+    def on_start(self, step: int, steps: int) -> None:
+        self.steps = steps
+
+    def on_log(self, step: int, metrics: Mapping[str, float]) -> None:
+        self.tell(step, self.steps, metrics)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Planned:
+    """A run to be made in a folder; one that is already there is gone on with."""
+
+    experiment: Experiment
+    folder: Path
+    command: str = ""
+    """The command line that asked for it, for provenance."""
+
+    def make(self, *, device: str, max_minutes: float | None, tell: Tell) -> bool:
+        """Train it; whether it has taken all its steps."""
+        from algoformer.training.trainer import train
+
+        run = train(
+            self.experiment,
+            self.folder,
+            resume=(self.folder / CHECKPOINT).exists(),
+            device=device,
+            max_minutes=max_minutes,
+            command=self.command,
+            progress=False,
+            callbacks=(_Teller(tell),),
+        )
+        return run.finished
+
+
+def train_side_by_side(
+    runs: Mapping[str, Work],
+    *,
+    workers: int | None = None,
+    device: str = "cpu",
+    max_minutes: float | None = None,
+    progress: Progress,
+    finished: Finished | None = None,
+    failed: Failed | None = None,
+) -> None:
+    """Train all runs, `workers` at a time (by default as many as there are cores), each in its own process.
+
+    Args:
+        runs: by name, in the order in which they begin.
+        workers: how many at once.
+        device: where all of them train.
+        max_minutes: after this long no further run begins, and those that run save a checkpoint and stop.
+            The first ones always begin, so that every call makes progress.
+        progress: called after every logged step of a run.
+        finished: called when a run has taken all its steps; the others go on meanwhile.
+        failed: called when a run failed, the others going on; without it the first failure stops all.
+
+    Raises:
+        RuntimeError: a run failed; the message names it and says why. The others are stopped, and can be
+            resumed from their last checkpoints.
+    """
+    deadline = None if max_minutes is None else time.monotonic() + 60 * max_minutes
+    context = multiprocessing.get_context("spawn")
+    messages: Queue[Any] = context.Queue()
+    waiting = list(runs.items())
+    running: dict[str, BaseProcess] = {}
+    most = workers or available_cores()
+    ending = _Ending(finished=finished, failed=failed)
+    try:
+        while waiting or running:
+            begun = len(waiting) < len(runs)
+            if deadline is not None and begun and time.monotonic() >= deadline:
+                waiting = []
+            while waiting and len(running) < most:
+                name, planned = waiting.pop(0)
+                left = None if deadline is None else max(1e-3, (deadline - time.monotonic()) / 60)
+                process: BaseProcess = context.Process(
+                    target=_work,
+                    args=(name, planned, messages, device, left),
+                    daemon=device == "cpu",  # compiling for a GPU may start processes, which daemons cannot
+                )
+                process.start()
+                running[name] = process
+            _listen(messages, running, progress, ending)
+    finally:
+        for process in running.values():
+            process.join(timeout=10)  # after Ctrl-C each saves its checkpoint first
+            process.terminate()
+
+
+def available_cores() -> int:
+    """The cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Ending:
+    finished: Finished | None
+    failed: Failed | None
+
+    def fail(self, name: str, reason: str) -> None:
+        if self.failed is None:
+            raise RuntimeError(f"the run {name!r} {reason}")
+        self.failed(name, reason)
+
+
+def _listen(
+    messages: Queue[Any], running: dict[str, BaseProcess], progress: Progress, ending: _Ending
+) -> None:
+    try:
+        name, kind, content = messages.get(timeout=0.5)
+    except queue.Empty:
+        for name, process in list(running.items()):
+            if process.exitcode not in (None, 0):
+                running.pop(name)
+                ending.fail(name, f"ended with exit code {process.exitcode}")
+        return
+    if kind == "step":
+        progress(name, *content)
+        return
+    running.pop(name).join()
+    if kind == "failed":
+        ending.fail(name, f"failed: {content}")
+    elif content and ending.finished is not None:
+        ending.finished(name)
+
+
+def _work(name: str, planned: Work, messages: Queue[Any], device: str, max_minutes: float | None) -> None:
+    import torch
+
+    if device == "cpu":
+        torch.set_num_threads(1)
+
+    def tell(done: int, total: int, metrics: Mapping[str, float]) -> None:
+        messages.put((name, "step", (done, total, dict(metrics))))
+
+    try:
+        finished = planned.make(device=device, max_minutes=max_minutes, tell=tell)
+        messages.put((name, "done", finished))
+    except KeyboardInterrupt:
+        messages.cancel_join_thread()  # nobody reads any more, and the checkpoint is written
+    except Exception as error:
+        messages.put((name, "failed", f"{type(error).__name__}: {error}"))
