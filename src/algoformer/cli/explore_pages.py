@@ -38,7 +38,7 @@ FAR = 5
 """How many times the trained depth small models are measured at."""
 
 
-def make_page(name: str, out: Path, *, identification: object = None, prompts: int = 64) -> str:
+def make_page(name: str, out: Path, *, identification: Any = None, prompts: int = 64) -> str:
     """Write the page of a model or theorem to `out` and return its conclusion in words.
 
     Args:
