@@ -39,7 +39,7 @@ def test_a_page_of_a_trained_model(tmp_path: Path, capsys: pytest.CaptureFixture
     out = tmp_path / "new" / "page.html"
     assert main(["explore", str(file), "--out", str(out), "--prompts", "8"]) == 0
     said = capsys.readouterr().out
-    assert "On 8 new prompts with 3 examples the loop brings the mean squared error from" in said
+    assert "On 8 new prompts with 3 examples " in said
     assert f"page: {out}" in said
     pack = pack_of(out)
     assert pack["lead"] in said

@@ -1,3 +1,5 @@
+import pytest
+
 from algoformer.evaluation import Curve, Evaluation
 from algoformer.report.explorer import conclusion, theorem_conclusion
 
@@ -35,6 +37,13 @@ def test_the_conclusion_says_whether_the_answer_holds_beyond_the_trained_depth()
     assert drifts.endswith("After 3 iterations it is 0.200: the loop drifts.")
     broken = conclusion(measured("model", 0.9, 0.1, float("nan")), [], **settings)
     assert broken.endswith("After 3 iterations it is NaN: the loop drifts.")
+
+
+@pytest.mark.parametrize("error", [1.2, float("nan")])
+def test_a_model_that_has_not_learned_is_said_not_to_have(error: float) -> None:
+    text = conclusion(measured("model", 1.2, error), [], trained=2, looping=True, examples=4)
+    assert "this model has not learned the task" in text
+    assert "holds" not in text
 
 
 def test_a_model_without_a_loop_is_not_said_to_iterate() -> None:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from algoformer.evaluation import Evaluation
 from algoformer.report.numbers import show
 
+UNLEARNED = 0.9
+"""A model with a larger error does hardly better than the answer 0, whose error is 1."""
+
 
 def conclusion(
     model: Evaluation, rivals: list[Evaluation], *, trained: int, looping: bool, examples: int
@@ -16,6 +19,9 @@ def conclusion(
     own = model.by_step.at(trained)
     prompts = "one new prompt" if model.prompts == 1 else f"{model.prompts} new prompts"
     setting = f"On {prompts} with {examples} example{'' if examples == 1 else 's'}"
+    if not own < UNLEARNED:
+        cost = f"its mean squared error is {show(own)}, and always answering 0 costs about 1"
+        return f"{setting} this model has not learned the task: {cost}."
     if not looping:
         others = ", ".join(f"{rival.label} {show(rival.by_step.at(trained))}" for rival in rivals)
         return f"{setting} this model's mean squared error is {show(own)}; after {trained} steps {others}."
