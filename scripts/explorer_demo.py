@@ -1,7 +1,9 @@
-"""Train the small model of the explorer's picture and write its page: `python scripts/explorer_demo.py [FOLDER]`.
+"""Train the small model that docs/explorer.md shows, and write its page.
 
-An AlgoFormer of one layer per module learns linear regression in one dimension, with the loss on the last four
-of ten iterations only, so that the loop has room to settle. It takes about two minutes on two CPU cores.
+Usage: python scripts/explorer_demo.py [FOLDER]
+
+An AlgoFormer of one layer per module learns linear regression in one dimension. The loss is on the last four
+of ten iterations only, so that the loop has room to settle.
 """
 
 from __future__ import annotations
