@@ -8,7 +8,9 @@ import torch
 
 from algoformer import programs
 from algoformer.model import Layers, Loop, Parallel, Program
+from algoformer.model.injections import INJECTIONS, STARTS
 from algoformer.model.presets import PRESETS
+from algoformer.nn import ACTIVATIONS, NORMS, POSITIONS
 from algoformer.prompt import Prompt
 from algoformer.report.explorer import Exploration
 from algoformer.theory import Constants, Sizes
@@ -86,6 +88,23 @@ def test_every_part_answers_as_in_pytorch(name: str, predict: Predict) -> None:
     reads = [2, 6]
     found = predict(model, ROWS, reads, 4)
     assert relative_error(found, answers(model, ROWS, reads, 4)) < SINGLE
+
+
+# read when tests are collected, before any of them registers a word of its own
+WORDS = {
+    **{f"norm {word}": Layers(1, heads=2, norm=word) for word in NORMS},
+    **{f"activation {word}": Layers(1, heads=2, activation=word) for word in ACTIVATIONS},
+    **{f"positions {word}": Layers(1, heads=2, positions=word, rope_base=500) for word in POSITIONS},
+    **{f"inject {word}": Loop(Layers(1, heads=2), steps=2, inject=word) for word in INJECTIONS},
+    **{f"start {word}": Loop(Layers(1, heads=2), steps=2, start=word) for word in STARTS},
+}
+
+
+@pytest.mark.parametrize("name", WORDS)
+def test_every_word_of_the_library_answers_as_in_pytorch(name: str, predict: Predict) -> None:
+    model = random_model(Program(WORDS[name]), std=0.3)
+    found = predict(model, ROWS, [1, 6], 3)
+    assert relative_error(found, answers(model, ROWS, [1, 6], 3)) < SINGLE
 
 
 def test_read_in_maps_blank_tokens_and_several_numbers_in_an_answer(open_page: Open) -> None:
