@@ -121,10 +121,14 @@ class Page:
         return found["result"].get("value")
 
     def wait(self, condition: str) -> Any:
-        """Wait until an expression is true, looking at it once a frame."""
+        """Wait until an expression is true; after two minutes something must be broken."""
+        reason = json.dumps(f"never: {condition}")
         return self.run(
-            "new Promise((done) => { const look = () => { let value = null; try { value = "
-            f"({condition}); }} catch {{}} value ? done(value) : setTimeout(look, 15); }}; look(); }})"
+            "new Promise((done, refuse) => { const began = Date.now(); const look = () => { "
+            f"let value = null; try {{ value = ({condition}); }} catch {{}} "
+            "if (value) return done(value); "
+            f"if (Date.now() - began > 120000) return refuse(new Error({reason})); "
+            "setTimeout(look, 15); }; look(); })"
         )
 
     def resize(self, width: int, height: int) -> None:

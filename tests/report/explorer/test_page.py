@@ -1,6 +1,7 @@
 """What a reader can do with the page, in a real browser."""
 
 import json
+from pathlib import Path
 
 import pytest
 import torch
@@ -9,9 +10,9 @@ from algoformer import programs, theory
 from algoformer.algorithms import GradientDescent, LeastSquares, Newton
 from algoformer.model import AlgoFormer
 from algoformer.prompt import Prompt
-from algoformer.report.explorer import Exploration
+from algoformer.report.explorer import Exploration, explorer_page
 from algoformer.trace import Solver, Unroll
-from report.explorer.browser import Page
+from report.explorer.browser import Browser, Page
 from report.explorer.conftest import Open
 from report.explorer.models import answers, random_model, relative_error
 
@@ -297,6 +298,17 @@ def test_a_page_that_cannot_run_its_model_says_why_in_one_line(open_page: Open) 
         )
         assert words in reason
         assert "algoformer" in reason
+
+
+def test_a_page_of_two_versions_says_what_to_do(browser: Browser, tmp_path: Path) -> None:
+    text = explorer_page(small(), Exploration(title="a model"))
+    assert text.count('"format": 1') == 1
+    (tmp_path / "old.html").write_text(text.replace('"format": 1', '"format": 0'), encoding="utf-8")
+    page = browser.page(tmp_path / "old.html")
+    said = page.run("document.getElementById('conclusion').textContent")
+    assert said.endswith("from two versions of algoformer; make it again with algoformer explore")
+    assert page.run("document.documentElement.dataset.state") == "failed"
+    page.close()
 
 
 def test_the_model_runs_without_workers_too(open_page: Open) -> None:

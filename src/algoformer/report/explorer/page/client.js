@@ -18,6 +18,7 @@
         const source = document.getElementById("engine").textContent;
         this.worker = new Worker(URL.createObjectURL(new Blob([source], {type: "text/javascript"})));
         this.worker.onmessage = (event) => receive(event.data);
+        this.worker.onerror = (event) => receive({kind: "failed", message: event.message || "the worker could not start"});
         this.send = (request) => this.worker.postMessage(request);
       } catch {
         const handle = algoformer.serve(receive);

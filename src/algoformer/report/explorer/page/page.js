@@ -7,6 +7,11 @@
 
   const LABELS = {model: "the model", descent: "gradient descent", newton: "Newton's method", textbook: "the textbook", least: "least squares"};
 
+  function fail(message) {
+    byId("conclusion").textContent = message;
+    document.documentElement.dataset.state = "failed";
+  }
+
   class Explorer {
     constructor(pack) {
       this.pack = pack;
@@ -157,7 +162,7 @@
     }
 
     receive(message) {
-      if (message.kind === "failed") return this.fail(message.message);
+      if (message.kind === "failed") return fail(message.message);
       if (message.kind !== "steps" || message.id !== this.current) return;
       if (this.fresh) { this.answers = []; this.paths = []; this.fresh = false; }
       for (const numbers of message.answers) this.answers.push(numbers);
@@ -170,11 +175,6 @@
       this.update();
       if (this.pending) { this.pending = false; this.request(); }
       if (message.done) document.documentElement.dataset.state = "ready";
-    }
-
-    fail(message) {
-      byId("conclusion").textContent = message;
-      document.documentElement.dataset.state = "failed";
     }
 
     // Showing --------------------------------------------------------------------------------------------
@@ -286,16 +286,23 @@
     }
   }
 
-  function start() {
+  function open() {
     const pack = JSON.parse(byId("model").textContent);
     if (pack.format !== FORMAT) {
-      byId("conclusion").textContent = "This page was put together from two versions of algoformer; make it again with algoformer explore.";
-      return;
+      throw new Error("this page was put together from two versions of algoformer; make it again with algoformer explore");
     }
     algoformer.describePage(pack);
-    const explorer = new Explorer(pack);
-    self.explorer = explorer;
+    self.explorer = new Explorer(pack);
     explorer.predict = (rows, reads, steps, questions) => algoformer.predict(pack, rows, reads, steps, questions);
+  }
+
+  // Whatever goes wrong is said in the place of the conclusion.
+  function start() {
+    try {
+      open();
+    } catch (error) {
+      fail(String(error.message ?? error));
+    }
   }
 
   algoformer.start = start;
