@@ -325,7 +325,9 @@ def test_the_model_runs_without_workers_too(open_page: Open) -> None:
 def test_a_prompt_of_another_task_can_be_edited_number_by_number(open_page: Open) -> None:
     model = random_model(programs.looped(heads=2, steps=3), dim=2, out=2)
     prompt = {"rows": [[0.1, 0.2], [0.3, -0.4], [1.0, 0.5]], "reads": [0, 2], "parts": 1}
-    exploration = Exploration(title="m", pairs=False, prompts=({**prompt, "targets": [[0, 0], [1, 1]]},))
+    other = {**prompt, "rows": [[0.6, 0.2], [0.8, -0.4], [1.0, 0.5]]}
+    prompts = tuple({**each, "targets": [[0, 0], [1, 1]]} for each in (other, prompt))
+    exploration = Exploration(title="m", pairs=False, prompts=prompts)
     page = open_page(model, exploration)
     settled(page)
     for name, value in {"row": 2, "column": 1, "value": -0.7}.items():
@@ -339,3 +341,7 @@ def test_a_prompt_of_another_task_can_be_edited_number_by_number(open_page: Open
     targets = torch.tensor([0.0, 0.0, 1.0, 1.0])
     error = page.run("explorer.distance(explorer.answers[14])")
     assert error == pytest.approx((wanted[14] - targets).square().mean().item(), rel=1e-4)
+    page.click("#new")
+    settled(page)
+    assert rows_of(page) == other["rows"]
+    assert page.run("document.getElementById('value').valueAsNumber") == 0.8

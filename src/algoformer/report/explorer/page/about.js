@@ -3,7 +3,14 @@
 (function (algoformer) {
   const {html, svg, plot, line} = algoformer;
   const byId = (id) => document.getElementById(id);
-  const HUES = ["model", "newton", "descent", "textbook", "least", "difference"];
+  const SPARE = ["difference", "least"];
+
+  // One colour for one method, wherever it is drawn.
+  function hue(label, index) {
+    if (index === 0) return "model";
+    const name = label.toLowerCase();
+    return name.includes("newton") ? "newton" : name.includes("gradient") ? "descent" : SPARE[index % SPARE.length];
+  }
 
   let filters = null, pass = 1;
 
@@ -15,19 +22,20 @@
     byId("filters-box").hidden = !filters;
     if (!filters) return;
     byId("filters-legend").replaceChildren(...Object.keys(filters.series).map((label, index) =>
-      html("li", {}, html("i", {class: `swatch ${HUES[index % HUES.length]}`, "aria-hidden": "true"}), label)));
+      html("li", {}, html("i", {class: `swatch ${hue(label, index)}`, "aria-hidden": "true"}), label)));
     new ResizeObserver(() => algoformer.showFilters(pass)).observe(byId("filters"));
   }
 
   algoformer.showFilters = (iteration) => {
     pass = iteration;
     if (!filters) return;
-    const {eigenvalues, series} = filters, curves = Object.values(series).map((passes) => passes[Math.min(pass, passes.length) - 1]);
+    const {eigenvalues, series} = filters, names = Object.keys(series);
+    const curves = Object.values(series).map((passes) => passes[Math.min(pass, passes.length) - 1]);
     const low = Math.min(-0.1, ...curves.flat()), high = Math.max(1.1, ...curves.flat());
     const space = plot(byId("filters"), {low: Math.min(...eigenvalues), high: Math.max(...eigenvalues)}, {low: Math.max(low, -2), high: Math.min(high, 2)},
       {x: "eigenvalue λ of the examples", y: `share of the weights still missing after pass ${pass}`});
     space.canvas.append(...curves.map((curve, index) =>
-      svg("path", {class: `curve ${HUES[index % HUES.length]}`, d: line(eigenvalues.map((x, k) => [x, curve[k]]), space)})));
+      svg("path", {class: `curve ${hue(names[index], index)}`, d: line(eigenvalues.map((x, k) => [x, curve[k]]), space)})));
   };
 
   algoformer.describePage = (pack) => {

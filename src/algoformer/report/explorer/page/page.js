@@ -76,11 +76,13 @@
         numbers[column.value - 1] = value.valueAsNumber;
         this.request();
       });
+      this.readValue = read;
       read();
     }
 
     newPrompt(seed) {
       this.prompt.draw(seed);
+      this.readValue?.();
       this.fit?.draw();
       this.request();
     }
