@@ -21,6 +21,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "evaluation": {"prompt", "trace", "tasks"},
     "training": {"prompt", "trace", "tasks", "nn", "kernels", "model", "evaluation", "extras"},
     "language": {"trace", "extras", "nn", "kernels", "model", "training"},
+    "hf": {"extras"},
     "report": {"model", "evaluation", "extras"},
 }
 EVERYTHING = set(MAY_IMPORT)
