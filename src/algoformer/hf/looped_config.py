@@ -20,6 +20,8 @@ class LoopedConfig:
     def to_dict(self) -> dict[str, Any]:
         """Return the original configuration with the entry `loop`."""
         data: dict[str, Any] = super().to_dict()  # type: ignore[misc]
+        if "loop" not in vars(self):
+            return data  # the class's defaults, which releases before 5.23 compare a configuration with
         data[_count_field(self)] = _stored(self.loop)
         for name in PER_LAYER:
             if data.get(name):
