@@ -13,7 +13,7 @@
 import torch
 
 from algoformer import AlgoFormer, Layers, Loop, Program, Unroll, programs, tasks
-from algoformer.model.address import Notebook
+from algoformer.model import Converged
 from algoformer.training.objective import window_loss
 
 torch.manual_seed(0)
@@ -66,24 +66,23 @@ print("predictions", tuple(trace.predictions.shape), "after iterations", trace.s
 # %%
 with torch.no_grad():
     longer = model(prompt, Unroll(steps=50, window=1))
-    settled = model.converge(prompt, tolerance=1e-4, max_steps=200)
+    settled = model(prompt, stop=Converged(tolerance=1e-4, max_steps=200))
 print("after 50 iterations", tuple(longer.final.shape), "; settled after", settled.iterations.tolist())
 
 # %% [markdown]
 # ## By hand
 #
-# The forward pass in six lines. The state starts at zero; the pre-transformer's output is **added at
+# The forward pass in five lines. The state starts at zero; the pre-transformer's output is **added at
 # every iteration**, not only at the first. The loop's own positions and final norm are inside `step`, so
 # that they are applied again and again, which keeps the state bounded.
 
 # %%
 pre, loop, post = model.body.parts
-quiet = Notebook((), program, steps=10)  # nobody asks for hidden states here
-entry = pre(model.read_in(prompt.rows), quiet, "")
+entry = pre(model.read_in(prompt.rows))
 state = torch.zeros_like(entry)
 for _ in range(10):
-    state = loop.body(state + entry, quiet, "")
-answers = model.read_out(post(state, quiet, ""))[:, list(prompt.reads)]
+    state = loop.body(state + entry)
+answers = model.read_out(post(state))[:, list(prompt.reads)]
 torch.testing.assert_close(answers, trace.final)
 
 # %% [markdown]

@@ -5,6 +5,7 @@ import importlib.util
 import os
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import jaxtyping
 import pytest
@@ -41,3 +42,13 @@ def as_a_user() -> Iterator[None]:
     jaxtyping.config.update("jaxtyping_disable", True)
     yield
     jaxtyping.config.update("jaxtyping_disable", False)
+
+
+@pytest.fixture
+def other_news(tmp_path: Path) -> None:
+    """A folder like that of AG News, with other texts."""
+    (tmp_path / "ag_news").mkdir()
+    for name in ("train", "valid", "test"):
+        rows = "".join(f"{label},{name} number {label}\n" for label in range(4))
+        (tmp_path / "ag_news" / f"{name}.csv").write_text("label,text\n" + rows)
+    (tmp_path / "ag_news" / "classes.txt").write_text("one\ntwo\nthree\nfour\n")

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from algoformer.cli.demo_runs import shipped
 from algoformer.evaluation import evaluate, evaluation_prompts
-from algoformer.experiments.demo import shipped
 from algoformer.training import load_checkpoint
 from algoformer.training.checkpoint import holds_text
 

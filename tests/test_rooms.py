@@ -5,9 +5,14 @@ from pathlib import Path
 
 import pytest
 
-PACKAGE = Path(__file__).parents[1] / "src" / "algoformer"
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "src" / "algoformer"
+BESIDE = ("paper", "benchmarks")
+"""Packages beside the library: they import it, and neither it nor each other imports them."""
 SOLVING = {"prompt", "trace", "problems"}
+# `common` is at the bottom: every room may import it, beside the rooms that are listed for it
 MAY_IMPORT: dict[str, set[str]] = {
+    "common": set(),
     "prompt": set(),
     "problems": {"prompt"},
     "trace": {"prompt"},
@@ -26,9 +31,7 @@ MAY_IMPORT: dict[str, set[str]] = {
 }
 EVERYTHING = set(MAY_IMPORT)
 # what stands on top sees all that is below it
-MAY_IMPORT["experiments"] = EVERYTHING
-MAY_IMPORT["benchmark"] = EVERYTHING | {"experiments"}
-MAY_IMPORT["cli"] = EVERYTHING | {"experiments", "benchmark"}
+MAY_IMPORT["cli"] = EVERYTHING
 MAY_IMPORT["__main__"] = {"cli"}
 MODULES = [path for path in sorted(PACKAGE.rglob("*.py")) if path != PACKAGE / "__init__.py"]
 
@@ -42,7 +45,7 @@ def allowed(path: Path) -> set[str]:
     within = path.relative_to(PACKAGE).parts
     # a verification of a theorem sets the weights beside the textbook method, on a task
     checks = {"algorithms", "tasks"} if room == "theory" and within[1].startswith("verify") else set()
-    return MAY_IMPORT[room] | checks | {room}
+    return MAY_IMPORT[room] | checks | {room, "common"}
 
 
 def modules_imported(source: str, package: str = "algoformer") -> set[str]:
@@ -70,6 +73,30 @@ def test_imports_point_one_way(path: Path) -> None:
     inside = ("algoformer", *path.relative_to(PACKAGE).parts[:-1])
     strangers = rooms_imported(path.read_text(), ".".join(inside)) - allowed(path)
     assert not strangers, f"{room_of(path)} may not import {sorted(strangers)}"
+
+
+def packages_imported(source: str) -> set[str]:
+    """The top-level packages that the source names."""
+    named: set[str] = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            named |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            named.add(node.module.split(".")[0])
+    return named
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_the_library_imports_nothing_that_stands_beside_it(path: Path) -> None:
+    assert not packages_imported(path.read_text()) & set(BESIDE)
+
+
+@pytest.mark.parametrize("package", BESIDE)
+def test_packages_beside_the_library_import_only_the_library(package: str) -> None:
+    modules = sorted((ROOT / package).glob("*.py"))
+    assert modules
+    for path in modules:
+        assert not packages_imported(path.read_text()) & (set(BESIDE) - {package}), path
 
 
 def test_every_arrow_points_down() -> None:

@@ -23,7 +23,7 @@ def test_the_oracle_knows_the_noise() -> None:
 
 
 def test_an_unknown_solver_is_refused_with_the_nearest_name() -> None:
-    with pytest.raises(ValueError, match=r"unknown solver 'newtno' \(did you mean 'newton'\?\); known: gd, "):
+    with pytest.raises(ValueError, match=r"'newtno' \(did you mean 'newton'\?\); choose from gd, "):
         build_solver("newtno")
-    with pytest.raises(ValueError, match="unknown solver 'xyz'; known: gd"):
+    with pytest.raises(ValueError, match="unknown solver 'xyz'; choose from gd"):
         build_solver("xyz")

@@ -5,7 +5,7 @@ import pytest
 
 from algoformer.cli import main
 from algoformer.cli.demo import _make_room
-from algoformer.experiments.demo import plan
+from algoformer.cli.demo_runs import plan
 from algoformer.training import load_checkpoint
 from algoformer.training.files import write_json
 

@@ -29,7 +29,9 @@ def test_no_command_shows_the_help_but_is_a_wrong_call(capsys: pytest.CaptureFix
 
 def test_an_unknown_command_names_the_nearest_one(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["evalute"]) == 2
-    assert capsys.readouterr().err == "algoformer: no command 'evalute'; did you mean 'evaluate'?\n"
+    said = capsys.readouterr().err
+    assert said.startswith("algoformer: unknown command 'evalute' (did you mean 'evaluate'?); choose from ")
+    assert said.count("\n") == 1
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -103,7 +105,7 @@ def test_ctrl_c_while_torch_is_imported_is_quiet(tmp_path: Path) -> None:
         env={**os.environ, "PYTHONPATH": paths},
     )
     assert done.returncode == 130
-    assert done.stderr == "\nalgoformer: stopped by Ctrl-C; what was saved is kept\n"
+    assert done.stderr == "\nalgoformer tasks: stopped by Ctrl-C; what was saved is kept\n"
 
 
 def test_a_reader_that_leaves_is_no_complaint() -> None:
@@ -115,3 +117,13 @@ def test_a_reader_that_leaves_is_no_complaint() -> None:
     )
     os.close(theirs)
     assert (done.returncode, done.stderr) == (1, b"")
+
+
+@pytest.mark.parametrize(
+    ("name", "now"), [("reproduce", "python -m paper"), ("bench", "python -m benchmarks")]
+)
+def test_a_command_beside_the_library_is_named(
+    name: str, now: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([name, "--help"]) == 2
+    assert now in capsys.readouterr().err

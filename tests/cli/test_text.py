@@ -145,10 +145,10 @@ def test_a_closed_stream_is_named(
         (["text", "train", "--resume", "--out", "FOLDER"], "no run to resume"),
         (
             ["text", "train", "--kind", "classification", "--text.corpora", "small_de_en"],
-            "'small_de_en' is a set for translation: give --kind translation, or choose another set. Known: ",
+            "'small_de_en' is a set for translation: give --kind translation, or choose from ",
         ),
         (["text", "train", "--text.corpora", "ag_news"], "is a set for classification: give --kind"),
-        (["text", "train", "--text.corpora", "zzz"], "unknown set of text 'zzz'. Known: small_de_en, "),
+        (["text", "train", "--text.corpora", "zzz"], "unknown set of text 'zzz'; choose from small_de_en, "),
         (["text", "train", "--packed", "TRANSLATOR"], "it holds a model; give the file that text pack wrote"),
         (["text", "pack", "FOLDER"], "is a folder; name a file in it"),
         (["text", "pack", "TRANSLATOR"], "translator.safetensors exists already; choose another name"),

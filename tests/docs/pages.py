@@ -10,6 +10,7 @@ off by some, as training is on another CPU. Run this file to write today's outpu
 from __future__ import annotations
 
 import contextlib
+import importlib
 import io
 import os
 import re
@@ -17,7 +18,7 @@ import shlex
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -70,17 +71,24 @@ class Reader:
     def command(self, line: str) -> str | None:
         """Run a command line and give back what it prints; None if it is not one for a test."""
         words = shlex.split(line, comments=True)
-        if words[0] == "algoformer":
-            from algoformer.cli import main
-
+        if (program := program_of(words)) is not None:
             with captured() as printed, contextlib.redirect_stderr(io.StringIO()) as complaints:
-                code = main(words[1:])
+                code = program()
             # a wrong call complains on standard error, and the pages show that
             return printed.getvalue() if code == 0 else complaints.getvalue()
         if words[0] == "ls":
             done = subprocess.run(words, capture_output=True, text=True, check=True, cwd=self.folder)
             return done.stdout
         return None
+
+
+def program_of(words: list[str]) -> Callable[[], int] | None:
+    """The command of this repository that a command line calls; None if it calls another one."""
+    if words[0] == "algoformer":
+        return lambda: importlib.import_module("algoformer.cli").main(words[1:])
+    if words[:2] == ["python", "-m"] and words[2] in ("paper", "benchmarks"):
+        return lambda: importlib.import_module(f"{words[2]}.command").main(words[3:])
+    return None
 
 
 @contextlib.contextmanager

@@ -5,10 +5,10 @@ import runpy
 from pathlib import Path
 
 import pytest
-from tests.docs.pages import ROOT, inside
 
 from algoformer import programs
 from algoformer.report.diagram import diagram
+from tests.docs.pages import ROOT, inside
 
 pytestmark = pytest.mark.docs
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))

@@ -9,11 +9,14 @@ from types import ModuleType
 import pytest
 
 import algoformer
+import benchmarks
+import paper
 
 pytestmark = pytest.mark.docs
 MODULES = [
     info.name
-    for info in pkgutil.walk_packages(algoformer.__path__, prefix="algoformer.")
+    for package in (algoformer, paper, benchmarks)
+    for info in pkgutil.walk_packages(package.__path__, prefix=f"{package.__name__}.")
     if not info.name.endswith("__main__")
 ]
 
@@ -32,7 +35,7 @@ def public_things(module: ModuleType) -> Iterator[tuple[str, object]]:
                     yield f"{name}.{inner}", member
 
 
-@pytest.mark.parametrize("name", ["algoformer", *MODULES])
+@pytest.mark.parametrize("name", ["algoformer", "paper", "benchmarks", *MODULES])
 def test_every_public_name_has_a_docstring(name: str) -> None:
     module = importlib.import_module(name)
     assert (module.__doc__ or "").strip(), f"{name} says nothing about itself"

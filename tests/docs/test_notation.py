@@ -3,6 +3,7 @@
 import re
 
 import pytest
+
 from tests.docs.pages import ROOT
 
 pytestmark = pytest.mark.docs

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
+
 from tests.docs.pages import PAGES, ROOT, Block, Reader, blocks_of, commands_of, inside, same
 
 pytestmark = pytest.mark.docs

@@ -12,7 +12,6 @@ from algoformer.kernels.body import iterate
 from algoformer.kernels.operations import Heads
 from algoformer.kernels.sizes import Plan
 from algoformer.kernels.weights import PARAMETERS
-from algoformer.model.address import Notebook
 from algoformer.model.algoformer import AlgoFormer
 from algoformer.model.parts import LayersModule, LoopModule
 from algoformer.model.presets import looped
@@ -68,8 +67,7 @@ def by_modules(case: Case) -> tuple[Tensor, list[Tensor]]:
     loop = loop_of(case)
     entry = entry_of(case)
     unroll = Unroll(steps=case.steps, window=case.window, grad_steps=case.tracked)
-    quiet = Notebook((), looped(case.layers), case.steps)
-    states = loop.unroll(entry, unroll, quiet, "")[:, :, case.rows]
+    states = loop.unroll(entry, unroll)[:, :, case.rows]
     return states.detach(), gradients(states, entry, loop)
 
 

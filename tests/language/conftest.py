@@ -3,8 +3,8 @@
 import pytest
 
 from algoformer.language import Tokenizer
-from algoformer.language.small.dice import Dice
-from algoformer.language.small.topics import draw_text
+from scripts.small_corpora.dice import Dice
+from scripts.small_corpora.topics import draw_text
 
 TEXTS = tuple(draw_text(dice).text for dice in [Dice(0)] for _ in range(300))
 

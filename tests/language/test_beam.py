@@ -7,7 +7,6 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.language.small_models import PROGRAMS, lively, padded, token_model
 
 from algoformer import programs
 from algoformer.language import (
@@ -19,6 +18,7 @@ from algoformer.language import (
     greedy_search,
 )
 from algoformer.language.beam import first_largest
+from tests.language.small_models import PROGRAMS, lively, padded, token_model
 
 END = 0
 

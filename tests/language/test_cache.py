@@ -4,12 +4,12 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.language.small_models import PROGRAMS, token_model
-from tests.random_programs import programs as random_programs
 
 from algoformer import Program, Unroll, programs
 from algoformer.language import CachedDecoder, KeyValueCache, cache_bytes
 from algoformer.language.cache import slots_of
+from tests.language.small_models import PROGRAMS, token_model
+from tests.random_programs import programs as random_programs
 
 
 def test_every_occurrence_of_a_layer_has_a_slot() -> None:

@@ -8,11 +8,11 @@ import pytest
 import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
-from tests.language.small_models import PROGRAMS, padded, token_model
 
 from algoformer import AlgoFormer, programs
 from algoformer.language import TextCheckpoint, TextClassifier, TokenModel, load_text_model, save_text_model
 from algoformer.training.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+from tests.language.small_models import PROGRAMS, padded, token_model
 
 
 def classifier() -> TextClassifier:

@@ -2,10 +2,10 @@
 
 import pytest
 import torch
-from tests.language.small_models import VOCABULARY, alone, lively, padded
 
 from algoformer import Unroll, programs
 from algoformer.language import TextClassifier
+from tests.language.small_models import VOCABULARY, alone, lively, padded
 
 PROGRAMS = {
     "standard": programs.standard(3, heads=1, causal=False),

@@ -4,13 +4,13 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.language.small_models import PROGRAMS, VOCABULARY, alone, padded, token_model
-from tests.random_programs import programs as random_programs
 from torch import Tensor
 
 from algoformer import Program, Unroll, programs
 from algoformer.language import CachedDecoder, TokenModel, UncachedDecoder, beam_search, greedy_search
-from algoformer.model.visibility import Visibility
+from algoformer.model.context import ForwardContext
+from tests.language.small_models import PROGRAMS, VOCABULARY, alone, padded, token_model
+from tests.random_programs import programs as random_programs
 
 SINGLE = {"rtol": 0, "atol": 1e-5}
 LENGTHS = (5, 2, 7, 1)
@@ -245,9 +245,9 @@ def test_a_cache_holds_one_iteration_and_says_so() -> None:
     model = token_model(PROGRAMS["algoformer"])
     decoder = CachedDecoder(model, batch=1, length=4)
     decoder.cache.begin(torch.tensor([[True]]))
-    seen = Visibility(memory=decoder.cache.slot)
+    context = ForwardContext(cache=decoder.cache.slot)
     with pytest.raises(ValueError, match="window=1"):
-        model.trunk(torch.tensor([[1]]), Unroll(steps=4, window=2), seen)
+        model.trunk(torch.tensor([[1]]), Unroll(steps=4, window=2), context)
 
 
 def test_on_a_cpu_nothing_is_captured() -> None:

@@ -4,11 +4,11 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.language.small_models import PROGRAMS, padded, token_model
-from tests.random_programs import programs as random_programs
 
 from algoformer import Program, programs
 from algoformer.language import CachedDecoder, EarlyExit, generate
+from tests.language.small_models import PROGRAMS, padded, token_model
+from tests.random_programs import programs as random_programs
 
 LOOPS = ["looped", "algoformer", "algoformer_gate", "nested", "two_loops", "plain_branches"]
 

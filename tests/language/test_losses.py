@@ -3,12 +3,12 @@
 import pytest
 import torch
 import torch.nn.functional as F
-from tests.language.small_models import PROGRAMS, VOCABULARY, padded, token_model
 from torch import Tensor
 
 from algoformer import Unroll
 from algoformer.language import window_cross_entropy
 from algoformer.language.losses import asked_tokens
+from tests.language.small_models import PROGRAMS, VOCABULARY, padded, token_model
 
 STEPS, BATCH, TOKENS, WIDTH = 3, 4, 6, 5
 

@@ -5,11 +5,11 @@ import numpy as np
 import pytest
 from safetensors import safe_open
 from safetensors.numpy import save_file
-from tests.language.conftest import TEXTS
 
 from algoformer.language import LabelledText, ParallelText, Tokenizer
 from algoformer.language.packing import PackedText, _digest, pack, unpack
 from algoformer.language.tokens import TokenPairs, TokenTexts, encode_pairs, encode_texts
+from tests.language.conftest import TEXTS
 
 PAIRS = ParallelText(source=TEXTS[:50], target=TEXTS[50:100])
 LABELLED = LabelledText(texts=TEXTS[:30], labels=tuple(i % 4 for i in range(30)))

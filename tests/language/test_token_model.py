@@ -3,14 +3,13 @@
 import pytest
 import torch
 from hypothesis import given, settings
-from tests.language.small_models import PROGRAMS, VOCABULARY, alone, padded, token_model
-from tests.random_programs import programs as random_programs
 
 from algoformer import AlgoFormer, Layers, Loop, Parallel, Program, Unroll, programs
 from algoformer.language import TokenModel
-from algoformer.language.trunk import ends_with_norm, places_of
-from algoformer.model.address import Notebook
+from algoformer.language.trunk import ends_with_norm, positions_of
 from algoformer.prompt import Prompt
+from tests.language.small_models import PROGRAMS, VOCABULARY, alone, padded, token_model
+from tests.random_programs import programs as random_programs
 
 SINGLE = {"rtol": 0, "atol": 1e-5}
 
@@ -20,7 +19,7 @@ def test_scores_are_embedding_program_projection(tied: bool) -> None:
     model = token_model(PROGRAMS["algoformer"], tied=tied)
     ids, unroll = padded((5, 5), "right")[0], Unroll(steps=6, window=2)
     stream = model.trunk.embedding.weight[ids]
-    states = model.trunk.body.unroll(stream, unroll, Notebook((), model.program, 6))
+    states = model.trunk.body.unroll(stream, unroll)
     weight = model.trunk.embedding.weight if tied else model.output.weight
     assert torch.equal(model(ids, unroll), torch.nn.functional.linear(states, weight))
     assert (model.output is None) == tied
@@ -59,7 +58,7 @@ def test_padding_changes_no_score_of_a_window(name: str, prefix_lm: bool) -> Non
     for side in ("left", "right"):
         ids, real = padded((6, 3, 5), side)
         prefix = torch.tensor([2, 3, 4])
-        found = model(ids, unroll, real=real, prefix=prefix)
+        found = model(ids, unroll, attention_mask=real, prefix=prefix)
         for row in range(3):
             expected = model(alone(ids, real, row), unroll, prefix=prefix[row : row + 1])[:, 0]
             torch.testing.assert_close(found[:, row, real[row]], expected, **SINGLE)
@@ -70,7 +69,7 @@ def test_padding_on_the_right_needs_no_mask() -> None:
         model = token_model(PROGRAMS["algoformer"], prefix_lm=prefix_lm)
         ids, real = padded((6, 3), "right")
         prefix = torch.tensor([3, 2])
-        marked, plain = model(ids, real=real, prefix=prefix), model(ids, prefix=prefix)
+        marked, plain = model(ids, attention_mask=real, prefix=prefix), model(ids, prefix=prefix)
         torch.testing.assert_close(marked[:, real], plain[:, real], **SINGLE)
 
 
@@ -78,14 +77,14 @@ def test_a_sequence_of_nothing_but_padding_harms_nobody() -> None:
     model = token_model(PROGRAMS["algoformer"])
     ids, real = padded((4, 3), "left")
     with_empty = torch.cat([ids, ids[:1]]), torch.cat([real, real[:1] & False])
-    found = model(with_empty[0], real=with_empty[1])
+    found = model(with_empty[0], attention_mask=with_empty[1])
     assert found.isfinite().all()
-    torch.testing.assert_close(found[:, :2][:, real], model(ids, real=real)[:, real], **SINGLE)
+    torch.testing.assert_close(found[:, :2][:, real], model(ids, attention_mask=real)[:, real], **SINGLE)
 
 
 def test_positions_count_real_tokens() -> None:
     real = torch.tensor([[False, True, True, True], [True, False, False, True]])
-    assert places_of(real).tolist() == [[0, 0, 1, 2], [0, 0, 0, 1]]
+    assert positions_of(real).tolist() == [[0, 0, 1, 2], [0, 0, 0, 1]]
 
 
 def test_dropout_draws_afresh_at_every_iteration_and_only_while_training() -> None:
@@ -93,8 +92,8 @@ def test_dropout_draws_afresh_at_every_iteration_and_only_while_training() -> No
     layer = model.trunk.body.parts[0].body.parts[0].layers[0]
     layer.feedforward = torch.nn.Identity()
     drawn: list[torch.Tensor] = []
-    thinned = layer._thinned
-    layer._thinned = lambda added: drawn.append(result := thinned(torch.ones_like(added))) or result
+    thinned = layer._dropout
+    layer._dropout = lambda added: drawn.append(result := thinned(torch.ones_like(added))) or result
     ids = torch.tensor([[1, 2, 3]])
     plain = model(ids)
     assert all(bool((one == 1).all()) for one in drawn)
@@ -127,7 +126,7 @@ def test_models_of_prompts_never_drop_anything() -> None:
     ("options", "words"),
     [
         ({"vocabulary": 0}, "vocabulary must be at least 1, got 0"),
-        ({"dropout": 1}, "residual dropout must lie in 0..1, 1 left out, got 1"),
+        ({"dropout": 1}, "residual dropout must be at least 0 and below 1, got 1"),
         ({"attention_dropout": -0.1}, "attention dropout must lie in"),
         ({"program": programs.looped(causal=False)}, "full attention would see the tokens to be predicted"),
     ],

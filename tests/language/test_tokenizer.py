@@ -5,10 +5,10 @@ import sys
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from tests.language.conftest import TEXTS
 
 from algoformer.language import Tokenizer
 from algoformer.language.tokenizer import _LETTERS, BOS, EOS, PAD, SPECIALS, TRANSLATE
+from tests.language.conftest import TEXTS
 
 tokenizers = pytest.importorskip("tokenizers", reason="the extra `text` is not installed")
 SMALL = Tokenizer.train(["über den großen Hund", "the big dog", "der Hund, the dog"] * 3, vocabulary=280)

@@ -2,12 +2,12 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.random_programs import programs
 
 from algoformer.model import AlgoFormer, Layers, Loop, Parallel, Program, addresses
 from algoformer.model.presets import algoformer, nested
 from algoformer.prompt import Prompt
 from algoformer.trace import Unroll
+from tests.random_programs import programs
 
 
 def prompt() -> Prompt:

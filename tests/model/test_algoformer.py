@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from algoformer.model import AlgoFormer, Layers, Loop, Parallel, Program
+from algoformer.model import AlgoFormer, Converged, Layers, Loop, Parallel, Program
 from algoformer.model import presets as programs
 from algoformer.model.algoformer import modules_of
 from algoformer.prompt import Prompt
@@ -77,7 +77,7 @@ def test_full_attention_refuses_to_see_rows_behind_a_question() -> None:
     with pytest.raises(ValueError, match=r"prompt\.prefix\(\)"):
         full()(prompt(), Unroll(steps=2))
     with pytest.raises(ValueError, match="full attention"):
-        full().converge(prompt(), tolerance=1e-3, max_steps=2)
+        full()(prompt(), stop=Converged(1e-3, 2))
     shown = prompt()
     behind = Prompt(rows=shown.rows, targets=shown.targets[:, :1], reads=(0,), parts=2)
     with pytest.raises(ValueError, match="full attention"):

@@ -7,7 +7,6 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.random_programs import programs as random_programs
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode, sdpa_backward_flop_count
@@ -17,6 +16,7 @@ from algoformer.model import presets as programs
 from algoformer.model.cost import cost
 from algoformer.prompt import Prompt
 from algoformer.trace import Unroll
+from tests.random_programs import programs as random_programs
 
 SIZES = {"dim": 4, "out": 2, "context": 12, "width": 8, "row_maps": 2, "blanks": (1, 2)}
 PLAIN = {"heads": 2, "norm": False, "positions": False, "final_norm": False}

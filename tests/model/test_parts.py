@@ -4,7 +4,6 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.random_programs import programs
 from torch import Tensor
 
 from algoformer.model import AlgoFormer, Layers, Loop, Parallel, Program
@@ -12,6 +11,7 @@ from algoformer.model.parts import LayersModule, LoopModule, ParallelModule, Pro
 from algoformer.model.program import traced_part
 from algoformer.prompt import Prompt
 from algoformer.trace import Unroll
+from tests.random_programs import programs
 
 CLOSE = {"rtol": 0, "atol": 1e-10}
 

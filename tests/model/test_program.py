@@ -4,10 +4,10 @@ import pickle
 
 import pytest
 from hypothesis import given
-from tests.random_programs import programs
 
 from algoformer.model import Layers, Loop, Parallel, Program
 from algoformer.model.program import as_program, default_steps, has_loop, to_data, traced_part
+from tests.random_programs import programs
 
 
 @given(programs())

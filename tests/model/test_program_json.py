@@ -4,10 +4,10 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.random_programs import programs
 
 from algoformer.model import Layers, Loop, Parallel, Program
 from algoformer.model.program import from_data, to_data
+from tests.random_programs import programs
 
 ONE = Program(Layers(1, name="pre"), Loop(Parallel(Layers(1), Layers(2)), 3, name="loop"))
 PLAIN = st.recursive(

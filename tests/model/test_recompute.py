@@ -6,14 +6,14 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.model.test_cost import PROGRAMS, SIZES, measured_flops, measured_memory, prompt
-from tests.random_programs import programs as random_programs
 from torch import Tensor
 
 from algoformer.model import AlgoFormer, Layers, Loop, Program
 from algoformer.model.parts import LoopModule
 from algoformer.model.recompute import weights_in_place
 from algoformer.trace import Unroll
+from tests.model.test_cost import PROGRAMS, SIZES, measured_flops, measured_memory, prompt
+from tests.random_programs import programs as random_programs
 
 UNROLLS = [
     Unroll(steps=6, window=4),

@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from algoformer.nn import Attention, Sight
+from algoformer.nn import Attention, AttentionContext
 
 
 def numbers(*shape: int, seed: int = 0) -> Tensor:
@@ -82,7 +82,7 @@ def test_a_mask_decides_what_is_seen_whatever_the_direction() -> None:
     stream = numbers(2, 5, 6, seed=9)
     for causal in (True, False):
         module = attention(heads=2, head_width=3, causal=causal)
-        found = module(stream, Sight(mask=mask))
+        found = module(stream, AttentionContext(mask=mask))
         full = attention(heads=2, head_width=3, causal=False)
         for row in range(2):
             for token in range(5):
@@ -95,15 +95,17 @@ def test_a_mask_decides_what_is_seen_whatever_the_direction() -> None:
 def test_a_causal_mask_is_causal_attention() -> None:
     module, stream = attention(heads=2, head_width=3), numbers(2, 5, 6, seed=9)
     mask = torch.ones(1, 1, 5, 5, dtype=torch.bool).tril()
-    torch.testing.assert_close(module(stream, Sight(mask=mask)), module(stream), rtol=0, atol=1e-12)
+    torch.testing.assert_close(
+        module(stream, AttentionContext(mask=mask)), module(stream), rtol=0, atol=1e-12
+    )
 
 
-def test_what_is_remembered_is_read_too() -> None:
+def test_cached_keys_and_values_are_attended_to() -> None:
     class Past:
         def __init__(self) -> None:
             self.keys = self.values = torch.empty(1, 2, 0, 3, dtype=torch.float64)
 
-        def extend(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+        def update(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
             self.keys, self.values = torch.cat([self.keys, key], 2), torch.cat([self.values, value], 2)
             return self.keys, self.values
 
@@ -111,5 +113,5 @@ def test_what_is_remembered_is_read_too() -> None:
     found = []
     for token in range(5):
         mask = torch.ones(1, 1, 1, token + 1, dtype=torch.bool)
-        found.append(module(stream[:, token : token + 1], Sight(mask=mask, memory=past)))
+        found.append(module(stream[:, token : token + 1], AttentionContext(mask=mask, cache=past)))
     torch.testing.assert_close(torch.cat(found, 1), module(stream), rtol=0, atol=1e-12)

@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from algoformer.nn import Layer, Sight, initialize
+from algoformer.nn import AttentionContext, Layer, initialize
 
 
 def numbers(*shape: int, seed: int = 0) -> Tensor:
@@ -138,7 +138,7 @@ def test_initialization_takes_layers_without_bias() -> None:
     }
 
 
-def test_an_attention_of_somebodys_own_need_not_know_which_tokens_are_asked() -> None:
+def test_an_attention_module_of_ones_own_need_not_know_about_query_rows() -> None:
     class Mean(nn.Module):
         def forward(self, stream: torch.Tensor) -> torch.Tensor:
             return stream.mean(dim=1, keepdim=True).expand_as(stream)
@@ -146,5 +146,7 @@ def test_an_attention_of_somebodys_own_need_not_know_which_tokens_are_asked() ->
     layer = Layer(width=8, heads=2, head_width=4, hidden=16).double()
     layer.attention = Mean()
     stream = torch.randn(2, 5, 8, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    asked = torch.tensor([1, 4])
-    torch.testing.assert_close(layer(stream, Sight(asked=asked)), layer(stream)[:, asked], rtol=0, atol=1e-14)
+    rows = torch.tensor([1, 4])
+    torch.testing.assert_close(
+        layer(stream, AttentionContext(query_rows=rows)), layer(stream)[:, rows], rtol=0, atol=1e-14
+    )

@@ -4,13 +4,13 @@ from xml.etree import ElementTree
 
 import pytest
 from hypothesis import given, settings
-from tests.random_programs import programs as random_programs
 
 from algoformer.model import Layers, Loop, Parallel, Program
 from algoformer.model import presets as programs
 from algoformer.model.program import default_steps
 from algoformer.report.diagram import diagram
 from algoformer.report.layout import Box, lines_of, place_row, text_size, text_width
+from tests.random_programs import programs as random_programs
 
 SVG = "{http://www.w3.org/2000/svg}"
 DEEP = Program(

@@ -29,7 +29,7 @@ def test_a_whole_number_is_taken_for_a_float() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"name": "linaer"}, r"unknown task 'linaer' \(did you mean 'linear'\?\); known: linear, "),
+        ({"name": "linaer"}, r"unknown task 'linaer' \(did you mean 'linear'\?\); choose from linear, "),
         ({"name": None}, "unknown task None"),
         ({"name": ["linear"]}, "unknown task"),
         ({"noize": 0.0}, r"no field 'noize' \(did you mean 'noise'\?\)"),

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from algoformer.algorithms import Newton
-from algoformer.model import AlgoFormer
+from algoformer.model import AlgoFormer, Converged
 from algoformer.problems import pairs
 from algoformer.prompt import Prompt
 from algoformer.theory.blueprint import blueprint_of
@@ -216,7 +216,7 @@ def test_a_prompt_of_another_shape_is_refused(dim: int, points: int, message: st
     with pytest.raises(ValueError, match=message):
         model(regression(dim, points).prefix())
     with pytest.raises(ValueError, match=message):
-        model.converge(regression(dim, points).prefix(), tolerance=1e-9, max_steps=2)
+        model(regression(dim, points).prefix(), stop=Converged(1e-9, 2))
 
 
 def test_padding_does_not_shorten() -> None:

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 import torch
-from tests.model.test_cost import PROGRAMS, SIZES, prompt
 
 from algoformer.evaluation import depth_sweep, evaluate, evaluation_prompts
 from algoformer.model import AlgoFormer
@@ -13,7 +12,8 @@ from algoformer.model import presets as programs
 from algoformer.tasks import LinearRegression
 from algoformer.trace import Unroll
 from algoformer.training import solver as solver_module
-from algoformer.training.solver import OneByOne, open_solver
+from algoformer.training.solver import StepwiseSolver, open_solver
+from tests.model.test_cost import PROGRAMS, SIZES, prompt
 
 UNROLLS = [None, Unroll(steps=1), Unroll(steps=7, window=3), Unroll(steps=5, keep=())]
 
@@ -42,7 +42,7 @@ def test_answers_are_the_models(name: str, unroll: Unroll | None) -> None:
 @torch.no_grad()
 def test_one_capture_serves_every_depth_window_and_smaller_batch(captures: list[Any]) -> None:
     model = AlgoFormer(PROGRAMS["gate"], **SIZES)
-    solver, whole = OneByOne(model, captured=True), prompt()
+    solver, whole = StepwiseSolver(model, captured=True), prompt()
     for part, unroll in [
         (slice(0, 3), Unroll(steps=4)),
         (slice(0, 3), Unroll(steps=9, window=2)),
@@ -57,7 +57,7 @@ def test_one_capture_serves_every_depth_window_and_smaller_batch(captures: list[
 
 @torch.no_grad()
 def test_products_of_another_precision_and_larger_batches_are_captured_anew(captures: list[Any]) -> None:
-    solver = OneByOne(AlgoFormer(PROGRAMS["looped"], **SIZES), captured=True)
+    solver = StepwiseSolver(AlgoFormer(PROGRAMS["looped"], **SIZES), captured=True)
     before = torch.get_float32_matmul_precision()
     solver(prompt().select(slice(0, 1)), Unroll(steps=2))
     solver(prompt(), Unroll(steps=2))
@@ -152,7 +152,7 @@ def test_a_window_that_is_not_held_does_not_count(monkeypatch: pytest.MonkeyPatc
     task = LinearRegression(dim=3, points=5)
     model = AlgoFormer(programs.looped(heads=2), dim=3, out=1, context=task.context, width=8)
     prompts, sizes = evaluation_prompts(task, count=8), []
-    for solver in (model, OneByOne(model)):
+    for solver in (model, StepwiseSolver(model)):
         hook = solver.register_forward_pre_hook(lambda module, given: sizes.append(given[0].batch))
         evaluate(solver, prompts, steps=4)
         hook.remove()

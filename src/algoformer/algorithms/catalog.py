@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from difflib import get_close_matches
 
 from algoformer.algorithms.closed_form import Averaging, LeastSquares, LinearInX, Ridge, Zero
 from algoformer.algorithms.gradient_descent import GradientDescent, HeavyBall
 from algoformer.algorithms.newton import Newton
 from algoformer.algorithms.robust import IterativelyReweighted
+from algoformer.common.names import check_choice
 from algoformer.problems import View, pairs
 from algoformer.trace import Solver
 
@@ -77,8 +77,5 @@ def build_solver(name: str, *, view: View = pairs, noise: float = 0.0) -> Solver
     >>> build_solver("oracle", noise=0.5).strength
     0.25
     """
-    if name not in SOLVERS:
-        close = get_close_matches(name, list(SOLVERS), n=1)
-        hint = f" (did you mean {close[0]!r}?)" if close else ""
-        raise ValueError(f"unknown solver {name!r}{hint}; known: {', '.join(SOLVERS)}")
+    check_choice("solver", name, SOLVERS)
     return SOLVERS[name].build(view, noise)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
-import os
 import sys
 from dataclasses import dataclass
 
-from algoformer.cli.failure import describe_failure, is_said_elsewhere
+from algoformer.cli.exit_code import exit_code
+from algoformer.common.names import check_choice
 
 
 @dataclass(frozen=True)
@@ -28,9 +27,7 @@ COMMANDS = {
     "text": Command("text", "train a translator or classifier, or pack its corpus", "text train"),
     "translate": Command("translate", "a text, line by line", "translate RUN german.txt"),
     "classify": Command("classify", "the class of each line of a text", "classify RUN texts.txt"),
-    "reproduce": Command("reproduce", "the paper's figures: train, measure, draw", "reproduce fig5 --list"),
     "info": Command("info", "what a model is and what it costs", "info --program algoformer"),
-    "bench": Command("bench", "time training steps beside plain PyTorch", "bench --quick"),
     "theory": Command("theory", "verify, show and plot the theorems as weights", "theory show newton"),
     "tasks": Command("listings", "the tasks, with their constants", "tasks"),
     "programs": Command(
@@ -40,8 +37,8 @@ COMMANDS = {
 """Each command is imported only when it is called, so that help is quick."""
 
 
-WRONG = (ValueError, FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError)
-"""What is raised for options and files that are wrong."""
+MOVED = {"reproduce": "python -m paper", "bench": "python -m benchmarks"}
+"""Commands that stand beside the library, in a checkout of its repository."""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -50,24 +47,8 @@ def main(arguments: list[str] | None = None) -> int:
     After Ctrl-C it is 130, as for any program.
     """
     words = sys.argv[1:] if arguments is None else arguments
-    try:
-        code = _answer(words)
-        if sys.stdout is not None:
-            sys.stdout.flush()  # where the reader has gone, this is the last moment to notice
-        return code
-    except KeyboardInterrupt:
-        print("\nalgoformer: stopped by Ctrl-C; what was saved is kept", file=sys.stderr)
-        return 130
-    except BrokenPipeError:
-        # the reader (head, less) has gone; without this Python complains once more at exit
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
-    except Exception as error:
-        if os.environ.get("ALGOFORMER_TRACEBACK"):
-            raise
-        if not is_said_elsewhere(error):
-            print(f"algoformer {words[0]}: {describe_failure(error)}", file=sys.stderr)
-        return 2 if isinstance(error, WRONG) else 1
+    name = " ".join(["algoformer", *(word for word in words[:1] if word in COMMANDS)])
+    return exit_code(lambda: _answer(words), name=name)
 
 
 def _answer(words: list[str]) -> int:
@@ -80,11 +61,9 @@ def _answer(words: list[str]) -> int:
         print(f"algoformer {__version__}")
         return 0
     name = words[0]
-    if name not in COMMANDS:
-        near = difflib.get_close_matches(name, COMMANDS, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(COMMANDS)}"
-        print(f"algoformer: no command {name!r}; {hint}", file=sys.stderr)
-        return 2
+    if name in MOVED:
+        raise ValueError(f"there is no command {name!r}; in a checkout of the repository, run {MOVED[name]}")
+    check_choice("command", name, COMMANDS)
     return _call(name, words[1:])
 
 

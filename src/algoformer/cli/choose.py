@@ -11,12 +11,13 @@ import tyro
 
 from algoformer.cli.overrides import apply_settings, model_settings
 from algoformer.cli.parse import parse
-from algoformer.experiments.scales import Scale, experiment, nearest, recommended
+from algoformer.common.names import check_choice
 from algoformer.model.presets import PRESETS
 from algoformer.model.program import Program, from_data
 from algoformer.tasks import TASKS
 from algoformer.training.config import Experiment
 from algoformer.training.files import read_json
+from algoformer.training.presets import Scale, experiment, recommended
 
 FIRST = {
     "task": (str, "linear", f"What to learn: {', '.join(TASKS)}."),
@@ -65,7 +66,7 @@ def _start(arguments: list[str]) -> Experiment:
     if chosen.config is not None:
         return Experiment.from_data(read_json(Path(chosen.config)))
     values: dict[str, Any] = {name: getattr(chosen, name) or FIRST[name][1] for name in FIRST}
-    nearest("scale", values["scale"], get_args(Scale))
+    check_choice("scale", values["scale"], get_args(Scale))
     if values["program"].endswith(".json"):
         return _own_program(read_program(Path(values["program"])), values["task"], values["scale"])
     return experiment(values["task"], values["program"], values["scale"])

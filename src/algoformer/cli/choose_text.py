@@ -12,7 +12,7 @@ import tyro
 from algoformer.cli.choose import read_program
 from algoformer.cli.overrides import apply_settings, model_settings
 from algoformer.cli.parse import parse
-from algoformer.experiments.scales import nearest
+from algoformer.common.names import check_choice
 from algoformer.language.training import PRESETS, TextExperiment, text_preset
 from algoformer.language.training.experiment import Kind
 from algoformer.language.training.presets import Size
@@ -70,9 +70,9 @@ def _start(arguments: list[str]) -> TextExperiment:
         return TextExperiment.from_data(read_json(Path(chosen.config)))
     values: dict[str, Any] = {name: getattr(chosen, name) or FIRST[name][1] for name in FIRST}
     for name, allowed in {"kind": get_args(Kind), "size": get_args(Size)}.items():
-        nearest(name, values[name], allowed)
+        check_choice(name, values[name], allowed)
     if not values["program"].endswith(".json"):
-        nearest("program", values["program"], PRESETS)
+        check_choice("program", values["program"], PRESETS)
         return text_preset(values["kind"], values["program"], values["size"])
     like = text_preset(values["kind"], "algoformer", values["size"])
     program = read_program(Path(values["program"]))

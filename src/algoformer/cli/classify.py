@@ -18,7 +18,7 @@ from algoformer.cli.text_files import (
     answer_lines,
     open_text_model,
 )
-from algoformer.cli.train import pick_device
+from algoformer.common.devices import pick_device
 from algoformer.language.classify import Classifying
 
 DESCRIPTION = """Name the class of each line: its label, a tab, its probability.

@@ -13,12 +13,12 @@ import torch
 import tyro
 
 from algoformer import __version__
+from algoformer.cli import demo_runs
 from algoformer.cli.parse import parse
 from algoformer.cli.progress import counting, training_bars
 from algoformer.cli.say import say
+from algoformer.common.devices import device_name
 from algoformer.evaluation import Evaluation, Table, depth_table, summary_table
-from algoformer.experiments import demo
-from algoformer.experiments.side_by_side import Planned, train_side_by_side
 from algoformer.extras import require
 from algoformer.model.program import traced_part
 from algoformer.report import (
@@ -37,7 +37,7 @@ from algoformer.report.diagram import diagram
 from algoformer.training import load_experiment, read_metrics
 from algoformer.training.files import write_json, write_text
 from algoformer.training.provenance import source_commit
-from algoformer.training.trainer import device_name
+from algoformer.training.side_by_side import Planned, train_side_by_side
 
 DESCRIPTION = """Train a small AlgoFormer, a looped and a standard transformer side by side on in-context
 regression, compare them with gradient descent, Newton and least squares, and write a page with the pictures.
@@ -60,13 +60,13 @@ def run_demo(arguments: list[str]) -> int:
     chosen = parse(DemoOptions, arguments, command="demo", description=DESCRIPTION)
     require("matplotlib", extra="viz")
     began = time.monotonic()
-    plans = demo.plan(chosen.out)
+    plans = demo_runs.plan(chosen.out)
     _make_room(plans, fresh=chosen.fresh)
     _train(plans)
     with counting("measuring") as progress:
-        results = demo.measure(plans, progress=progress)
-    first = plans[demo.MODELS[0]].experiment
-    trained = demo.trained_steps(first)
+        results = demo_runs.measure(plans, progress=progress)
+    first = plans[demo_runs.MODELS[0]].experiment
+    trained = demo_runs.trained_steps(first)
     task = first.task
     tables = (
         summary_table(
@@ -75,16 +75,16 @@ def run_demo(arguments: list[str]) -> int:
         depth_table(
             [result.by_step for result in results],
             trained=trained,
-            depths=(demo.BEYOND * trained,),
+            depths=(demo_runs.BEYOND * trained,),
             title="beyond the trained depth",
         ),
     )
     for table in tables:
         say(table)
-    known: list[demo.Shipped] = []
+    known: list[demo_runs.Shipped] = []
     if chosen.checkpoints.is_dir():
         with counting("shipped models") as progress:
-            known = demo.shipped(chosen.checkpoints, progress=progress)
+            known = demo_runs.shipped(chosen.checkpoints, progress=progress)
         for model in known:
             say(_shipped_table(model))
     write_json(chosen.out / "evaluation.json", [result.to_data() for result in results])
@@ -139,11 +139,11 @@ def _page(
     plans: Mapping[str, Planned],
     pictures: Mapping[str, Picture],
     tables: tuple[Table, ...],
-    known: list[demo.Shipped],
+    known: list[demo_runs.Shipped],
     *,
     seconds: float,
 ) -> Page:
-    first = plans[demo.MODELS[0]].experiment
+    first = plans[demo_runs.MODELS[0]].experiment
     programs = tuple(
         Picture(svg=diagram(planned.experiment.program, window=_window(planned)), caption=name)
         for name, planned in plans.items()
@@ -192,5 +192,5 @@ def _window(planned: Planned) -> int | None:
     return planned.experiment.training.window if looping else None
 
 
-def _shipped_table(model: demo.Shipped) -> Table:
+def _shipped_table(model: demo_runs.Shipped) -> Table:
     return summary_table(model.results, title=f"{model.name}: {model.task}")

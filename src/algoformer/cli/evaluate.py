@@ -13,7 +13,7 @@ from algoformer.algorithms import SOLVERS, build_solver
 from algoformer.cli.measure import measure_runs
 from algoformer.cli.parse import parse
 from algoformer.cli.say import say
-from algoformer.cli.train import pick_device
+from algoformer.common.devices import pick_device
 from algoformer.evaluation import summary_table
 
 DESCRIPTION = f"""Measure runs on fixed held-out prompts, beside textbook solvers; draw them on one picture.

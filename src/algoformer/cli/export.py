@@ -13,7 +13,7 @@ from algoformer.cli.measure import held_out_prompts, load_contender
 from algoformer.cli.new_file import refuse_existing
 from algoformer.cli.parse import parse
 from algoformer.cli.progress import counting
-from algoformer.cli.train import pick_device
+from algoformer.common.devices import pick_device
 from algoformer.evaluation import depth_sweep, evaluate
 from algoformer.training import Checkpoint, save_checkpoint
 from algoformer.training.session import COMMAND, RUNS_AT_ONCE

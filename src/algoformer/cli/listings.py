@@ -11,7 +11,7 @@ import tyro
 
 from algoformer.cli.choose import read_program
 from algoformer.cli.parse import parse
-from algoformer.experiments.scales import nearest
+from algoformer.common.names import check_choice
 from algoformer.model.presets import PRESETS
 from algoformer.model.program import Program
 from algoformer.report.diagram import diagram
@@ -41,7 +41,7 @@ def run_tasks(arguments: list[str]) -> int:
         TasksOptions, arguments, command="tasks", description="The tasks.\n\nExample: algoformer tasks chain"
     )
     if chosen.name:
-        nearest("task", chosen.name, TASKS)
+        check_choice("task", chosen.name, TASKS)
     for name, kind in TASKS.items():
         if chosen.name in ("", name):
             print(f"{name}\n  {_first_line(kind)}")
@@ -74,7 +74,7 @@ def named_program(name: str) -> Program:
     """A preset by name, or the program in a JSON file."""
     if name.endswith(".json"):
         return read_program(Path(name))
-    nearest("program", name, PRESETS)
+    check_choice("program", name, PRESETS)
     return PRESETS[name]()
 
 

@@ -22,22 +22,24 @@ def parse(
     command: str,
     description: str,
     default: Options | None = None,
+    program: str = "algoformer",
 ) -> Options:
-    """Read options into a dataclass; a wrong one prints one line and exits with 2."""
+    """Read the options of a command into a dataclass; a wrong one prints one line and exits with 2."""
+    name = f"{program} {command}".strip()
     noise = io.StringIO()
     try:
         with contextlib.redirect_stderr(noise):
             return tyro.cli(
                 kind,
                 args=arguments,
-                prog=f"algoformer {command}",
+                prog=name,
                 description=description,
                 config=(tyro.conf.AvoidSubcommands,),
                 default=tyro.MISSING_NONPROP if default is None else default,
             )
     except SystemExit as stop:
         if stop.code and is_first_process():
-            print(f"algoformer {command}: {one_line(noise.getvalue())}", file=sys.stderr)
+            print(f"{name}: {one_line(noise.getvalue())}", file=sys.stderr)
         raise
 
 

@@ -17,7 +17,7 @@ from algoformer.cli.say import say
 from algoformer.cli.text_corpus import read_corpus
 from algoformer.cli.text_export import measurement_table, run_text_export
 from algoformer.cli.text_files import open_text_model
-from algoformer.cli.train import pick_device
+from algoformer.common.devices import pick_device
 from algoformer.evaluation import Table
 from algoformer.language.packing import PackedText, pack, unpack
 from algoformer.language.training import (

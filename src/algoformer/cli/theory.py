@@ -14,8 +14,8 @@ from algoformer import theory
 from algoformer.cli.parse import parse
 from algoformer.cli.progress import bars
 from algoformer.cli.say import say
+from algoformer.common.names import check_choice
 from algoformer.evaluation import Table
-from algoformer.experiments.scales import nearest
 from algoformer.extras import require
 from algoformer.report import save
 from algoformer.report.laws import exponential_law, power_law, weights_beside_textbook
@@ -57,7 +57,7 @@ def run_theory(arguments: list[str]) -> int:
     """Verify, show or plot."""
     if arguments and arguments[0] == "show":
         options = parse(ShowOptions, arguments[1:], command="theory show", description=DESCRIPTION)
-        nearest("statement", options.name, theory.REGISTRY)
+        check_choice("statement", options.name, theory.REGISTRY)
         print(theory.show(options.name))
         return 0
     if arguments and arguments[0] == "plot":
@@ -68,7 +68,7 @@ def run_theory(arguments: list[str]) -> int:
 def _verify(options: VerifyOptions) -> int:
     names = options.names or tuple(theory.REGISTRY)
     for name in names:
-        nearest("statement", name, theory.REGISTRY)
+        check_choice("statement", name, theory.REGISTRY)
     reports = []
     with bars() as progress:
         bar = progress.add_task("verifying", total=len(names), note="")

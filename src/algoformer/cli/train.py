@@ -16,6 +16,7 @@ from algoformer.cli.failure import is_first_process
 from algoformer.cli.measure import measure_runs, open_checkpoint
 from algoformer.cli.progress import training_bars
 from algoformer.cli.say import say
+from algoformer.common.devices import pick_device
 from algoformer.evaluation import summary_table
 from algoformer.training import Experiment, Run, load_experiment, train
 from algoformer.training.distributed import ParallelName, join_torchrun, plan_spread
@@ -141,17 +142,6 @@ def train_with_bar(
         return start()
     with training_bars({"training": experiment.training.steps}) as show:
         return start(progress=partial(show, "training"))
-
-
-def pick_device(name: str) -> str:
-    """The device of that name; "auto" is a GPU if there is one. A missing one raises ValueError."""
-    if name == "auto":
-        return "cuda" if torch.cuda.is_available() else "cpu"
-    if name == "cuda" and not torch.cuda.is_available():
-        raise ValueError("device cuda was asked for, but PyTorch sees none; choose cpu or auto")
-    if name == "mps" and not torch.backends.mps.is_available():
-        raise ValueError("device mps was asked for, but PyTorch sees none; choose cpu or auto")
-    return name
 
 
 def _folder_name(experiment: Experiment, settings: Any) -> str:

@@ -16,7 +16,7 @@ from algoformer.cli.text_files import (
     answer_lines,
     open_text_model,
 )
-from algoformer.cli.train import pick_device
+from algoformer.common.devices import pick_device
 from algoformer.language.cache import Policy
 from algoformer.language.early_exit import EarlyExit
 from algoformer.language.translate import Decoding, Translator

@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from algoformer.common.devices import device_name
 from algoformer.prompt import Prompt
 from algoformer.trace import Solver
 
@@ -88,11 +89,10 @@ def setting(solver: Solver, prompt: Prompt) -> dict[str, str]:
     """On what the solver ran, for provenance."""
     parameter = first_parameter(solver)
     device = device_of(solver, prompt)
-    name = torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
     dtype = prompt.rows.dtype if parameter is None else parameter.dtype
     return {
         "solver": type(solver).__name__,
-        "device": name,
+        "device": device_name(device),
         "precision": str(dtype).removeprefix("torch."),
         "torch": torch.__version__,
     }

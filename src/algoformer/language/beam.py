@@ -16,8 +16,8 @@ NOWHERE = float("-inf")
 
 def beam_search(
     decoder: NextToken,
-    ids: Int[Tensor, "batch token"],
-    real: Bool[Tensor, "batch token"] | None = None,
+    input_ids: Int[Tensor, "batch token"],
+    attention_mask: Bool[Tensor, "batch token"] | None = None,
     *,
     end: int,
     most: int,
@@ -34,8 +34,9 @@ def beam_search(
 
     Args:
         decoder: a fresh decoder.
-        ids: prefixes.
-        real: which of their tokens are not padding, which may stand left or right; None means all.
+        input_ids: prefixes.
+        attention_mask: which of their tokens are not padding, which may stand left or right; None
+            means all.
         end: the token that ends a sequence.
         most: how many tokens are generated at most, the end token included.
         beam: how many sequences are kept; 1 is greedy search.
@@ -45,8 +46,8 @@ def beam_search(
     model = decoder.model
     check_search(model, end=end, most=most, length_penalty=length_penalty)
     check_beam(model, beam=beam, nbest=nbest)
-    scores = decoder.prefill(ids, real)
-    batch, device = len(ids), ids.device
+    scores = decoder.prefill(input_ids, attention_mask)
+    batch, device = len(input_ids), input_ids.device
     first = torch.arange(batch, device=device)[:, None] * beam  # where each sentence's beams begin
     decoder.select((first // beam).expand(batch, beam).flatten())
     scores = scores.repeat_interleave(beam, dim=0)

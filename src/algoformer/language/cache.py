@@ -67,7 +67,7 @@ def cache_bytes(
 
 
 class Slot:
-    """The keys and values of one slot: the `Memory` of the layers that run there."""
+    """The keys and values of one slot: the `KVCache` of the layers that run there."""
 
     def __init__(self, cache: KeyValueCache, heads: int, width: int) -> None:
         self.cache = cache
@@ -76,12 +76,12 @@ class Slot:
         self.keys = torch.zeros(shape, device=cache.device, dtype=cache.dtype)
         self.values = torch.zeros(shape, device=cache.device, dtype=cache.dtype)
 
-    def extend(
+    def update(
         self,
         key: Float[Tensor, "batch head token score"],
         value: Float[Tensor, "batch head token score"],
     ) -> tuple[Float[Tensor, "batch head key score"], Float[Tensor, "batch head key score"]]:
-        """Write new keys and values to the cache's current places; all there are."""
+        """Write new keys and values to the cache's current places; return all keys and values."""
         for kept, new in ((self.keys, key), (self.values, value)):
             self._write(kept, new.to(kept.dtype))
         # a prefix is all there is: it attends to itself, and not to empty places behind it
@@ -172,18 +172,18 @@ class KeyValueCache:
         """The slot of the layer at an address."""
         return self.slots[slot_name(address, self.policy)]
 
-    def begin(self, real: Bool[Tensor, "batch token"]) -> None:
+    def begin(self, attention_mask: Bool[Tensor, "batch token"]) -> None:
         """Before a prefix is read: its tokens go to the first places."""
         if not self.at_start:
             raise ValueError("this cache is in use; clear() it before another prefix")
-        if real.shape[0] != self.batch or real.shape[1] > self.length:
+        if attention_mask.shape[0] != self.batch or attention_mask.shape[1] > self.length:
             raise ValueError(
-                f"a prefix of {real.shape[0]} × {real.shape[1]} tokens does not fit in a cache of "
-                f"batch={self.batch}, length={self.length}"
+                f"a prefix of {attention_mask.shape[0]} × {attention_mask.shape[1]} tokens does not fit in a "
+                f"cache of batch={self.batch}, length={self.length}"
             )
-        self.prefix = real.shape[1]
-        self.visible[:, : self.prefix] = real
-        self.positions.copy_(real.sum(dim=1, keepdim=True) - 1)
+        self.prefix = attention_mask.shape[1]
+        self.visible[:, : self.prefix] = attention_mask
+        self.positions.copy_(attention_mask.sum(dim=1, keepdim=True) - 1)
 
     def prefix_done(self) -> None:
         """After a prefix was read: the next token goes behind it."""

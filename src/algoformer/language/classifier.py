@@ -1,33 +1,37 @@
-"""The classifier: a program between an embedding and a label, read from the mean of the real tokens."""
+"""The classifier: a program between an embedding and a label, read from the mean over tokens."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
 
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from algoformer.language.trunk import Trunk, visible
+from algoformer.language.trunk import Trunk, token_context
+from algoformer.model.algoformer import recorded
+from algoformer.model.context import Edit
 from algoformer.model.parts import ProgramModule
-from algoformer.model.program import Part, Program
-from algoformer.trace import Unroll
+from algoformer.model.program import Part, Program, default_steps
+from algoformer.trace import Trace, Unroll
 
 
 class TextClassifier(nn.Module):
-    """Runs a program on tokens and scores every label, from the mean of the final states of real tokens.
+    """Runs a program on tokens and scores every label, from the mean of the final states without padding.
 
     The paper's classifiers are encoders: give programs with `causal=False`. Padding changes nothing.
 
     Args:
-        program: and `vocabulary`, `context`, `width` and shares to leave out: as for `Trunk`.
-        labels: their names; at least two, all different.
+        program: and `vocabulary`, `context`, `width` and dropout rates: as for `Trunk`.
+        labels: names of the labels; at least two, all different.
 
     >>> import torch
     >>> from algoformer import programs
     >>> program = programs.algoformer(heads=1, causal=False)
     >>> model = TextClassifier(program, labels=("sport", "world"), vocabulary=50, context=32, width=8)
-    >>> real = torch.ones(4, 7, dtype=torch.bool)
-    >>> model(torch.randint(50, (4, 7)), real, Unroll(steps=10, window=3)).shape
+    >>> attention_mask = torch.ones(4, 7, dtype=torch.bool)
+    >>> model(torch.randint(50, (4, 7)), attention_mask, Unroll(steps=10, window=3)).shape
     torch.Size([3, 4, 2])
     """
 
@@ -62,7 +66,7 @@ class TextClassifier(nn.Module):
 
     @property
     def program(self) -> Program:
-        """What is run."""
+        """The program of the model."""
         return self.trunk.program
 
     @property
@@ -72,25 +76,43 @@ class TextClassifier(nn.Module):
 
     def forward(
         self,
-        ids: Int[Tensor, "batch token"],
-        real: Bool[Tensor, "batch token"],
+        input_ids: Int[Tensor, "batch token"],
+        attention_mask: Bool[Tensor, "batch token"],
         unroll: Unroll | None = None,
     ) -> Float[Tensor, "step batch label"]:
-        """Scores (logits) of the labels, for each iteration in the window."""
-        states = self.trunk(ids, unroll, visible(real))
-        return self.head(mean_of_real(states, real))
+        """Return the scores (logits) of the labels, for each iteration in the window."""
+        states = self.trunk(input_ids, unroll, token_context(attention_mask))
+        return self.head(masked_mean(states, attention_mask))
+
+    def trace(
+        self,
+        input_ids: Int[Tensor, "batch token"],
+        attention_mask: Bool[Tensor, "batch token"],
+        unroll: Unroll | None = None,
+    ) -> Trace:
+        """Return the scores of the labels, one question each, with the states that `unroll.keep` names."""
+        unroll = unroll or Unroll(steps=default_steps(self.program), window=1)
+        access = self.body.access(unroll.keep, unroll.steps)
+        context = replace(token_context(attention_mask), access=access)
+        scores = self.head(masked_mean(self.trunk.run(input_ids, unroll, context), attention_mask))
+        found = {} if access is None else recorded(access)
+        return Trace(predictions=scores[:, :, None], first_step=unroll.first_step, states=found)
+
+    def edit(self, edits: Mapping[str, Edit]) -> AbstractContextManager[None]:
+        """Replace states by address inside a `with` block, as `AlgoFormer.edit` does."""
+        return self.body.edit(edits)
 
 
-def mean_of_real(
-    states: Float[Tensor, "step batch token width"], real: Bool[Tensor, "batch token"]
+def masked_mean(
+    states: Float[Tensor, "step batch token width"], attention_mask: Bool[Tensor, "batch token"]
 ) -> Float[Tensor, "step batch width"]:
-    """The mean of the states of real tokens; zero where there are none.
+    """Return the mean of the states over the tokens that are not padding; zero where there are none.
 
     >>> import torch
     >>> states = torch.tensor([1.0, 3.0, 50.0]).reshape(1, 1, 3, 1)
-    >>> mean_of_real(states, torch.tensor([[True, True, False]])).item()
+    >>> masked_mean(states, torch.tensor([[True, True, False]])).item()
     2.0
     """
-    # not a product with zeros and ones: padding may hold anything, and nothing times infinity is not a number
-    kept = states.masked_fill(~real[:, :, None], 0.0)
-    return kept.sum(dim=2) / real.sum(dim=1).clamp(min=1)[:, None]
+    # not a product with zeros and ones: padding may hold infinity or NaN
+    kept = states.masked_fill(~attention_mask[:, :, None], 0.0)
+    return kept.sum(dim=2) / attention_mask.sum(dim=1).clamp(min=1)[:, None]

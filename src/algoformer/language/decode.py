@@ -11,11 +11,11 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from algoformer.language.cache import KeyValueCache, Policy
-from algoformer.language.early_exit import EarlyExit, run_until_still, traced_loop
+from algoformer.language.early_exit import run_with_exit
 from algoformer.language.token_model import TokenModel
-from algoformer.model.address import Notebook
+from algoformer.model.context import ForwardContext
 from algoformer.model.program import default_steps
-from algoformer.model.visibility import Visibility
+from algoformer.model.stopping import StoppingRule
 from algoformer.trace import Unroll
 
 
@@ -27,7 +27,7 @@ class NextToken(Protocol):
     iterations: Float[Tensor, " batch"]
 
     def prefill(
-        self, ids: Int[Tensor, "batch token"], real: Bool[Tensor, "batch token"] | None = None
+        self, input_ids: Int[Tensor, "batch token"], attention_mask: Bool[Tensor, "batch token"] | None = None
     ) -> Float[Tensor, "batch vocabulary"]:
         """Read the prefixes; scores of the token after each."""
         ...
@@ -53,7 +53,7 @@ class CachedDecoder:
         length: the most tokens of a sequence, padding included.
         steps: how often the traced loop runs, for every token; by default as the program says.
         policy: what is kept of a loop, "full" (exact) or "last".
-        early_exit: when to stop iterating on a generated token. Prefixes are always read in full.
+        early_exit: the stopping rule for a generated token. Prefixes are always read in full.
         dtype: of keys and values; by default the model's.
         captured: whether steps are replayed as a graph; by default where that can be done.
     """
@@ -66,13 +66,13 @@ class CachedDecoder:
         length: int,
         steps: int | None = None,
         policy: Policy = "full",
-        early_exit: EarlyExit | None = None,
+        early_exit: StoppingRule | None = None,
         dtype: torch.dtype | None = None,
         captured: bool | None = None,
     ) -> None:
         check_ready(model, length)
         if early_exit is not None:
-            traced_loop(model)
+            model.body.traced_loop()
         weight = model.output_weight
         possible = weight.is_cuda and early_exit is None
         if captured and not possible:
@@ -94,22 +94,22 @@ class CachedDecoder:
 
     @torch.no_grad()
     def prefill(
-        self, ids: Int[Tensor, "batch token"], real: Bool[Tensor, "batch token"] | None = None
+        self, input_ids: Int[Tensor, "batch token"], attention_mask: Bool[Tensor, "batch token"] | None = None
     ) -> Float[Tensor, "batch vocabulary"]:
-        """Read the prefixes; scores of the token after each. `real` marks what is not padding."""
-        marks = check_prefix(self.model, ids, real)
-        self.cache.begin(marks)
-        seen = self.model.visibility(ids.shape[1], real, marks.sum(dim=1)) or Visibility()
+        """Read the prefixes; return the scores of the token after each."""
+        given = check_prefix(self.model, input_ids, attention_mask)
+        self.cache.begin(given)
+        context = self.model.context_of(input_ids, attention_mask, given.sum(dim=1))
         unroll = Unroll(steps=self.cache.steps, window=1)
-        states = self.model.trunk(ids, unroll, replace(seen, memory=self.cache.slot))[0]
+        states = self.model.trunk(input_ids, unroll, replace(context, cache=self.cache.slot))[0]
         self.cache.prefix_done()
-        return self.model.scores(last_real(states, marks))
+        return self.model.scores(last_state(states, given))
 
     def step(self, tokens: Int[Tensor, " batch"]) -> Float[Tensor, "batch vocabulary"]:
         """Read one more token of each sequence; scores of the token after it."""
         self.cache.reserve()
-        if not self.captured:
-            return self._read(tokens)
+        if not self.captured or self.model.body.edits:
+            return self._read(tokens)  # a captured step would not see edits of states
         if self.graph is None:
             self.graph = _StepGraph(tokens)
             return self._read(tokens)  # whatever is done for the first time is done here
@@ -120,12 +120,17 @@ class CachedDecoder:
         """The part of a step that works on the device alone, which a graph can hold."""
         cache = self.cache
         cache.advance()
-        seen = Visibility(places=cache.positions, before=cache.visible[:, None, None], memory=cache.slot)
+        access = self.model.body.access((), cache.steps)
+        context = ForwardContext(
+            positions=cache.positions,
+            causal_mask=cache.visible[:, None, None],
+            cache=cache.slot,
+            access=access,
+        )
         if self.early_exit is None:
             unroll = Unroll(steps=cache.steps, window=1)
-            return self.model.scores(self.model.trunk(tokens[:, None], unroll, seen)[0, :, 0])
-        notebook = Notebook((), self.model.program, cache.steps, seen)
-        scores, iterations = run_until_still(self.model, tokens, cache, notebook, self.early_exit)
+            return self.model.scores(self.model.trunk(tokens[:, None], unroll, context)[0, :, 0])
+        scores, iterations = run_with_exit(self.model, tokens, cache, context, self.early_exit)
         self.iterations = iterations.float()
         return scores
 
@@ -171,41 +176,45 @@ class UncachedDecoder:
         self.model = model
         self.steps = default_steps(model.program) if steps is None else steps
         self.iterations = torch.empty(0)
-        self.ids = self.real = self.prefix = torch.empty(0)
+        self.input_ids = self.attention_mask = self.prefix = torch.empty(0)
 
     def prefill(
-        self, ids: Int[Tensor, "batch token"], real: Bool[Tensor, "batch token"] | None = None
+        self, input_ids: Int[Tensor, "batch token"], attention_mask: Bool[Tensor, "batch token"] | None = None
     ) -> Float[Tensor, "batch vocabulary"]:
         """Read the prefixes; scores of the token after each."""
-        self.ids, self.real = ids, check_prefix(self.model, ids, real)
-        self.prefix = self.real.sum(dim=1)
-        self.iterations = torch.full((len(ids),), float(self.steps), device=ids.device)
+        self.input_ids = input_ids
+        self.attention_mask = check_prefix(self.model, input_ids, attention_mask)
+        self.prefix = self.attention_mask.sum(dim=1)
+        self.iterations = torch.full((len(input_ids),), float(self.steps), device=input_ids.device)
         return self._scores()
 
     def step(self, tokens: Int[Tensor, " batch"]) -> Float[Tensor, "batch vocabulary"]:
         """Read everything again with one more token of each sequence; scores of the token after it."""
         one = torch.ones_like(tokens, dtype=torch.bool)[:, None]
-        self.ids = torch.cat([self.ids, tokens[:, None]], dim=1)
-        self.real = torch.cat([self.real, one], dim=1)
+        self.input_ids = torch.cat([self.input_ids, tokens[:, None]], dim=1)
+        self.attention_mask = torch.cat([self.attention_mask, one], dim=1)
         return self._scores()
 
     def select(self, rows: Int[Tensor, " row"], *, same_prefix: bool = False) -> None:
         """Let sequence i go on from where sequence `rows[i]` is."""
-        for name in ("ids", "real", "prefix", "iterations"):
+        for name in ("input_ids", "attention_mask", "prefix", "iterations"):
             setattr(self, name, getattr(self, name).index_select(0, rows))
 
     @torch.no_grad()
     def _scores(self) -> Tensor:
         unroll = Unroll(steps=self.steps, window=1)
-        states = self.model.states(self.ids, unroll, real=self.real, prefix=self.prefix)[0]
-        return self.model.scores(last_real(states, self.real))
+        states = self.model.states(
+            self.input_ids, unroll, attention_mask=self.attention_mask, prefix=self.prefix
+        )[0]
+        return self.model.scores(last_state(states, self.attention_mask))
 
 
-def last_real(
-    states: Float[Tensor, "batch token width"], real: Bool[Tensor, "batch token"]
+def last_state(
+    states: Float[Tensor, "batch token width"], attention_mask: Bool[Tensor, "batch token"]
 ) -> Float[Tensor, "batch width"]:
-    """The state of each sequence's last real token."""
-    last = (real * torch.arange(1, real.shape[1] + 1, device=real.device)).argmax(dim=1)
+    """Return the state of each sequence's last token that is not padding."""
+    order = torch.arange(1, attention_mask.shape[1] + 1, device=attention_mask.device)
+    last = (attention_mask * order).argmax(dim=1)
     return states[torch.arange(len(states), device=states.device), last]
 
 
@@ -221,18 +230,21 @@ def check_ready(model: TokenModel, length: int) -> None:
 
 
 def check_prefix(
-    model: TokenModel, ids: Int[Tensor, "batch token"], real: Bool[Tensor, "batch token"] | None
+    model: TokenModel,
+    input_ids: Int[Tensor, "batch token"],
+    attention_mask: Bool[Tensor, "batch token"] | None,
 ) -> Bool[Tensor, "batch token"]:
-    """Refuse prefixes that there is nothing to say about; which of their tokens are real."""
-    if not ids.numel():
-        raise ValueError(f"a prefix has at least one token, got {ids.shape[0]} × {ids.shape[1]}")
-    low, high = int(ids.min()), int(ids.max())
+    """Refuse prefixes that have no next token; return which of their tokens are not padding."""
+    if not input_ids.numel():
+        raise ValueError(f"a prefix has at least one token, got {input_ids.shape[0]} × {input_ids.shape[1]}")
+    low, high = int(input_ids.min()), int(input_ids.max())
     if low < 0 or high >= model.vocabulary:
         raise ValueError(f"tokens lie in 0..{model.vocabulary - 1}, got {low}..{high}")
-    if real is None:
-        return torch.ones_like(ids, dtype=torch.bool)
-    if real.shape != ids.shape:
-        raise ValueError(f"real has shape {tuple(real.shape)}, the tokens have {tuple(ids.shape)}")
-    if not bool(real.any(dim=1).all()):
+    if attention_mask is None:
+        return torch.ones_like(input_ids, dtype=torch.bool)
+    if attention_mask.shape != input_ids.shape:
+        shapes = tuple(attention_mask.shape), tuple(input_ids.shape)
+        raise ValueError(f"attention_mask has shape {shapes[0]}, the tokens have {shapes[1]}")
+    if not bool(attention_mask.any(dim=1).all()):
         raise ValueError("a sequence of nothing but padding has no next token; give it at least one token")
-    return real
+    return attention_mask

@@ -1,95 +1,66 @@
-"""Stop iterating on a token when its next-token distribution no longer changes."""
+"""Early exit while decoding: stop iterating on a token when its stopping rule says so."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Int
 from torch import Tensor
 
 from algoformer.language.cache import KeyValueCache
 from algoformer.language.token_model import TokenModel
-from algoformer.model.address import Notebook, part_address
+from algoformer.model.context import ForwardContext
+from algoformer.model.driver import LoopDriver, Settled, run_until
 from algoformer.model.parts import LoopModule
+from algoformer.model.stopping import ProbabilityShift, StoppingRule
+
+EarlyExit = ProbabilityShift
+"""The usual rule for decoding: leave the loop when the next-token distribution no longer moves."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class EarlyExit:
-    """When a generated token has been iterated on enough.
+class CachedDriver(LoopDriver):
+    """Runs a loop on one token of each sequence, with a key-value cache.
 
-    A sequence leaves the loop when no probability of its next token moved by `threshold` or more since
-    the last look. A look costs what stands after the loop and the map to the vocabulary, which can be more
-    than an iteration: look `every` few iterations.
-
-    Attributes:
-        threshold: 0 never leaves, and is exact.
-        every: how many iterations lie between two looks.
+    Later tokens also attend to the iterations that were left out here: there they find the keys and values
+    of the iteration at which this token stopped. Sequences that have stopped stay in the batch, and the
+    cache keeps what they had, so that a result does not depend on the composition of the batch.
     """
 
-    threshold: int | float
-    every: int = 1
+    def __init__(
+        self, loop: LoopModule, entry: Tensor, context: ForwardContext, cache: KeyValueCache
+    ) -> None:
+        super().__init__(loop.step, loop.start(entry), entry, context)
+        self.cache = cache
 
-    def __post_init__(self) -> None:
-        if not 0 <= self.threshold <= 1:
-            raise ValueError(f"threshold is a difference of probabilities, 0..1, got {self.threshold}")
-        if self.every < 1:
-            raise ValueError(f"every must be at least 1, got {self.every}")
+    def advance(self, *, final: bool = False) -> Tensor:
+        """Run one iteration."""
+        if self.cache.held is not None:
+            self.cache.carry(self.context.address, self.iteration + 1)
+        return super().advance(final=final)
+
+    def leave(self, running: Bool[Tensor, " batch"]) -> Int[Tensor, " sequence"] | None:
+        """Hold the cache of the sequences that have stopped."""
+        self.cache.held = ~running
+        return None
+
+    def finish(self) -> None:
+        """Give the iterations that no sequence ran the keys and values of the last one."""
+        for iteration in range(self.iteration + 1, self.cache.steps + 1):
+            self.cache.carry(self.context.address, iteration)
+        self.cache.held = None
 
 
-def traced_loop(model: TokenModel) -> tuple[LoopModule, str]:
-    """The loop that early exit cuts short, and its address.
-
-    Raises:
-        ValueError: the program's last looping part is not a loop of its own.
-    """
-    body = model.trunk.body
-    loop = None if body.traced is None else body.parts[body.traced]
-    if body.traced is None or not isinstance(loop, LoopModule):
-        raise ValueError("early exit needs a program whose last looping part is a Loop of its own")
-    return loop, part_address(model.program, body.traced, "")
-
-
-def run_until_still(
+def run_with_exit(
     model: TokenModel,
     tokens: Int[Tensor, " batch"],
     cache: KeyValueCache,
-    notebook: Notebook,
-    rule: EarlyExit,
-) -> tuple[Float[Tensor, "batch vocabulary"], Int[Tensor, " batch"]]:
-    """The scores of the next token, and how many iterations each sequence took.
+    context: ForwardContext,
+    rule: StoppingRule,
+) -> Settled:
+    """Return the scores of the next token, and how many iterations each sequence took."""
+    trunk = model.trunk
+    loop, inside = trunk.body.traced_loop(context)
+    driver = CachedDriver(loop, trunk.body.before(trunk.embed(tokens[:, None]), context), inside, cache)
 
-    Later tokens also look at the iterations that were left out here: there they find the keys and values of
-    the iteration at which this token left. The batch runs until its last sequence has left; those that
-    left earlier are held where they were, so that a result does not depend on who else is in the batch.
-    """
-    trunk, (loop, address) = model.trunk, traced_loop(model)
-    entry = trunk.body.before(trunk.embed(tokens[:, None]), notebook)
-    state = loop.start(entry)
-    running = torch.ones(cache.batch, dtype=torch.bool, device=cache.device)
-    iterations = torch.full((cache.batch,), cache.steps, device=cache.device)
-    scores: Tensor | None = None
-    before: Tensor | None = None
-    left = 0
-    for iteration in range(1, cache.steps + 1):
-        if left:
-            cache.carry(address, iteration)
-        if left == cache.batch:
-            continue
-        cache.held = ~running if left else None
-        state = loop.step(state, entry, notebook, f"{address}[{iteration}]")
-        if iteration % rule.every and iteration < cache.steps:
-            continue
-        now = model.scores(trunk.finish(trunk.body.after(state[None], notebook))[0, :, 0])
-        scores = now if scores is None else torch.where(running[:, None], now, scores)
-        chances = now.softmax(dim=-1)
-        if before is not None and iteration < cache.steps and rule.threshold:
-            # what is not a number counts as moving
-            leaving = running & ((chances - before).abs().amax(dim=-1) < rule.threshold)
-            iterations.masked_fill_(leaving, iteration)
-            running = running & ~leaving
-            left = cache.batch - int(running.sum())
-        before = chances
-    cache.held = None
-    assert scores is not None
-    return scores, iterations
+    def read(driver: LoopDriver) -> Tensor:
+        return model.scores(trunk.finish(trunk.body.after(driver.state[None], context))[0, :, 0])
+
+    return run_until(driver, rule, read, max_steps=cache.steps)

@@ -8,15 +8,15 @@ from torch import Tensor
 from algoformer.language.beam import beam_search, check_beam
 from algoformer.language.cache import Policy
 from algoformer.language.decode import CachedDecoder
-from algoformer.language.early_exit import EarlyExit
 from algoformer.language.greedy import Generation, check_search, greedy_search
 from algoformer.language.token_model import TokenModel
+from algoformer.model.stopping import StoppingRule
 
 
 def generate(
     model: TokenModel,
-    ids: Int[Tensor, "batch token"],
-    real: Bool[Tensor, "batch token"] | None = None,
+    input_ids: Int[Tensor, "batch token"],
+    attention_mask: Bool[Tensor, "batch token"] | None = None,
     *,
     end: int,
     most: int,
@@ -25,14 +25,15 @@ def generate(
     nbest: int = 1,
     steps: int | None = None,
     policy: Policy = "full",
-    early_exit: EarlyExit | None = None,
+    early_exit: StoppingRule | None = None,
     captured: bool | None = None,
 ) -> Generation:
     """Continue prefixes with a cache: greedily, or with a beam.
 
     Args:
         model: what is asked; in evaluation mode, if it has dropout.
-        ids: and `real`, `end`, `most`, `beam`, `length_penalty`, `nbest`: as for `beam_search`.
+        input_ids: and `attention_mask`, `end`, `most`, `beam`, `length_penalty`, `nbest`: as for
+            `beam_search`.
         steps: and `policy`, `early_exit`, `captured`: as for `CachedDecoder`.
 
     >>> import torch
@@ -45,19 +46,21 @@ def generate(
     check_beam(model, beam=beam, nbest=nbest)
     decoder = CachedDecoder(
         model,
-        batch=ids.shape[0],
-        length=ids.shape[1] + most - 1,  # the last token is never read
+        batch=input_ids.shape[0],
+        length=input_ids.shape[1] + most - 1,  # the last token is never read
         steps=steps,
         policy=policy,
         early_exit=early_exit,
         captured=captured,
     )
     if beam == 1:
-        return greedy_search(decoder, ids, real, end=end, most=most, length_penalty=length_penalty)
+        return greedy_search(
+            decoder, input_ids, attention_mask, end=end, most=most, length_penalty=length_penalty
+        )
     return beam_search(
         decoder,
-        ids,
-        real,
+        input_ids,
+        attention_mask,
         end=end,
         most=most,
         beam=beam,

@@ -40,8 +40,8 @@ class Generation:
 
 def greedy_search(
     decoder: NextToken,
-    ids: Int[Tensor, "batch token"],
-    real: Bool[Tensor, "batch token"] | None = None,
+    input_ids: Int[Tensor, "batch token"],
+    attention_mask: Bool[Tensor, "batch token"] | None = None,
     *,
     end: int,
     most: int,
@@ -53,20 +53,21 @@ def greedy_search(
 
     Args:
         decoder: a fresh decoder.
-        ids: prefixes.
-        real: which of their tokens are not padding, which may stand left or right; None means all.
+        input_ids: prefixes.
+        attention_mask: which of their tokens are not padding, which may stand left or right; None
+            means all.
         end: the token that ends a sequence.
         most: how many tokens are generated at most, the end token included.
         length_penalty: for the scores only.
     """
     check_search(decoder.model, end=end, most=most, length_penalty=length_penalty)
-    scores = decoder.prefill(ids, real)
-    batch = len(ids)
-    tokens = torch.full((batch, most), end, device=ids.device)
-    lengths = torch.zeros(batch, dtype=torch.int64, device=ids.device)
-    ended = torch.zeros(batch, dtype=torch.bool, device=ids.device)
-    total = torch.zeros(batch, device=ids.device)
-    iterations = torch.zeros(batch, device=ids.device)
+    scores = decoder.prefill(input_ids, attention_mask)
+    batch = len(input_ids)
+    tokens = torch.full((batch, most), end, device=input_ids.device)
+    lengths = torch.zeros(batch, dtype=torch.int64, device=input_ids.device)
+    ended = torch.zeros(batch, dtype=torch.bool, device=input_ids.device)
+    total = torch.zeros(batch, device=input_ids.device)
+    iterations = torch.zeros(batch, device=input_ids.device)
     for place in range(most):
         best, token = (scores.float().log_softmax(dim=-1) + total[:, None]).max(dim=-1)
         total = torch.where(ended, total, best)

@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from dataclasses import replace
+
 import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from algoformer.language.trunk import Trunk, visible
-from algoformer.model.algoformer import modules_of
+from algoformer.language.trunk import Trunk, token_context
+from algoformer.model.algoformer import modules_of, recorded
+from algoformer.model.context import Edit, ForwardContext
 from algoformer.model.parts import ProgramModule
-from algoformer.model.program import Part, Program
-from algoformer.model.visibility import Visibility
-from algoformer.trace import Unroll
+from algoformer.model.program import Part, Program, default_steps
+from algoformer.trace import Trace, Unroll
 
 
 class TokenModel(nn.Module):
     """Runs a program on tokens and scores every next token.
 
     Args:
-        program: and `vocabulary`, `context`, `width` and shares to leave out: as for `Trunk`.
+        program: and `vocabulary`, `context`, `width` and dropout rates: as for `Trunk`.
         tied: whether the embedding is also the map to scores.
-        prefix_lm: whether the tokens of a prefix (a sentence to translate) see each other whatever their
-            order. What is generated after it sees only what comes before.
+        prefix_lm: whether the tokens of a prefix (a sentence to translate) attend to each other in both
+            directions. What is generated after it attends only to earlier tokens.
 
     >>> import torch
     >>> from algoformer import programs
@@ -66,7 +70,7 @@ class TokenModel(nn.Module):
 
     @property
     def program(self) -> Program:
-        """What is run."""
+        """The program of the model."""
         return self.trunk.program
 
     @property
@@ -81,7 +85,7 @@ class TokenModel(nn.Module):
 
     @property
     def vocabulary(self) -> int:
-        """How many different tokens there are."""
+        """Number of different tokens."""
         return self.trunk.vocabulary
 
     @property
@@ -91,46 +95,79 @@ class TokenModel(nn.Module):
 
     def forward(
         self,
-        ids: Int[Tensor, "batch token"],
+        input_ids: Int[Tensor, "batch token"],
         unroll: Unroll | None = None,
         *,
-        real: Bool[Tensor, "batch token"] | None = None,
+        attention_mask: Bool[Tensor, "batch token"] | None = None,
         prefix: Int[Tensor, " batch"] | None = None,
     ) -> Float[Tensor, "step batch token vocabulary"]:
-        """Scores (logits) of the token after each token, for each iteration in the window.
+        """Return the scores (logits) of the token after each token, for each iteration in the window.
 
         That is a large tensor. To train, give `states` to `window_cross_entropy`; to generate, use `decode`.
         """
-        return self.scores(self.states(ids, unroll, real=real, prefix=prefix))
+        return self.scores(self.states(input_ids, unroll, attention_mask=attention_mask, prefix=prefix))
 
     def states(
         self,
-        ids: Int[Tensor, "batch token"],
+        input_ids: Int[Tensor, "batch token"],
         unroll: Unroll | None = None,
         *,
-        real: Bool[Tensor, "batch token"] | None = None,
+        attention_mask: Bool[Tensor, "batch token"] | None = None,
         prefix: Int[Tensor, " batch"] | None = None,
     ) -> Float[Tensor, "step batch token width"]:
-        """The final states that scores are made of.
+        """Return the final states that scores are made of.
 
         Args:
-            ids: tokens.
+            input_ids: tokens.
             unroll: how far the loop runs; by default as the program says, read once.
-            real: which tokens are not padding. Batches that are padded on the right need none.
-            prefix: how many tokens of each sequence are given; a model with `prefix_lm` needs to know.
+            attention_mask: which tokens are not padding. Batches that are padded on the right need none.
+            prefix: number of tokens of each sequence that are given; a model with `prefix_lm` needs it.
         """
-        return self.trunk(ids, unroll, self.visibility(ids.shape[1], real, prefix))
+        return self.trunk(input_ids, unroll, self.context_of(input_ids, attention_mask, prefix))
 
-    def visibility(
-        self, tokens: int, real: Bool[Tensor, "batch token"] | None, prefix: Int[Tensor, " batch"] | None
-    ) -> Visibility | None:
-        """What the tokens of sequences of this length see in this model."""
+    def trace(
+        self,
+        input_ids: Int[Tensor, "batch token"],
+        unroll: Unroll | None = None,
+        *,
+        attention_mask: Bool[Tensor, "batch token"] | None = None,
+        prefix: Int[Tensor, " batch"] | None = None,
+    ) -> Trace:
+        """Return the scores of the next tokens with the hidden states that `unroll.keep` names.
+
+        >>> import torch
+        >>> from algoformer import programs
+        >>> model = TokenModel(programs.algoformer(heads=2), vocabulary=50, context=32, width=16)
+        >>> trace = model.trace(torch.randint(50, (4, 7)), Unroll(steps=10, window=1, keep=("loop[2]/0",)))
+        >>> trace.states["loop[2]/0"].shape
+        torch.Size([4, 7, 16])
+        """
+        unroll = unroll or Unroll(steps=default_steps(self.program), window=1)
+        access = self.body.access(unroll.keep, unroll.steps)
+        context = replace(self.context_of(input_ids, attention_mask, prefix), access=access)
+        scores = self.scores(self.trunk.run(input_ids, unroll, context))
+        found = {} if access is None else recorded(access)
+        return Trace(predictions=scores, first_step=unroll.first_step, states=found)
+
+    def edit(self, edits: Mapping[str, Edit]) -> AbstractContextManager[None]:
+        """Replace states by address inside a `with` block, as `AlgoFormer.edit` does."""
+        return self.body.edit(edits)
+
+    def context_of(
+        self,
+        input_ids: Int[Tensor, "batch token"],
+        attention_mask: Bool[Tensor, "batch token"] | None,
+        prefix: Int[Tensor, " batch"] | None,
+    ) -> ForwardContext:
+        """Return the masks and positions of a batch in this model."""
+        self.trunk.check(input_ids)
         if self.prefix_lm and prefix is None:
             raise ValueError(
                 "this model was built with prefix_lm=True: say how many tokens are given (prefix=)"
             )
-        return visible(real, prefix=prefix if self.prefix_lm else None, tokens=tokens)
+        given = prefix if self.prefix_lm else None
+        return token_context(attention_mask, prefix=given, tokens=input_ids.shape[1])
 
     def scores(self, states: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch vocabulary"]:
-        """Scores (logits) of the next token."""
+        """Return the scores (logits) of the next token."""
         return F.linear(states, self.output_weight)

@@ -12,13 +12,13 @@ import numpy as np
 from algoformer.language.batches import source_batch
 from algoformer.language.cache import Policy
 from algoformer.language.checkpoint import TextCheckpoint
-from algoformer.language.early_exit import EarlyExit
 from algoformer.language.generate import generate
 from algoformer.language.lines import batched, one_line, prepared
 from algoformer.language.sentences import sentences
 from algoformer.language.token_model import TokenModel
 from algoformer.language.tokenizer import EOS, Tokenizer
 from algoformer.language.tokens import TokenTable
+from algoformer.model.stopping import StoppingRule
 
 SIGNS = (".", "!", "?", ":", ";")
 """After these a text that is too long is cut first."""
@@ -45,7 +45,7 @@ class Decoding:
     beam: int = 4
     length_penalty: int | float = 1.0
     policy: Policy = "full"
-    early_exit: EarlyExit | None = None
+    early_exit: StoppingRule | None = None
     captured: bool | None = None
     whole_lines: bool = False
     batch: int = 32

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from algoformer.model.address import Notebook
+from algoformer.model.context import DEFAULT, ForwardContext
 from algoformer.model.parts import ProgramModule
 from algoformer.model.program import Layers, Loop, Part, Program, as_program, default_steps
-from algoformer.model.visibility import Visibility
 from algoformer.nn import set_dropout
 from algoformer.trace import Unroll
 
@@ -18,19 +19,18 @@ from algoformer.trace import Unroll
 class Trunk(nn.Module):
     """Embedding, program, and a norm at the end if the program has none of its own.
 
-    Learned positions are the program's: each of its modules adds its own. While training, dropout leaves
-    out shares of the embeddings, of what layers add and of what heads read, with fresh draws at every
+    Positions are the program's: each of its modules adds its own. Dropout masks are drawn anew at every
     iteration of a loop.
 
     Args:
         program: what to run; a `Program`, a single part or a sequence of parts.
-        vocabulary: how many different tokens there are.
+        vocabulary: number of different tokens.
         context: the most tokens a sequence may have.
-        width: of the stream.
-        dropout: share of the embeddings and of what each layer adds that is left out while training.
-        attention_dropout: share of what heads read that is left out while training.
-        word_dropout: share of the tokens whose embedding is left out while training, whole; the others are
-            not made larger, as a sum over tokens would ask for: layers norm what they read.
+        width: width of the residual stream.
+        dropout: dropout rate of the embeddings and of what each layer adds to the stream.
+        attention_dropout: dropout rate of the attention weights.
+        word_dropout: probability of zeroing the whole embedding of a token while training; the other
+            embeddings are not rescaled, because layers normalize what they read.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class Trunk(nn.Module):
     ) -> None:
         super().__init__()
         if not 0 <= word_dropout < 1:
-            raise ValueError(f"word dropout must lie in 0..1, 1 left out, got {word_dropout}")
+            raise ValueError(f"word dropout must be at least 0 and below 1, got {word_dropout}")
         for name, size in {"vocabulary": vocabulary, "context": context, "width": width}.items():
             if size < 1:
                 raise ValueError(f"{name} must be at least 1, got {size}")
@@ -60,79 +60,95 @@ class Trunk(nn.Module):
         self.norm = None if ends_with_norm(self.program) else nn.LayerNorm(width)
         set_dropout(self.body, residual=self.dropout, attention=self.attention_dropout)
 
-    def embed(self, ids: Int[Tensor, "batch token"]) -> Float[Tensor, "batch token width"]:
-        """The first state of the stream."""
-        tokens = self.embedding(ids)
+    def embed(self, input_ids: Int[Tensor, "batch token"]) -> Float[Tensor, "batch token width"]:
+        """Return the embeddings: the first state of the stream."""
+        tokens = self.embedding(input_ids)
         if self.training and self.word_dropout:
-            kept = torch.rand(ids.shape, device=ids.device) >= self.word_dropout
+            kept = torch.rand(input_ids.shape, device=input_ids.device) >= self.word_dropout
             tokens = tokens * kept[..., None]
         return F.dropout(tokens, self.dropout) if self.training and self.dropout else tokens
 
     def forward(
         self,
-        ids: Int[Tensor, "batch token"],
+        input_ids: Int[Tensor, "batch token"],
         unroll: Unroll | None = None,
-        visibility: Visibility | None = None,
+        context: ForwardContext = DEFAULT,
     ) -> Float[Tensor, "step batch token width"]:
-        """The stream after the program and the norm, once for each iteration in the unroll's window."""
-        if ids.shape[1] > self.context:
-            raise ValueError(
-                f"a sequence of {ids.shape[1]} tokens is longer than context={self.context}; "
-                "shorten it, or build the model with a larger context"
-            )
+        """Return the stream after the program and the norm, for each iteration in the unroll's window."""
         unroll = unroll or Unroll(steps=default_steps(self.program), window=1)
         if unroll.keep:
-            raise ValueError(f"hidden states of token models are not kept, yet keep={unroll.keep}")
-        notebook = Notebook((), self.program, unroll.steps, visibility)
-        return self.finish(self.body.unroll(self.embed(ids), unroll, notebook))
+            raise ValueError(f"keep={unroll.keep} records hidden states; call trace(), which returns them")
+        return self.run(input_ids, unroll, context)
+
+    def run(
+        self, input_ids: Int[Tensor, "batch token"], unroll: Unroll, context: ForwardContext
+    ) -> Float[Tensor, "step batch token width"]:
+        """Run the program; the states that `unroll.keep` names are recorded in the context's access."""
+        self.check(input_ids)
+        if context.access is None:
+            context = replace(context, access=self.body.access(unroll.keep, unroll.steps))
+        return self.finish(self.body.unroll(self.embed(input_ids), unroll, context))
+
+    def check(self, input_ids: Tensor) -> None:
+        """Refuse what is not a batch of token numbers, and sequences longer than the context."""
+        if not isinstance(input_ids, Tensor) or input_ids.ndim != 2 or input_ids.is_floating_point():
+            found = tuple(input_ids.shape) if isinstance(input_ids, Tensor) else type(input_ids).__name__
+            raise ValueError(f"input_ids must be whole numbers of shape (batch, token), got {found}")
+        if input_ids.shape[1] > self.context:
+            raise ValueError(
+                f"a sequence of {input_ids.shape[1]} tokens is longer than context={self.context}; "
+                "shorten it, or build the model with a larger context"
+            )
 
     def finish(self, states: Tensor) -> Tensor:
-        """Final states with the norm that the program itself does not have."""
+        """Apply the final norm that the program itself does not have."""
         return states if self.norm is None else self.norm(states)
 
 
 def ends_with_norm(program: Program) -> bool:
-    """Whether the last thing that a program does to every token is a layer norm."""
+    """Return whether the last thing that a program does to every token is a norm."""
     last = program.parts[-1]
     if isinstance(last, Layers):
         return last.final_norm
     return isinstance(last, Loop) and ends_with_norm(last.body)
 
 
-def visible(
-    real: Bool[Tensor, "batch token"] | None,
+def token_context(
+    attention_mask: Bool[Tensor, "batch token"] | None,
     *,
     prefix: Int[Tensor, " batch"] | None = None,
     tokens: int | None = None,
-) -> Visibility | None:
-    """What tokens see: nobody sees padding, and the tokens of the prefix see each other.
+) -> ForwardContext:
+    """Return the masks and positions of a batch of token sequences.
 
     Args:
-        real: which tokens are not padding; it may stand left, right or in between, and positions count real
-            tokens only. None means that nothing real comes after padding: a causal model then never
-            sees it, and needs no mask.
-        prefix: how many real tokens at the start of each sequence see each other whatever their order (a
-            prefix language model); None means none.
-        tokens: how many tokens a sequence has, padding included; needed without `real`.
+        attention_mask: which tokens are not padding; padding may stand left, right or in between, and
+            positions count the other tokens only. None means that padding stands at the end only: a causal
+            model then never attends to it, and needs no mask.
+        prefix: number of tokens at the start of each sequence, without padding, that attend to each other
+            in both directions (a prefix language model); None means none.
+        tokens: tokens in a sequence, padding included; needed without `attention_mask`.
     """
-    marks = real if real is not None else prefix
-    if marks is None:
-        return None
-    order = torch.arange(marks.shape[1] if real is not None else tokens or 0, device=marks.device)
-    places = order[None] if real is None else places_of(real)
-    seen = (order[:, None] >= order)[None]  # (1, token, key)
+    given = attention_mask if attention_mask is not None else prefix
+    if given is None:
+        return DEFAULT
+    device = given.device
+    order = torch.arange(given.shape[1] if attention_mask is not None else tokens or 0, device=device)
+    positions = order[None] if attention_mask is None else positions_of(attention_mask)
+    causal = (order[:, None] >= order)[None]  # (1, token, key)
     if prefix is not None:
-        given = places < prefix[:, None]
-        seen = seen | (given[:, :, None] & given[:, None, :])
-    if real is None:
-        return Visibility(before=seen[:, None])
-    # a row of scores that is masked as a whole has no softmax: every token sees itself, padding too,
-    # and in a sequence of nothing but padding everything sees everything
-    seen = (seen & real[:, None, :]) | torch.eye(len(order), dtype=torch.bool, device=marks.device)
-    around = real | ~real.any(dim=1, keepdim=True)
-    return Visibility(places=places, before=seen[:, None], around=around[:, None, None])
+        inside = positions < prefix[:, None]
+        causal = causal | (inside[:, :, None] & inside[:, None, :])
+    if attention_mask is None:
+        return ForwardContext(causal_mask=causal[:, None])
+    # a row of scores that is masked as a whole has no softmax: every token attends to itself, padding too,
+    # and in a sequence of nothing but padding everything attends to everything
+    itself = torch.eye(len(order), dtype=torch.bool, device=device)
+    causal = (causal & attention_mask[:, None, :]) | itself
+    full = attention_mask | ~attention_mask.any(dim=1, keepdim=True)
+    return ForwardContext(positions=positions, causal_mask=causal[:, None], full_mask=full[:, None, None])
 
 
-def places_of(real: Bool[Tensor, "batch token"]) -> Int[Tensor, "batch token"]:
-    """Where each real token stands among the real ones; padding stands where the last one before it does."""
-    return (real.long().cumsum(dim=1) - 1).clamp(min=0)
+def positions_of(attention_mask: Bool[Tensor, "batch token"]) -> Int[Tensor, "batch token"]:
+    """Return each token's position among those that are not padding; padding has the position before it."""
+    return (attention_mask.long().cumsum(dim=1) - 1).clamp(min=0)

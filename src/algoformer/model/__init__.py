@@ -1,8 +1,15 @@
-"""Order and repetition: programs, presets, tokens, the loop, the AlgoFormer module, its cost."""
+"""Order and repetition: programs, the loop driver, stopping rules, the AlgoFormer module, its cost."""
 
 from algoformer.model.address import addresses as addresses
 from algoformer.model.algoformer import AlgoFormer as AlgoFormer
+from algoformer.model.context import ForwardContext as ForwardContext
 from algoformer.model.program import Layers as Layers
 from algoformer.model.program import Loop as Loop
 from algoformer.model.program import Parallel as Parallel
 from algoformer.model.program import Program as Program
+from algoformer.model.stopping import Converged as Converged
+from algoformer.model.stopping import Fixed as Fixed
+from algoformer.model.stopping import ProbabilityShift as ProbabilityShift
+from algoformer.model.stopping import SameAnswer as SameAnswer
+from algoformer.model.stopping import StoppingRule as StoppingRule
+from algoformer.model.stopping import parse_stopping as parse_stopping

@@ -1,24 +1,26 @@
-"""Names for the states inside a program, and the notebook that keeps those asked for.
+"""Addresses of the states inside a program.
 
 An address is a path: `pre` is the state after that part, `pre/0` after its layer 0, `loop[3]` after the
 third iteration of a loop and `loop[3]/0` after layer 0 inside that iteration. In nested programs the path
-goes on: `loop[3]/inner[2]/0`. A part without a name goes by its place in its program, except that the
-single unnamed module inside a loop needs no word of its own.
+goes on: `loop[3]/inner[2]/0`. A part without a name is called by its number in its program, except that the
+single unnamed module inside a loop needs no word of its own. The attention weights of a layer have an
+address too: `loop[3]/0/attention`.
 """
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator
-
-from torch import Tensor
+from collections.abc import Iterator
+from itertools import islice
 
 from algoformer.model.program import Layers, Loop, Part, Program, traced_part
-from algoformer.model.visibility import Visibility
+
+SUGGESTED_FROM = 10_000
+"""The nearest match of an unknown address is looked for among this many addresses."""
 
 
 def part_address(program: Program, index: int, prefix: str) -> str:
-    """Where part `index` of `program` stands, if the program itself stands at `prefix`."""
+    """Return the address of part `index` of `program`, if the program itself stands at `prefix`."""
     part = program.parts[index]
     alone = len(program) == 1 and isinstance(part, Layers) and not part.name and prefix
     if alone:
@@ -28,7 +30,9 @@ def part_address(program: Program, index: int, prefix: str) -> str:
 
 
 def addresses(program: Program, steps: int | None = None) -> Iterator[str]:
-    """Every address of a program whose traced loop runs `steps` times (by default as it says itself).
+    """Yield every address of a program whose traced loop runs `steps` times (default: as the program says).
+
+    The attention weights of each layer, at the layer's address + "/attention", are not listed.
 
     >>> from algoformer.model.presets import algoformer
     >>> list(addresses(algoformer(steps=2)))
@@ -38,7 +42,7 @@ def addresses(program: Program, steps: int | None = None) -> Iterator[str]:
 
 
 def layer_addresses(program: Program, steps: int | None = None) -> Iterator[tuple[str, Layers]]:
-    """Every address at which a layer runs, in the order they run, each with the module it belongs to.
+    """Yield every address at which a layer runs, in the order they run, each with the module it belongs to.
 
     >>> from algoformer.model.presets import algoformer
     >>> [address for address, _ in layer_addresses(algoformer(steps=2))]
@@ -70,34 +74,49 @@ def _in_part(part: Part, address: str, steps: int | None) -> Iterator[tuple[str,
             yield from _in_program(branch, f"{address}/branch{number}", steps)
 
 
-class Notebook:
-    """Goes with a stream through a program: keeps the states whose addresses were asked for.
-
-    It also knows what the tokens see, where that is not simply all or all before them (`visibility`).
+def check_address(program: Program, address: str, steps: int) -> None:
+    """Refuse an address that a program whose traced loop runs `steps` times does not have.
 
     Raises:
-        ValueError: an address does not exist in the program; the message names the nearest that does.
+        ValueError: the message names the nearest address that exists.
     """
+    if _is_in_program(program, "", steps, address):
+        return
+    known = list(islice(addresses(program, steps), SUGGESTED_FROM))
+    near = difflib.get_close_matches(address, known, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else f"there are {len(known)} addresses, e.g. {known[0]!r}"
+    raise ValueError(f"no state at address {address!r} when the loop runs {steps} step(s); {hint}")
 
-    def __init__(
-        self, keep: Iterable[str], program: Program, steps: int, visibility: Visibility | None = None
-    ) -> None:
-        self.keep = frozenset(keep)
-        self.visibility = visibility
-        self.states: dict[str, Tensor] = {}
-        if not self.keep:
-            return
-        known = list(addresses(program, steps))
-        for address in sorted(self.keep - set(known)):
-            near = difflib.get_close_matches(address, known, n=1)
-            hint = (
-                f"; did you mean {near[0]!r}?"
-                if near
-                else f"; there are {len(known)} addresses, e.g. {known[0]!r}"
-            )
-            raise ValueError(f"no state at address {address!r} when the loop runs {steps} step(s){hint}")
 
-    def note(self, address: str, state: Tensor) -> None:
-        """Remember `state` if its address was asked for."""
-        if address in self.keep:
-            self.states[address] = state
+def _is_in_program(program: Program, prefix: str, steps: int | None, address: str) -> bool:
+    traced = traced_part(program)
+    for index, part in enumerate(program):
+        here = part_address(program, index, prefix)
+        if here == address:
+            return here != prefix and not isinstance(part, Loop)
+        inside = address.startswith(here) and _is_in_part(
+            part, here, steps if index == traced else None, address
+        )
+        if inside:
+            return True
+    return False
+
+
+def _is_in_part(part: Part, prefix: str, steps: int | None, address: str) -> bool:
+    rest = address.removeprefix(prefix)
+    if isinstance(part, Layers):
+        number = rest.removeprefix("/").removesuffix("/attention")
+        return rest.startswith("/") and _is_number(number) and int(number) < part.count
+    if isinstance(part, Loop):
+        number, closed, _ = rest.removeprefix("[").partition("]")
+        within = rest.startswith("[") and bool(closed) and _is_number(number)
+        if not within or not 1 <= int(number) <= (steps or part.steps):
+            return False
+        here = f"{prefix}[{number}]"
+        return address == here or _is_in_program(part.body, here, None, address)
+    branches = enumerate(part.branches)
+    return any(_is_in_program(branch, f"{prefix}/branch{n}", steps, address) for n, branch in branches)
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) < 10 and text == str(int(text))

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from functools import lru_cache
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from algoformer.model.address import Notebook
+from algoformer.model.context import Edit, ForwardContext, StateAccess, select_rows
 from algoformer.model.cost import Cost, cost
-from algoformer.model.parts import LoopModule, ProgramModule
+from algoformer.model.parts import ProgramModule
 from algoformer.model.program import Layers, Loop, Part, Program, as_program, default_steps
+from algoformer.model.stopping import StoppingRule
 from algoformer.model.tokens import ReadIn
 from algoformer.prompt import Prompt
 from algoformer.trace import Trace, Unroll
@@ -65,74 +68,87 @@ class AlgoFormer(nn.Module):
         self.read_out = nn.Linear(width, out)
         self.causal = all(layers.causal for layers in modules_of(self.program))
 
-    def forward(self, prompt: Prompt, unroll: Unroll | None = None) -> Trace:
+    def forward(
+        self, prompt: Prompt, unroll: Unroll | None = None, *, stop: StoppingRule | None = None
+    ) -> Trace:
         """Answer every question of the prompt after each iteration in the window.
 
         Without an unroll the traced loop runs as often as the program says and is read once. More steps
         than in training are fine. A program without a loop gives the same answer at every step.
+
+        With a stopping rule each prompt runs until the rule stops it, without gradients; the trace has the
+        last answers, and `iterations` says after how many iterations each prompt stopped.
+
+        >>> from algoformer import programs, tasks
+        >>> from algoformer.model import Converged
+        >>> task = tasks.LinearRegression(dim=3, points=6)
+        >>> model = AlgoFormer(programs.algoformer(heads=2), dim=3, out=1, context=task.context, width=16)
+        >>> prompt = task.sample(4, generator=torch.Generator().manual_seed(0))
+        >>> model(prompt, stop=Converged(tolerance=0.1, max_steps=50)).iterations.shape
+        torch.Size([4])
         """
         self.check(prompt)
+        if stop is not None:
+            if unroll is not None:
+                raise ValueError("give either an unroll or a stopping rule (stop), not both")
+            return self._settle(prompt, stop)
         unroll = unroll or Unroll(steps=default_steps(self.program), window=1)
-        notebook = Notebook(unroll.keep, self.program, unroll.steps)
-        # states that somebody wants to see are whole; else only what is asked is computed to the end
-        asked = self.asked(prompt)
-        early = None if unroll.keep else asked
-        states = self.body.unroll(self.read_in(prompt.rows), unroll, notebook, asked=early)
-        if asked is not None and early is None:
-            states = states.index_select(2, asked)
+        states, kept = self.run_body(self.read_in(prompt.rows), prompt, unroll)
         # without a loop all states are one, and answered once
         predictions = self.read_out(states if self.body.traced is not None else states[:1])
         return Trace(
             predictions=predictions.expand(unroll.length, -1, -1, -1),
             first_step=unroll.first_step,
-            states=notebook.states,
+            states=kept,
         )
 
-    def asked(self, prompt: Prompt) -> Int[Tensor, " point"] | None:
-        """The tokens at which the answers are read; None if that is all of them."""
+    def run_body(
+        self, stream: Float[Tensor, "batch token width"], prompt: Prompt, unroll: Unroll
+    ) -> tuple[Float[Tensor, "step batch point width"], Mapping[str, Tensor]]:
+        """Run the program on what was read in; return the states to answer from, and those to keep."""
+        rows = self.read_rows(prompt)
+        access = self.body.access(unroll.keep, unroll.steps)
+        if access is None:
+            return self.body.unroll(stream, unroll, ForwardContext(read_rows=rows)), {}
+        # recorded and edited states are whole; else only the rows to read are computed to the end
+        states = self.body.unroll(stream, unroll, ForwardContext(access=access))
+        return select_rows(states, rows), recorded(access)
+
+    @torch.no_grad()
+    def _settle(self, prompt: Prompt, rule: StoppingRule) -> Trace:
+        access = self.body.access((), rule.max_steps or default_steps(self.program))
+        context = ForwardContext(access=access, read_rows=self.read_rows(prompt))
+        settled = self.body.settle(
+            self.read_in(prompt.rows), rule, lambda stream, _: self.read_out(stream), context
+        )
+        return Trace(
+            predictions=settled.output[None],
+            first_step=int(settled.iterations.max()),
+            iterations=settled.iterations,
+        )
+
+    def edit(self, edits: Mapping[str, Edit]) -> AbstractContextManager[None]:
+        """Replace states by address inside a `with` block.
+
+        Args:
+            edits: for each address a function from the state to its replacement, or a tensor that
+                broadcasts to the state's shape. A layer's attention weights stand at its address +
+                "/attention". After the traced loop a state has a leading axis of iterations.
+
+        >>> from algoformer import programs, tasks
+        >>> task = tasks.LinearRegression(dim=3, points=6)
+        >>> model = AlgoFormer(programs.algoformer(heads=2), dim=3, out=1, context=task.context, width=16)
+        >>> prompt = task.sample(4, generator=torch.Generator().manual_seed(0))
+        >>> with model.edit({"loop[3]/0": lambda state: 0 * state}):
+        ...     ablated = model(prompt).final
+        """
+        return self.body.edit(edits)
+
+    def read_rows(self, prompt: Prompt) -> Int[Tensor, " point"] | None:
+        """Return the tokens at which the answers are read; None if that is all of them."""
         if len(prompt.reads) == prompt.rows.shape[1] + sum(self.blanks):
             return None
         return row_index(prompt.reads, self.blanks[0], prompt.rows.device)
-
-    @torch.no_grad()
-    def converge(self, prompt: Prompt, *, tolerance: float, max_steps: int) -> Trace:
-        """Iterate each prompt until its answers stop changing; the last answers, and the steps it took.
-
-        A prompt is done when no answer of it moved by more than `tolerance` in an iteration, and is then
-        taken out of the batch; `Trace.iterations` says after how many. Prompts that are not done after
-        `max_steps` stop there.
-
-        Raises:
-            ValueError: the program's traced part is not a loop, so that there is nothing to stop.
-        """
-        if tolerance < 0:
-            raise ValueError(f"tolerance must not be negative, got {tolerance}")
-        if max_steps < 1:
-            raise ValueError(f"max_steps must be at least 1, got {max_steps}")
-        self.check(prompt)
-        loop = self.body.parts[self.body.traced] if self.body.traced is not None else None
-        if not isinstance(loop, LoopModule):
-            raise ValueError("early stopping needs a program whose last looping part is a Loop of its own")
-        quiet, asked = Notebook((), self.program, 1), self.asked(prompt)
-        entry = self.body.before(self.read_in(prompt.rows), quiet)
-        state = loop.start(entry)
-        answers = prompt.targets.new_empty(prompt.targets.shape, dtype=entry.dtype)
-        iterations = torch.full((prompt.batch,), max_steps, device=entry.device)
-        running = torch.arange(prompt.batch, device=entry.device)
-        last: Tensor | None = None
-        for iteration in range(1, max_steps + 1):
-            state = loop.step(state, entry, quiet, "")
-            now = self.read_out(self.body.after(state[None], quiet, asked=asked)[0])
-            answers[running] = now
-            if last is not None:
-                # written so that a prompt whose answers are not numbers any more counts as moving
-                moving = ~((now - last).abs().flatten(1).amax(1) <= tolerance)
-                iterations[running[~moving]] = iteration
-                running, state, entry, now = running[moving], state[moving], entry[moving], now[moving]
-            if not len(running):
-                break
-            last = now
-        return Trace(predictions=answers[None], first_step=iteration, iterations=iterations)
 
     def cost(self, unroll: Unroll | None = None, **batch: int) -> Cost:
         """Parameters, FLOPs and memory for one batch; `batch`, `rows`, `points` as in `model.cost.cost`."""
@@ -150,6 +166,11 @@ class AlgoFormer(nn.Module):
 
     def check(self, prompt: Prompt) -> None:
         """Refuse a prompt that this model was not built for; the message says what differs."""
+        if not isinstance(prompt, Prompt):
+            raise ValueError(
+                f"an AlgoFormer answers a Prompt, got {type(prompt).__name__}; make one with "
+                "Prompt.of_pairs(xs, ys) or task.sample(batch, generator=...)"
+            )
         if prompt.dim != self.dim:
             raise ValueError(f"this model reads rows of dim={self.dim}, the prompt's have {prompt.dim}")
         if prompt.out != self.out:
@@ -178,6 +199,17 @@ class AlgoFormer(nn.Module):
             raise ValueError(
                 "full attention would see rows that come after a question; ask one with prompt.prefix()"
             )
+
+
+def recorded(access: StateAccess) -> Mapping[str, Tensor]:
+    """Return the states that a forward pass has recorded; refuse if one of them did not turn up."""
+    missing = sorted(access.keep - set(access.states))
+    if missing:
+        raise ValueError(
+            f"nothing was recorded at {missing[0]!r}: the attention module there is not this library's, "
+            "and does not call context.visit_weights with its attention weights"
+        )
+    return access.states
 
 
 @lru_cache(maxsize=64)

@@ -122,7 +122,7 @@ def cost(
             raise ValueError(f"{name} must be at least 1, got {size}")
     unroll = unroll or Unroll(steps=default_steps(program), window=1)
     tokens = rows + sum(blanks)
-    # whoever keeps hidden states gets them whole
+    # hidden states that are kept are whole
     asked = None if points == tokens or unroll.keep else points
     stream = Stream(width=width, sequences=batch, tokens=tokens, asked=asked)
     works, reached, carried = unrolled_work(program, stream, unroll)

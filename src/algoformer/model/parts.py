@@ -1,20 +1,25 @@
-"""Programs as modules: the one place where parts are put in order and bodies are repeated.
+"""Programs as modules: parts in order, loops, branches.
 
-Whoever reads only some tokens of the result says which (`asked`), and gets the stream at these alone. What
-runs last then leaves out the others, from its last layer's queries on; a state noted there has them not.
+Every module is called with the stream and a `ForwardContext`, and can be called with the stream alone.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from algoformer.model.address import Notebook, part_address
+from algoformer.model.address import check_address, part_address
+from algoformer.model.context import DEFAULT, Edit, ForwardContext, StateAccess, select_rows
+from algoformer.model.driver import LoopDriver, Settled, run_until
 from algoformer.model.program import Layers, Loop, Parallel, Part, Program, traced_part
 from algoformer.model.recompute import run_again
-from algoformer.nn import Layer, LearnedPositions, Sight, initialize
-from algoformer.trace import Unroll, stop_tracking
+from algoformer.model.stopping import StoppingRule
+from algoformer.nn import Layer, LearnedPositions, initialize
+from algoformer.trace import Unroll
 
 
 class LayersModule(nn.Module):
@@ -44,22 +49,17 @@ class LayersModule(nn.Module):
         if self.positions is not None:
             nn.init.normal_(self.positions.table, std=0.02)
 
-    def forward(
-        self, stream: Tensor, notebook: Notebook, address: str, asked: Tensor | None = None
-    ) -> Tensor:
-        """Run the layers once; the state after each can be noted."""
-        seen = notebook.visibility
+    def forward(self, stream: Tensor, context: ForwardContext = DEFAULT) -> Tensor:
+        """Run the layers once."""
         if self.positions is not None:
-            stream = self.positions(stream) if seen is None else self.positions(stream, seen.places)
+            stream = self.positions(stream, context.positions)
         for number, layer in enumerate(self.layers):
-            name = f"{address}/{number}"
-            sight = None if seen is None else seen.at(name, causal=self.causal)
-            if asked is not None and number + 1 == len(self.layers):
-                sight = (sight or Sight())._replace(asked=asked)
-            stream = layer(stream) if sight is None else layer(stream, sight)
-            notebook.note(name, stream)
-        if asked is not None and not self.layers:
-            stream = stream.index_select(1, asked)
+            last = number + 1 == len(self.layers)
+            here = (context if last else context.whole).enter(str(number))
+            attention = here.attention(causal=self.causal)
+            stream = here.visit(layer(stream) if attention.is_default else layer(stream, attention))
+        if not self.layers:
+            stream = select_rows(stream, context.read_rows)
         return stream if self.final_norm is None else self.final_norm(stream)
 
 
@@ -77,48 +77,50 @@ class LoopModule(nn.Module):
             self.input_gate = nn.Parameter(torch.ones(width))
 
     def start(self, entry: Tensor) -> Tensor:
-        """The state before the first iteration."""
+        """Return the state before the first iteration."""
         return entry if self.inject == "none" else torch.zeros_like(entry)
 
-    def step(
-        self, state: Tensor, entry: Tensor, notebook: Notebook, address: str, asked: Tensor | None = None
-    ) -> Tensor:
-        """One iteration."""
+    def step(self, state: Tensor, entry: Tensor, context: ForwardContext = DEFAULT) -> Tensor:
+        """Run one iteration."""
         if self.inject == "add":
             state = state + entry
         elif self.inject == "gate":
             state = torch.sigmoid(self.keep_gate) * state + self.input_gate * entry
-        state = self.body(state, notebook, address, asked)
-        notebook.note(address, state)
-        return state
+        return context.visit(self.body(state, context))
 
-    def forward(
-        self, stream: Tensor, notebook: Notebook, address: str, asked: Tensor | None = None
-    ) -> Tensor:
-        """Run as often as the program says; the last state."""
-        return self.unroll(stream, Unroll(steps=self.steps, window=1), notebook, address, asked)[0]
+    def driver(
+        self, entry: Tensor, context: ForwardContext = DEFAULT, *, recompute: bool = False
+    ) -> LoopDriver:
+        """Return a driver that runs this loop on `entry`; with `recompute` under gradient checkpointing."""
+        step, state = self.step, self.start(entry)
+        if recompute:
+            step = run_again(self, self.step)
+            if self.inject == "none":
+                entry = entry.detach()  # no iteration sees it, so the graph that made it must not be kept
+        return LoopDriver(step, state, entry, context)
+
+    def forward(self, stream: Tensor, context: ForwardContext = DEFAULT) -> Tensor:
+        """Run as often as the program says; return the last state."""
+        return self.unroll(stream, Unroll(steps=self.steps, window=1), context)[0]
 
     def unroll(
-        self, entry: Tensor, unroll: Unroll, notebook: Notebook, address: str, asked: Tensor | None = None
-    ) -> Tensor:
-        """Run as often as the unroll says; the states it reads out, stacked.
+        self,
+        entry: Float[Tensor, "batch token width"],
+        unroll: Unroll,
+        context: ForwardContext = DEFAULT,
+    ) -> Float[Tensor, "step batch row width"]:
+        """Run as often as the unroll says; return the states of its window, stacked.
 
         Iterations before the last `grad_steps` keep no graph, so memory grows with those and not with
         the number of steps. With `recompute` each of those keeps its input only.
         """
-        again = run_again(self, self.step) if unroll.recompute else self.step
-        untracked = 0 if unroll.grad_steps is None else unroll.steps - unroll.grad_steps
-        state = self.start(entry)
-        if unroll.recompute and self.inject == "none":
-            entry = entry.detach()  # nobody looks at it again, and what made it must not be kept
+        driver = self.driver(entry, context, recompute=unroll.recompute)
         states = []
-        for iteration in range(1, unroll.steps + 1):
-            # nobody goes on from the last state: only of that one the other tokens are left out
-            last = asked if iteration == unroll.steps else None
-            with stop_tracking(iteration > untracked):
-                state = again(state, entry, notebook, f"{address}[{iteration}]", last)
-            if iteration >= unroll.first_step:
-                states.append(state if asked is None or last is not None else state.index_select(1, asked))
+        # nothing continues from the last state, so only there unread rows can be left out
+        for state in driver.run(unroll.steps, tracked=unroll.grad_steps, final=True):
+            if driver.iteration >= unroll.first_step:
+                last = driver.iteration == unroll.steps
+                states.append(state if last else select_rows(state, context.read_rows))
         return torch.stack(states)
 
 
@@ -131,106 +133,139 @@ class ParallelModule(nn.Module):
             ProgramModule(branch, width=width, context=context) for branch in parallel.branches
         )
 
-    def forward(
-        self, stream: Tensor, notebook: Notebook, address: str, asked: Tensor | None = None
-    ) -> Tensor:
-        """The sum of what the branches make of the stream."""
-        results = [branch(stream, notebook, name, asked) for branch, name in self._named(address)]
+    def forward(self, stream: Tensor, context: ForwardContext = DEFAULT) -> Tensor:
+        """Return the sum of what the branches make of the stream."""
+        results = [branch(stream, here) for branch, here in self._branches(context)]
         return torch.stack(results).sum(0)
 
-    def unroll(
-        self, entry: Tensor, unroll: Unroll, notebook: Notebook, address: str, asked: Tensor | None = None
-    ) -> Tensor:
-        """Every branch with a loop follows the same unroll; one without contributes the same at each step."""
-        results = [
-            branch.unroll(entry, unroll, notebook, name, asked) for branch, name in self._named(address)
-        ]
+    def unroll(self, entry: Tensor, unroll: Unroll, context: ForwardContext = DEFAULT) -> Tensor:
+        """Unroll every branch with a loop alike; one without contributes the same at each step."""
+        results = [branch.unroll(entry, unroll, here) for branch, here in self._branches(context)]
         return torch.stack(results).sum(0)
 
-    def _named(self, address: str) -> list[tuple[ProgramModule, str]]:
-        return [(branch, f"{address}/branch{number}") for number, branch in enumerate(self.branches)]
+    def _branches(self, context: ForwardContext) -> list[tuple[ProgramModule, ForwardContext]]:
+        return [(branch, context.enter(f"branch{number}")) for number, branch in enumerate(self.branches)]
 
 
 class ProgramModule(nn.Module):
-    """Parts in order. `forward` runs the program as it says; `unroll` runs its traced loop as asked."""
+    """Parts in order. `forward` runs the program as it says; `unroll` runs its traced loop as requested."""
 
     def __init__(self, program: Program, *, width: int, context: int) -> None:
         super().__init__()
         self.program = program
         self.parts = nn.ModuleList(build_part(part, width=width, context=context) for part in program)
         self.traced = traced_part(program)
+        self.edits: Mapping[str, Edit] = {}
 
-    def forward(
-        self, stream: Tensor, notebook: Notebook, address: str = "", asked: Tensor | None = None
-    ) -> Tensor:
+    def forward(self, stream: Tensor, context: ForwardContext = DEFAULT) -> Tensor:
         """Run every part once, loops as often as they say."""
-        return self._run(stream, 0, len(self.parts), notebook, address, asked)
+        return self._run(stream, 0, len(self.parts), context)
 
-    def before(self, stream: Tensor, notebook: Notebook, address: str = "") -> Tensor:
+    def before(self, stream: Tensor, context: ForwardContext = DEFAULT) -> Tensor:
         """Run the parts before the traced one."""
-        return self._run(
-            stream, 0, len(self.parts) if self.traced is None else self.traced, notebook, address
-        )
+        end = len(self.parts) if self.traced is None else self.traced
+        return self._run(stream, 0, end, context.whole)
 
     def after(
-        self,
-        states: Float[Tensor, "step batch token width"],
-        notebook: Notebook,
-        address: str = "",
-        asked: Tensor | None = None,
-    ) -> Float[Tensor, "step batch asked width"]:
+        self, states: Float[Tensor, "step batch token width"], context: ForwardContext = DEFAULT
+    ) -> Float[Tensor, "step batch row width"]:
         """Run the parts after the traced one, once, on all states together."""
         if self.traced is None or self.traced + 1 == len(self.parts):
-            return states if asked is None else states.index_select(2, asked)
-        seen = notebook.visibility
-        stacked = Notebook((), self.program, 1, None if seen is None else seen.stacked(len(states)))
-        stacked.keep = notebook.keep
-        result = self._run(states.flatten(0, 1), self.traced + 1, len(self.parts), stacked, address, asked)
-        for name, state in stacked.states.items():
-            notebook.note(name, state.unflatten(0, states.shape[:2]))
+            return select_rows(states, context.read_rows)
+        stacked = context.stacked(len(states))
+        result = self._run(states.flatten(0, 1), self.traced + 1, len(self.parts), stacked)
         return result.unflatten(0, states.shape[:2])
 
     def unroll(
         self,
         stream: Float[Tensor, "batch token width"],
         unroll: Unroll,
-        notebook: Notebook,
-        address: str = "",
-        asked: Tensor | None = None,
-    ) -> Float[Tensor, "step batch asked width"]:
-        """The stream after the whole program, once for each iteration in the unroll's window."""
+        context: ForwardContext = DEFAULT,
+    ) -> Float[Tensor, "step batch row width"]:
+        """Return the stream after the whole program, once for each iteration in the unroll's window."""
         if self.traced is None:
-            stream = self(stream, notebook, address, asked)
+            stream = self(stream, context)
             return stream.expand(unroll.length, *stream.shape)
-        stream = self.before(stream, notebook, address)
-        name = part_address(self.program, self.traced, address)
+        stream = self.before(stream, context)
         ends = self.traced + 1 == len(self.parts)
-        states: Tensor = self.parts[self.traced].unroll(  # type: ignore[operator]
-            stream, unroll, notebook, name, asked if ends else None
-        )
+        here = self._at(self.traced, context if ends else context.whole)
+        states: Tensor = self.parts[self.traced].unroll(stream, unroll, here)  # type: ignore[operator]
         if isinstance(self.program.parts[self.traced], Parallel):
-            notebook.note(name, states)
-        return states if ends else self.after(states, notebook, address, asked)
+            states = here.visit(states)
+        return states if ends else self.after(states, context)
 
-    def _run(
+    def settle(
         self,
-        stream: Tensor,
-        first: int,
-        last: int,
-        notebook: Notebook,
-        address: str,
-        asked: Tensor | None = None,
-    ) -> Tensor:
+        stream: Float[Tensor, "batch token width"],
+        rule: StoppingRule,
+        read_out: Callable[[Tensor, ForwardContext], Tensor],
+        context: ForwardContext = DEFAULT,
+    ) -> Settled:
+        """Run the traced loop until a stopping rule has stopped every sequence.
+
+        Args:
+            stream: what enters the program.
+            rule: when a sequence stops.
+            read_out: the output of the stream after the whole program, in a context.
+            context: masks and positions of the whole batch.
+
+        Raises:
+            ValueError: the program's traced part is not a loop, so that there is nothing to stop.
+        """
+        loop, here = self.traced_loop(context)
+        driver = loop.driver(self.before(stream, context), here)
+
+        def read(driver: LoopDriver) -> Tensor:
+            now = driver.context.at(context.address)
+            return read_out(self.after(driver.state[None], now)[0], now)
+
+        return run_until(driver, rule, read, max_steps=rule.max_steps or loop.steps)
+
+    def traced_loop(self, context: ForwardContext = DEFAULT) -> tuple[LoopModule, ForwardContext]:
+        """Return the traced loop and its context; refuse a program that has none."""
+        loop = None if self.traced is None else self.parts[self.traced]
+        if self.traced is None or not isinstance(loop, LoopModule):
+            raise ValueError("early stopping needs a program whose last looping part is a Loop of its own")
+        return loop, self._at(self.traced, context)
+
+    @contextmanager
+    def edit(self, edits: Mapping[str, Edit]) -> Iterator[None]:
+        """Replace states inside the `with` block; see `AlgoFormer.edit`."""
+        before = self.edits
+        self.edits = {**before, **edits}
+        try:
+            yield
+        finally:
+            self.edits = before
+
+    def access(self, keep: tuple[str, ...], steps: int) -> StateAccess | None:
+        """Return the access to states of a forward pass whose traced loop runs `steps` times.
+
+        Raises:
+            ValueError: an address does not exist; the message names the nearest that does.
+        """
+        if not keep and not self.edits:
+            return None
+        for address in sorted({*keep, *self.edits}):
+            check_address(self.program, address, steps)
+        return StateAccess(keep=frozenset(keep), edits=self.edits)
+
+    def _run(self, stream: Tensor, first: int, last: int, context: ForwardContext) -> Tensor:
         for index in range(first, last):
-            name = part_address(self.program, index, address)
-            stream = self.parts[index](stream, notebook, name, asked if index + 1 == last else None)
-            if name != address and not isinstance(self.program.parts[index], Loop):
-                notebook.note(name, stream)
+            here = self._at(index, context if index + 1 == last else context.whole)
+            stream = self.parts[index](stream, here)
+            if here.address != context.address and not isinstance(self.program.parts[index], Loop):
+                stream = here.visit(stream)
         return stream
+
+    def _at(self, index: int, context: ForwardContext) -> ForwardContext:
+        if not context.has_addresses:
+            return context
+        return context.at(part_address(self.program, index, context.address))
 
 
 def head_width(layers: Layers, width: int) -> int:
-    """How wide one head is on a stream of `width`."""
+    """Return how wide one head is on a stream of `width`."""
     if layers.head_width is not None:
         return layers.head_width
     if width % layers.heads:
@@ -242,7 +277,7 @@ def head_width(layers: Layers, width: int) -> int:
 
 
 def build_part(part: Part, *, width: int, context: int) -> LayersModule | LoopModule | ParallelModule:
-    """The module of one part."""
+    """Return the module of one part."""
     if isinstance(part, Layers):
         return LayersModule(part, width=width, context=context)
     if isinstance(part, Loop):

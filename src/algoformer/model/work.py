@@ -183,17 +183,17 @@ def _layer(part: Layers, stream: Stream, *, tracked: bool, carried: bool = True)
     left, width = stream.left, stream.width
     seen, asked = stream.sequences * stream.tokens, left.sequences * left.tokens
     heads, hidden = part.heads * head_width(part, width), part.hidden or 4 * width
-    entrance = 2 * width * (asked + 2 * seen) * heads
+    entrance = 2 * width * 3 * seen * heads
     scores = 2 * asked * stream.tokens * heads
     forward = entrance + 2 * scores + 2 * asked * heads * width + 2 * (2 * asked * width * hidden)
     if not tracked:
         return Work(layers=stream.batches, forward=forward)
     kept = (_norm(stream) + _norm(left)) * part.norm + stream.numbers + left.numbers
-    kept += 2 * (seen + asked) * heads + asked * part.heads
+    kept += (3 * seen + asked) * heads + asked * part.heads
     kept += asked * hidden * (2 if part.activation == "gelu" else 1)
     if stream.asked is not None:
-        # what enters the queries, and the mask
-        kept += left.numbers + left.tokens * stream.tokens * part.causal
+        # the queries at these rows, and the mask
+        kept += asked * heads + left.tokens * stream.tokens * part.causal
     return Work(
         layers=stream.batches,
         tracked_layers=stream.batches,

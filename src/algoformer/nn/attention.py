@@ -1,5 +1,6 @@
 """Multi-head softmax attention."""
 
+from collections.abc import Callable
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import torch
@@ -9,28 +10,41 @@ from torch import Tensor, nn
 
 
 @runtime_checkable
-class Memory(Protocol):
-    """Keys and values of tokens that were read before."""
+class KVCache(Protocol):
+    """Keys and values of the tokens that one layer has read before."""
 
-    def extend(
+    def update(
         self,
         key: Float[Tensor, "batch head token score"],
         value: Float[Tensor, "batch head token score"],
     ) -> tuple[Float[Tensor, "batch head key score"], Float[Tensor, "batch head key score"]]:
-        """Remember new keys and values; all those that queries are now compared with."""
+        """Store new keys and values; return all keys and values to attend to."""
         ...
 
 
-class Sight(NamedTuple):
-    """What the tokens of one attention call see, where that is not simply all or all before them.
+class AttentionContext(NamedTuple):
+    """Everything that one attention call needs beside the stream; all of it is optional.
 
-    A mask says everything about it: where there is one, `causal` of the attention does not matter. `asked`
-    are the tokens that look; the others are only looked at. None means all.
+    Attributes:
+        mask: which keys each query may attend to. A mask replaces the causal mask.
+        cache: keys and values of earlier tokens.
+        positions: where each token stands in its sequence; None means 0, 1, 2, ...
+        query_rows: the rows whose output is computed; None means all. Keys and values are always those of
+            all rows.
+        visit_weights: called with the attention weights; what it returns is used in their place. The
+            weights are computed explicitly only if it is given.
     """
 
     mask: Bool[Tensor, "#batch 1 #token key"] | None = None
-    memory: Memory | None = None
-    asked: Int[Tensor, " asked"] | None = None
+    cache: KVCache | None = None
+    positions: Int[Tensor, "#batch token"] | None = None
+    query_rows: Int[Tensor, " row"] | None = None
+    visit_weights: Callable[[Tensor], Tensor] | None = None
+
+    @property
+    def is_default(self) -> bool:
+        """Whether a call without this context would do the same."""
+        return all(value is None for value in self)
 
 
 class Attention(nn.Module):
@@ -40,14 +54,14 @@ class Attention(nn.Module):
     together need not be as wide as the stream.
 
     Args:
-        width: of the stream.
-        heads: how many.
-        head_width: of the queries, keys and values of one head.
-        causal: whether a token sees only itself and what comes before it.
-        scale: what scores are multiplied by before the softmax.
+        width: width of the residual stream.
+        heads: number of heads.
+        head_width: width of the queries, keys and values of one head.
+        causal: whether a token attends only to itself and to earlier tokens.
+        scale: factor of the scores before the softmax.
         bias: whether the two projections have a bias.
 
-    `dropout` is the share of reads that are left out while training; it is set by `set_dropout`.
+    `dropout` is the dropout rate of the attention weights; `set_dropout` sets it.
     """
 
     def __init__(
@@ -63,44 +77,46 @@ class Attention(nn.Module):
         self.output = nn.Linear(heads * head_width, width, bias=bias)
 
     def forward(
-        self, stream: Float[Tensor, "batch token width"], sight: Sight | None = None
-    ) -> Float[Tensor, "batch asked width"]:
-        """What the heads add to the stream, at the tokens that are asked."""
-        mask, memory, asked = sight or Sight()
-        if asked is None:
-            query, key, value = self._heads(self.qkv(stream), 3)
+        self, stream: Float[Tensor, "batch token width"], context: AttentionContext | None = None
+    ) -> Float[Tensor, "batch row width"]:
+        """Return what the heads add to the stream, at the query rows."""
+        mask, cache, _, rows, visit_weights = context or AttentionContext()
+        query, key, value = self._heads(self.qkv(stream))
+        if cache is not None:
+            key, value = cache.update(key, value)
+        if rows is not None:
+            # on the token axis as it lies in memory, so that the heads' output needs no copy either
+            query = query.transpose(1, 2).index_select(1, rows).transpose(1, 2)
+            mask = self._mask_of_rows(rows, mask, key.shape[2])
+        if visit_weights is None:
+            read = F.scaled_dot_product_attention(
+                query,
+                key,
+                value,
+                attn_mask=mask,
+                dropout_p=self.dropout if self.training else 0.0,
+                is_causal=self.causal and mask is None,
+                scale=self.scale,
+            )
         else:
-            query, key, value = self._asked_heads(stream, asked)
-        if memory is not None:
-            key, value = memory.extend(key, value)
-        if asked is not None:
-            mask = self._asked_mask(asked, mask, key.shape[2])
-        read = F.scaled_dot_product_attention(
-            query,
-            key,
-            value,
-            attn_mask=mask,
-            dropout_p=self.dropout if self.training else 0.0,
-            is_causal=self.causal and mask is None,
-            scale=self.scale,
-        )
+            weights = visit_weights(self._weights(query, key, mask))
+            read = F.dropout(weights, self.dropout, self.training) @ value
         return self.output(read.transpose(1, 2).flatten(2))
 
-    def _heads(self, product: Tensor, kinds: int) -> tuple[Tensor, ...]:
+    def _heads(self, product: Tensor) -> tuple[Tensor, ...]:
         batch, tokens, _ = product.shape
-        each = product.view(batch, tokens, kinds, self.heads, self.head_width)
-        # (batch, head, token, head_width) each; taken apart in this order, gradients are copied only once
+        each = product.view(batch, tokens, 3, self.heads, self.head_width)
+        # (batch, head, token, head_width) each; split in this order, gradients are copied only once
         return tuple(kind.transpose(1, 2) for kind in each.unbind(2))
 
-    def _asked_heads(self, stream: Tensor, asked: Tensor) -> tuple[Tensor, ...]:
-        """Queries of the asked tokens, keys and values of all."""
-        parts = [self.heads * self.head_width, 2 * self.heads * self.head_width]
-        weights = self.qkv.weight.split(parts)
-        biases = (None, None) if self.qkv.bias is None else self.qkv.bias.split(parts)
-        queries = F.linear(stream.index_select(1, asked), weights[0], biases[0])
-        return *self._heads(queries, 1), *self._heads(F.linear(stream, weights[1], biases[1]), 2)
+    def _weights(self, query: Tensor, key: Tensor, mask: Tensor | None) -> Tensor:
+        """Return the attention weights, (batch, head, row, key)."""
+        if mask is None and self.causal:
+            mask = torch.ones(query.shape[2], key.shape[2], dtype=torch.bool, device=query.device).tril()
+        scores = query @ key.mT * self.scale
+        return (scores if mask is None else scores.masked_fill(~mask, float("-inf"))).softmax(dim=-1)
 
-    def _asked_mask(self, asked: Tensor, mask: Tensor | None, keys: int) -> Tensor | None:
+    def _mask_of_rows(self, rows: Tensor, mask: Tensor | None, keys: int) -> Tensor | None:
         if mask is not None:
-            return mask if mask.shape[2] == 1 else mask.index_select(2, asked)
-        return asked[:, None] >= torch.arange(keys, device=asked.device) if self.causal else None
+            return mask if mask.shape[2] == 1 else mask.index_select(2, rows)
+        return rows[:, None] >= torch.arange(keys, device=rows.device) if self.causal else None

@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from algoformer.nn.attention import Attention, Sight
+from algoformer.nn.attention import Attention, AttentionContext
 from algoformer.nn.feedforward import FeedForward
 
 
@@ -14,8 +14,8 @@ class Layer(nn.Module):
     """Attention, then a feed-forward network, each added to the stream.
 
     With `norm` and `scaled` and GELU it is the pre-norm block of GPT-2 that is trained; with neither and
-    ReLU it is the paper's Equation 1 to the letter, in which the theorems are built. `dropout` is the share
-    of what is added that is left out while training; it is set by `set_dropout`.
+    ReLU it is the paper's Equation 1 to the letter, in which the theorems are built. `dropout` is the
+    dropout rate of what is added to the stream; `set_dropout` sets it.
     """
 
     def __init__(
@@ -42,40 +42,38 @@ class Layer(nn.Module):
         self.dropout = 0.0
 
     def forward(
-        self, stream: Float[Tensor, "batch token width"], sight: Sight | None = None
-    ) -> Float[Tensor, "batch asked width"]:
-        """The stream after this layer, at the tokens that are asked."""
-        normed = self.attention_norm(stream)
-        read = self._read(normed, sight)
-        if sight is not None and sight.asked is not None:
-            stream = stream.index_select(1, sight.asked)
-        stream = stream + self._thinned(read)
-        return stream + self._thinned(self.feedforward(self.feedforward_norm(stream)))
+        self, stream: Float[Tensor, "batch token width"], context: AttentionContext | None = None
+    ) -> Float[Tensor, "batch row width"]:
+        """Return the stream after this layer, at the query rows of the context."""
+        context = context or AttentionContext()
+        read = self._attend(self.attention_norm(stream), context)
+        if context.query_rows is not None:
+            stream = stream.index_select(1, context.query_rows)
+        stream = stream + self._dropout(read)
+        return stream + self._dropout(self.feedforward(self.feedforward_norm(stream)))
 
-    def _read(self, normed: Tensor, sight: Sight | None) -> Tensor:
+    def _attend(self, normed: Tensor, context: AttentionContext) -> Tensor:
         attention: nn.Module = self.attention
-        if sight is None:
-            return attention(normed)
-        if sight.asked is None or isinstance(attention, Attention):
-            return attention(normed, sight)
-        # somebody's own attention need not know of questions, nor of anything that is not there
-        plain = sight.mask is None and sight.memory is None
-        whole = attention(normed) if plain else attention(normed, sight._replace(asked=None))
-        return whole.index_select(1, sight.asked)
+        rows = None if isinstance(attention, Attention) else context.query_rows
+        if rows is not None:
+            # an attention module of the user's own need not know about query rows
+            context = context._replace(query_rows=None)
+        read = attention(normed) if context.is_default else attention(normed, context)
+        return read if rows is None else read.index_select(1, rows)
 
-    def _thinned(self, added: Tensor) -> Tensor:
+    def _dropout(self, added: Tensor) -> Tensor:
         return F.dropout(added, self.dropout) if self.training and self.dropout else added
 
 
 def set_dropout(module: nn.Module, *, residual: float, attention: float) -> None:
-    """Let every layer inside leave out shares of what it adds and of what its heads read, while training.
+    """Set the dropout rates of every layer inside `module`.
 
-    Draws are fresh whenever a layer runs. A layer in a loop runs with other draws at every iteration, so
-    that an iteration learns to carry on from a state that another draw has made.
+    Masks are drawn anew whenever a layer runs. A layer in a loop runs with another mask at every iteration,
+    so that an iteration learns to continue from a state that another mask has made.
     """
     for name, rate in {"residual": residual, "attention": attention}.items():
         if not 0 <= rate < 1:
-            raise ValueError(f"{name} dropout must lie in 0..1, 1 left out, got {rate}")
+            raise ValueError(f"{name} dropout must be at least 0 and below 1, got {rate}")
     for layer in module.modules():
         if isinstance(layer, Layer):
             layer.dropout = residual
@@ -83,7 +81,7 @@ def set_dropout(module: nn.Module, *, residual: float, attention: float) -> None
 
 
 def initialize(layer: Layer, *, depth: int) -> None:
-    """GPT-2's initialization: N(0, 0.02), and the two projections into the stream smaller by √(2·depth)."""
+    """Initialize as GPT-2 does: N(0, 0.02), the two projections into the stream smaller by √(2·depth)."""
     for module in (layer.attention.qkv, layer.feedforward.up):
         nn.init.normal_(module.weight, std=0.02)
     for module in (layer.attention.output, layer.feedforward.down):

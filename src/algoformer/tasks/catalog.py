@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields
-from difflib import get_close_matches
 from typing import Any, get_type_hints
 
+from algoformer.common.names import check_choice, did_you_mean
 from algoformer.tasks.autoregressive import AutoregressiveWithRepresentation
 from algoformer.tasks.chain import ChainOfThought
 from algoformer.tasks.linear import LinearRegression
@@ -45,14 +45,12 @@ def from_json(stored: Mapping[str, Any]) -> Task:
     """
     constants = dict(stored)
     name = constants.pop("name", None)
-    if not isinstance(name, str) or name not in TASKS:
-        hint = _nearest(str(name), list(TASKS))
-        raise ValueError(f"unknown task {name!r}{hint}; known: {', '.join(TASKS)}")
+    check_choice("task", name, TASKS)
     kind = TASKS[name]
     known = [field.name for field in fields(kind)]
     for field in constants:
         if field not in known:
-            raise ValueError(f"task {name!r} has no field {field!r}{_nearest(str(field), known)}")
+            raise ValueError(f"task {name!r} has no field {field!r}{did_you_mean(field, known)}")
     missing = [field for field in known if field not in constants]
     if missing:
         raise ValueError(f"task {name!r} needs every field, missing: {', '.join(missing)}")
@@ -68,8 +66,3 @@ def _typed(field: str, value: object, kind: type) -> int | float:
     if kind is int and isinstance(value, int) and not isinstance(value, bool):
         return value
     raise ValueError(f"{field} must be of type {kind.__name__}, got {value!r} of type {type(value).__name__}")
-
-
-def _nearest(name: str, known: list[str]) -> str:
-    close = get_close_matches(name, known, n=1)
-    return f" (did you mean {close[0]!r}?)" if close else ""

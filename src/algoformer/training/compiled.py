@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from algoformer.model.address import Notebook
 from algoformer.model.algoformer import AlgoFormer
+from algoformer.model.context import DEFAULT, ForwardContext
 from algoformer.model.parts import LayersModule, LoopModule, ParallelModule, ProgramModule
-from algoformer.model.program import Layers, Program
-from algoformer.nn import Sight
+from algoformer.nn import AttentionContext
 from algoformer.trace import Unroll
 
 LARGEST_PIECE = 2
@@ -22,24 +22,26 @@ LARGEST_PIECE = 2
 SPECIALIZATIONS = 64
 """How often a piece may be compiled anew (for a batch, with and without a graph) before that is an error."""
 
-QUIET = Notebook((), Program(Layers(1)), 1)
-
 
 @contextmanager
 def compiled_pieces(model: AlgoFormer, *, backend: str = "inductor") -> Iterator[None]:
-    """Inside, the model's pieces run compiled, as long as nobody asks for hidden states.
+    """Run the model's pieces compiled inside the `with` block.
 
-    The model itself is the same afterwards as before; its weights are never copied.
+    A forward pass that records or edits states, or has a cache, runs them eagerly: each address would be
+    compiled anew. The model itself is the same afterwards as before; its weights are never copied.
     """
     compilation = torch._dynamo.config.patch(
         recompile_limit=SPECIALIZATIONS, accumulated_recompile_limit=16 * SPECIALIZATIONS
     )
-    run = {kind: _compile(function, backend) for kind, function in _FUNCTIONS.items()}
+    compiled: dict[Callable[..., Tensor], Callable[..., Tensor]] = {}
     patched: list[tuple[nn.Module, str]] = []
     try:
         for piece in _pieces(model.body):
             name = "step" if isinstance(piece, LoopModule) else "forward"
-            setattr(piece, name, _replacement(piece, run[_kind(piece)]))
+            plain = getattr(type(piece), name)
+            if plain not in compiled:
+                compiled[plain] = _compile(plain, backend)
+            setattr(piece, name, partial(_run_piece, piece, plain, compiled[plain]))
             patched.append((piece, name))
         with compilation:
             yield
@@ -48,24 +50,37 @@ def compiled_pieces(model: AlgoFormer, *, backend: str = "inductor") -> Iterator
             delattr(piece, name)
 
 
+def _run_piece(
+    piece: nn.Module, plain: Callable[..., Tensor], compiled: Callable[..., Tensor], *arguments: Any
+) -> Tensor:
+    context = arguments[-1]
+    if isinstance(context, ForwardContext) and context.has_addresses:
+        return plain(piece, *arguments)
+    if isinstance(context, AttentionContext) and (context.cache or context.visit_weights):
+        return plain(piece, *arguments)
+    if isinstance(piece, LoopModule):
+        state, entry, *_ = arguments
+        if torch.is_grad_enabled() and entry.requires_grad and not state.requires_grad:
+            # the first tracked iteration then looks like all others, and needs no code of its own
+            arguments = (state.detach().requires_grad_(), *arguments[1:])
+    return compiled(piece, *arguments)
+
+
 @contextmanager
 def compiled_body(model: AlgoFormer, *, backend: str = "inductor") -> Iterator[None]:
-    """Inside, training runs the model's whole program as one compiled function for each way to unroll it.
+    """Run the model's whole program, while training, as one compiled function for each way to unroll it.
 
     That is for a CPU: what a GPU gains by small pieces that are captured, a CPU gains by few and large ones.
-    Evaluation, hidden states and iterations that are run again go the ordinary way.
+    Evaluation, hidden states and gradient checkpointing run eagerly.
     """
-    body, made = model.body, dict[Unroll, Callable[..., Tensor]]()
+    body, compiled = model.body, dict[Unroll, Callable[..., Tensor]]()
 
-    def run(
-        stream: Tensor, unroll: Unroll, notebook: Notebook, address: str = "", asked: Tensor | None = None
-    ) -> Tensor:
-        noted = notebook.keep or notebook.visibility is not None
-        if noted or unroll.recompute or not torch.is_grad_enabled():
-            return ProgramModule.unroll(body, stream, unroll, notebook, address, asked)
-        if unroll not in made:
-            made[unroll] = _compile(partial(_run_body, body, unroll), backend)
-        return made[unroll](stream, asked)
+    def run(stream: Tensor, unroll: Unroll, context: ForwardContext = DEFAULT) -> Tensor:
+        if context.has_addresses or unroll.recompute or not torch.is_grad_enabled():
+            return ProgramModule.unroll(body, stream, unroll, context)
+        if unroll not in compiled:
+            compiled[unroll] = _compile(partial(_run_body, body, unroll), backend)
+        return compiled[unroll](stream, context)
 
     body.unroll = run  # type: ignore[method-assign]
     try:
@@ -74,9 +89,8 @@ def compiled_body(model: AlgoFormer, *, backend: str = "inductor") -> Iterator[N
         del body.unroll
 
 
-def _run_body(body: ProgramModule, unroll: Unroll, stream: Tensor, asked: Tensor | None) -> Tensor:
-    quiet = Notebook((), body.program, unroll.steps)
-    return ProgramModule.unroll(body, stream, unroll, quiet, "", asked)
+def _run_body(body: ProgramModule, unroll: Unroll, stream: Tensor, context: ForwardContext) -> Tensor:
+    return ProgramModule.unroll(body, stream, unroll, context)
 
 
 def _compile(function: Callable[..., Tensor], backend: str) -> Callable[..., Tensor]:
@@ -98,65 +112,3 @@ def _pieces(program: ProgramModule) -> Iterator[nn.Module]:
             yield from _pieces(part.body)
         else:
             yield from layers
-
-
-def _run_layer(layer: nn.Module, stream: Tensor, sight: Sight | None = None) -> Tensor:
-    return type(layer).forward(layer, stream, sight)
-
-
-def _run_layers(module: LayersModule, stream: Tensor, asked: Tensor | None) -> Tensor:
-    return LayersModule.forward(module, stream, QUIET, "", asked)
-
-
-def _run_step(loop: LoopModule, state: Tensor, entry: Tensor, asked: Tensor | None) -> Tensor:
-    return LoopModule.step(loop, state, entry, QUIET, "", asked)
-
-
-_FUNCTIONS: dict[type, Callable[..., Tensor]] = {
-    nn.Module: _run_layer,
-    LayersModule: _run_layers,
-    LoopModule: _run_step,
-}
-
-
-def _kind(piece: nn.Module) -> type:
-    # not its type: FSDP makes a subclass of it
-    return next((kind for kind in (LayersModule, LoopModule) if isinstance(piece, kind)), nn.Module)
-
-
-def _replacement(piece: nn.Module, run: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    if isinstance(piece, LayersModule):
-        return partial(_layers_or_noted, piece, run)
-    if isinstance(piece, LoopModule):
-        return partial(_step_or_noted, piece, run)
-    return partial(run, piece)
-
-
-def _layers_or_noted(
-    module: LayersModule,
-    run: Callable[..., Tensor],
-    stream: Tensor,
-    notebook: Notebook,
-    address: str,
-    asked: Tensor | None = None,
-) -> Tensor:
-    if notebook.keep or notebook.visibility is not None:
-        return LayersModule.forward(module, stream, notebook, address, asked)
-    return run(module, stream, asked)
-
-
-def _step_or_noted(
-    loop: LoopModule,
-    run: Callable[..., Tensor],
-    state: Tensor,
-    entry: Tensor,
-    notebook: Notebook,
-    address: str,
-    asked: Tensor | None = None,
-) -> Tensor:
-    if notebook.keep or notebook.visibility is not None:
-        return LoopModule.step(loop, state, entry, notebook, address, asked)
-    if torch.is_grad_enabled() and entry.requires_grad and not state.requires_grad:
-        # the first tracked iteration then looks like all others, and needs no code of its own
-        state = state.detach().requires_grad_()
-    return run(loop, state, entry, asked)

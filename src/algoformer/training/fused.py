@@ -109,6 +109,8 @@ class FusedBody:
                 "engine 'fused' keeps what recompute=True would drop; choose 'compiled' or 'auto'"
             )
         model, body = self.model, self.model.body
+        if unroll.keep or body.edits:
+            raise ValueError("engine 'fused' has no hidden states to keep or edit; run the model itself")
         model.check(prompt)
         stream = model.read_in(prompt.rows)
         asked = row_index(prompt.reads, model.blanks[0], stream.device)

@@ -9,7 +9,6 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from algoformer.model.address import Notebook
 from algoformer.model.algoformer import AlgoFormer
 from algoformer.prompt import Prompt
 from algoformer.trace import Trace, Unroll
@@ -66,10 +65,10 @@ class HalfBody(RoundedBody):
         """Run the model; to be called by `answer`, which puts the rounded weights in place."""
         model = self.model
         stream = model.read_in(prompt.rows)
-        quiet = Notebook((), model.program, unroll.steps)
         with torch.autocast(stream.device.type, dtype=torch.bfloat16, cache_enabled=False):
-            states = model.body.unroll(stream, unroll, quiet, asked=model.asked(prompt))
-        return Trace(predictions=model.read_out(states.float()), first_step=unroll.first_step)
+            states, kept = model.run_body(stream, prompt, unroll)
+        predictions = model.read_out(states.float())
+        return Trace(predictions=predictions, first_step=unroll.first_step, states=kept)
 
 
 class RoundWeights(torch.autograd.Function):

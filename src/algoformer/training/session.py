@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import math
-import platform
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -14,6 +13,7 @@ from typing import Any, Generic
 
 import torch
 
+from algoformer.common.devices import device_name as device_name
 from algoformer.training.interrupts import deferred_interrupt
 from algoformer.training.model_step import ModelStep
 from algoformer.training.resume import Restorable, restore
@@ -200,10 +200,3 @@ def shared_by(card: Mapping[str, Any]) -> int:
     """The most runs that shared the device while the seconds on a checkpoint's card went by; 1 is alone."""
     stored = card.get(RUNS_AT_ONCE, 1)
     return stored if type(stored) is int and stored > 1 else 1
-
-
-def device_name(device: torch.device) -> str:
-    """The device in words, for provenance."""
-    if device.type == "cuda":
-        return torch.cuda.get_device_name(device)
-    return f"{device.type} ({platform.machine()}, {torch.get_num_threads()} threads)"

@@ -1,4 +1,4 @@
-"""A trained model as a quick solver: one iteration at a time, on CUDA as a captured graph, for any depth."""
+"""A trained model as a solver that runs one iteration at a time, on CUDA as a captured graph."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from algoformer.model.address import Notebook
 from algoformer.model.algoformer import AlgoFormer
+from algoformer.model.context import ForwardContext
+from algoformer.model.driver import LoopDriver
 from algoformer.model.parts import LoopModule
 from algoformer.model.program import default_steps
 from algoformer.prompt import Prompt
@@ -21,11 +22,11 @@ from algoformer.training.engine import EngineName, plan_engine
 
 
 @contextmanager
-def open_solver(model: AlgoFormer, *, engine: EngineName = "auto") -> Iterator[OneByOne]:
-    """Inside, a solver with the model's answers that runs any number of iterations without compiling anew.
+def open_solver(model: AlgoFormer, *, engine: EngineName = "auto") -> Iterator[StepwiseSolver]:
+    """Open a solver with the model's answers that runs any number of iterations without compiling anew.
 
     Args:
-        model: stays where it is; its weights are not copied.
+        model: the model; it stays on its device, and its weights are not copied.
         engine: "eager" anywhere, "graph" or "compiled" on CUDA; "auto" is "graph" there, because compiling
             takes longer than most measurements.
 
@@ -39,13 +40,14 @@ def open_solver(model: AlgoFormer, *, engine: EngineName = "auto") -> Iterator[O
     device = model.read_out.weight.device
     plan = plan_engine(engine, device=device, steps=1)
     with compiled_pieces(model) if plan.engine == "compiled" else nullcontext():
-        yield OneByOne(model, captured=plan.engine != "eager" and device.type == "cuda")
+        yield StepwiseSolver(model, captured=plan.engine != "eager" and device.type == "cuda")
 
 
-class OneByOne(nn.Module):
+class StepwiseSolver(nn.Module):
     """Reads a model's answers after each iteration as it is run: memory does not grow with the window.
 
-    Hidden states, gradients and programs whose traced part is no loop are left to the model itself.
+    Forward passes with hidden states, edits or gradients, and programs whose traced part is not a loop, are
+    left to the model itself.
     """
 
     holds_window = False
@@ -68,7 +70,7 @@ class OneByOne(nn.Module):
         return Trace(predictions=predictions, first_step=unroll.first_step)
 
     def at_depths(self, prompt: Prompt, depths: Sequence[int]) -> Float[Tensor, "step batch point out"]:
-        """The answers after each of a rising list of iterations, all from one run."""
+        """Return the answers after each of a rising list of iterations, all from one run."""
         loop = self._loop()
         if loop is None:
             return torch.cat(
@@ -77,10 +79,11 @@ class OneByOne(nn.Module):
         return self._iterations(loop, prompt).run(prompt, depths)
 
     def _loop(self) -> LoopModule | None:
-        """The loop that can be run one iteration at a time, if there is one and nobody wants gradients."""
-        traced = self.model.body.traced
-        part = None if traced is None else self.model.body.parts[traced]
-        return part if isinstance(part, LoopModule) and not torch.is_grad_enabled() else None
+        """Return the loop that can be run one iteration at a time, if there is one."""
+        body = self.model.body
+        part = None if body.traced is None else body.parts[body.traced]
+        plain = not torch.is_grad_enabled() and not body.edits
+        return part if isinstance(part, LoopModule) and plain else None
 
     def _iterations(self, loop: LoopModule, prompt: Prompt) -> _Iterations:
         self.model.check(prompt)
@@ -99,46 +102,48 @@ class _Iterations:
     """One loop on one batch: its state stays in place, so that an iteration can be a captured graph."""
 
     def __init__(self, model: AlgoFormer, loop: LoopModule, prompt: Prompt) -> None:
-        self.model, self.loop, self.prompt, self.batch = model, loop, prompt, prompt.batch
-        self.quiet = Notebook((), model.program, 1)
+        self.model, self.loop, self.batch = model, loop, prompt.batch
+        self.context = ForwardContext(read_rows=model.read_rows(prompt))
         self.entry = self._enter(prompt.rows)
         self.state = loop.start(self.entry).clone()
         self.answer = torch.empty_like(prompt.targets)
         self.advance, self.read = self._advance, self._read
 
     def capture(self) -> None:
-        """From now on an iteration is one launch, and reading it another."""
+        """Make an iteration one launch, and its read-out another."""
         self.advance, self.read = capture(self._advance), capture(self._read)
 
     def run(self, prompt: Prompt, depths: Sequence[int]) -> Float[Tensor, "step batch point out"]:
-        """Answer prompts like those this was made for, at most as many, after each of these iterations."""
+        """Answer prompts of the same shape, at most as many, after each of these iterations."""
         # a last batch may be short: the same graph runs it, on some prompts twice
         places = torch.arange(self.batch, device=prompt.rows.device).clamp(max=prompt.batch - 1)
         self.entry.copy_(self._enter(prompt.rows[places]))
         self.state.copy_(self.loop.start(self.entry))
-        found = self.answer.new_empty(len(depths), *prompt.targets.shape)
-        done = 0
-        for place, depth in enumerate(depths):
-            for _ in range(depth - done):
-                self.advance()
-            done = depth
-            self.read()
-            found[place] = self.answer[: prompt.batch]
-        return found
+        driver = LoopDriver(self._step, self.state, self.entry, self.context)
+        answers = []
+        for _ in driver.run(depths[-1]):
+            if driver.iteration in depths:
+                self.read()
+                answers.append(self.answer[: prompt.batch].clone())
+        return torch.stack(answers)
+
+    def _step(self, state: Tensor, entry: Tensor, context: ForwardContext) -> Tensor:
+        self.advance()
+        return self.state
 
     def _enter(self, rows: Tensor) -> Tensor:
-        return self.model.body.before(self.model.read_in(rows), self.quiet)
+        return self.model.body.before(self.model.read_in(rows))
 
     def _advance(self) -> None:
-        self.state.copy_(self.loop.step(self.state, self.entry, self.quiet, ""))
+        self.state.copy_(self.loop.step(self.state, self.entry))
 
     def _read(self) -> None:
-        states = self.model.body.after(self.state[None], self.quiet, asked=self.model.asked(self.prompt))
+        states = self.model.body.after(self.state[None], self.context)
         self.answer.copy_(self.model.read_out(states[0]))
 
 
 def capture(function: Callable[[], None]) -> Callable[[], None]:
-    """The launches of a function as one CUDA graph; called a few times first, to be ready."""
+    """Return the launches of a function as one CUDA graph; it is called a few times first, to warm up."""
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):

@@ -153,7 +153,7 @@ def test_a_set_that_repeats_its_test_set_leaves_nothing_to_train_on(tmp_path: Pa
 
 
 def test_an_unknown_name_meets_its_nearest() -> None:
-    with pytest.raises(ValueError, match=r"'multi30k'; did you mean 'multi30k_de_en'\?"):
+    with pytest.raises(ValueError, match=r"'multi30k' \(did you mean 'multi30k_de_en'\?\)"):
         load_parallel("multi30k", data=".")
 
 

@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.language.training.small_text import small_experiment, small_text
 
 from algoformer.language.training import PRESETS, TextExperiment, text_preset
 from algoformer.language.training.experiment import TextSettings, build_text_model
@@ -15,6 +14,7 @@ from algoformer.language.training.text import check_text
 from algoformer.model.cost import parameters
 from algoformer.model.program import default_steps
 from algoformer.training import Ramp
+from tests.language.training.small_text import small_experiment, small_text
 
 
 @pytest.mark.parametrize("size", ["small", "paper", "tuned", "shipped"])

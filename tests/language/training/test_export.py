@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 import torch
-from tests.language.training.small_text import small_text
-from tests.language.training.test_measure import fresh
 
 from algoformer.language import Tokenizer, load_text_model
 from algoformer.language.classify import Classifying
 from algoformer.language.training.export import EXAMPLES, answers, export_text
+from tests.language.training.small_text import small_text
+from tests.language.training.test_measure import fresh
 
 pytest.importorskip("sacrebleu", reason="the extra `text` is not installed")
 

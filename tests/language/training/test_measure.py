@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 import torch
-from tests.language.training.small_text import small_experiment, small_text
 
 from algoformer.language import TextCheckpoint
 from algoformer.language.tokenizer import EOS, TRANSLATE
 from algoformer.language.training.experiment import build_text_model
 from algoformer.language.training.measure import measure
 from algoformer.language.translate import Decoding
+from tests.language.training.small_text import small_experiment, small_text
 
 pytest.importorskip("sacrebleu", reason="the extra `text` is not installed")
 

@@ -8,9 +8,6 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from tests.language.training.small_text import LABELS, small_experiment, small_text
-from tests.training.small import same_weights
-from tests.training.test_engine import PretendCuda
 
 from algoformer.language import TextClassifier, TokenModel
 from algoformer.language.tokenizer import EOS, TRANSLATE
@@ -26,6 +23,9 @@ from algoformer.language.training.step import (
 from algoformer.language.training.validation import validate
 from algoformer.trace import Unroll
 from algoformer.training.engine import Plan
+from tests.language.training.small_text import LABELS, small_experiment, small_text
+from tests.training.small import same_weights
+from tests.training.test_engine import PretendCuda
 
 
 def test_the_loss_is_the_mean_over_iterations_and_tokens_of_translations() -> None:

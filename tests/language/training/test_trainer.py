@@ -14,8 +14,6 @@ from typing import Any
 
 import pytest
 import torch
-from tests.language.training.small_text import ENGLISH, small_experiment, small_text
-from tests.training.small import same_weights, timeless
 
 from algoformer.language import load_text_model
 from algoformer.language.classify import Classifying
@@ -28,6 +26,8 @@ from algoformer.language.training.trainer import BEST
 from algoformer.language.training.validation import Validation
 from algoformer.language.translate import Decoding
 from algoformer.training import read_metrics
+from tests.language.training.small_text import ENGLISH, small_experiment, small_text
+from tests.training.small import same_weights, timeless
 
 FULL = {"dropout": 0.1, "attention_dropout": 0.1, "smoothing": 0.1}
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from typing import TypeVar
 
+from algoformer.common.names import check_choice
 from algoformer.language.corpora import clean
 
 
@@ -195,12 +195,10 @@ def known(
     if name in table:
         return table[name]
     names = [*others, *table]
-    all_names = f"Known: {', '.join(names)}"
     if name in elsewhere:
         kind = elsewhere[name]
         raise ValueError(
-            f"{name!r} is a set for {kind}: give --kind {kind}, or choose another set. {all_names}"
+            f"{name!r} is a set for {kind}: give --kind {kind}, or choose from {', '.join(names)}"
         )
-    near = get_close_matches(name, names, n=1)
-    hint = f"; did you mean {near[0]!r}?" if near else "."
-    raise ValueError(f"unknown set of text {name!r}{hint} {all_names}")
+    check_choice("set of text", name, names)
+    return table[name]

@@ -11,8 +11,8 @@ from algoformer.language.corpora.checksums import CHECKSUMS
 from algoformer.language.corpora.clean import plain
 from algoformer.language.corpora.files import Reader
 from algoformer.language.corpora.folder import HUB, data_place
+from algoformer.language.corpora.small import small_parallel, small_topics
 from algoformer.language.corpora.splits import hold_out, without_overlap
-from algoformer.language.small.corpora import small_parallel, small_topics
 from algoformer.language.text import Corpus, LabelledText, ParallelText, Split
 
 VALID_SHARE = 0.04

@@ -1,0 +1,104 @@
+"""A folder of results: what is there, under which settings, and what is missing."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from algoformer.training.files import read_json
+from paper.result import LARGEST_FILE, Result, read_result, write_result
+from paper.runs import Item, TrainedRun, fingerprint, names_of_seeds
+
+Results = Mapping[str, Result]
+"""What there is, by name."""
+
+
+def seeds_so_far(results: Results, name: str) -> list[Result]:
+    """A run and the same with other seeds, as far as they were made over as many steps."""
+    found = [results[run] for run in names_of_seeds(name) if run in results]
+    return [result for result in found if result.steps == found[0].steps]
+
+
+class Archive:
+    """The results in a folder and below it. Other files there are left alone.
+
+    A result is found by its settings, not by its name: two figures that need the same run share it.
+
+    Attributes:
+        folder: where the results are.
+        results: all that could be read.
+        refused: what may have been a result and is none, with the reason, to be told to the user.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.results: list[Result] = []
+        self.refused: list[str] = []
+        for path in sorted(folder.rglob("*.json")):
+            try:
+                if _looks_like_one(path):
+                    self.results.append(read_result(path))
+            except ValueError as error:
+                self.refused.append(str(error))
+            except OSError as error:
+                self.refused.append(f"{path} cannot be read: {error.strerror}")
+
+    def find(self, item: Item) -> Result | None:
+        """The result of exactly this run on as many prompts."""
+        wanted = fingerprint(item.settings)
+        for result in self.results:
+            if result.hash == wanted and result.prompts == item.prompts:
+                return result
+        return None
+
+    def nearest(self, item: Item) -> Result | None:
+        """The result of this run, or if there is none, of the same run over the nearest number of steps."""
+        exact = self.find(item)
+        if exact is not None:
+            return exact
+        wanted = fingerprint(_without_steps(item.settings))
+        like = [
+            result
+            for result in self.results
+            if result.prompts == item.prompts and fingerprint(_without_steps(result.settings)) == wanted
+        ]
+        steps = item.experiment.training.steps if isinstance(item, TrainedRun) else 1
+        return min(like, key=lambda result: abs(math.log((result.steps or 1) / steps)), default=None)
+
+    def by_name(self, items: Iterable[Item]) -> dict[str, Result]:
+        """What there is for these runs, by the name that each has in its figure."""
+        found = {item.name: self.nearest(item) for item in items}
+        return {name: result for name, result in found.items() if result is not None}
+
+    def add(self, result: Result) -> Path:
+        """Write a result under its name; one with other settings that was there is kept beside it."""
+        path = self.folder / f"{result.name}.json"
+        if path.exists():
+            try:
+                before = read_result(path)
+            except ValueError:
+                before = None
+            if before is not None and before.hash != result.hash:
+                path.replace(path.with_name(f"{path.stem}.{before.hash}.json"))
+        write_result(path, result)
+        self.results = [old for old in self.results if old.hash != result.hash] + [result]
+        return path
+
+
+def _looks_like_one(path: Path) -> bool:
+    # a folder of results may hold other JSON files; only what says that it is a result is held to it, and
+    # what was cut off, which says nothing any more
+    if not path.is_file() or path.stat().st_size > LARGEST_FILE:
+        return False
+    data = read_json(path)
+    return isinstance(data, dict) and {"format", "settings", "errors"} <= set(data)
+
+
+def _without_steps(settings: Mapping[str, Any]) -> dict[str, Any]:
+    plain = copy.deepcopy(dict(settings))
+    if "experiment" in plain:
+        plain["experiment"]["training"].pop("steps")
+    return plain

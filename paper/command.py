@@ -1,0 +1,280 @@
+"""`python -m paper`: the paper's figures, from training to pictures and verdicts."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+import tyro
+
+from algoformer.cli.exit_code import exit_code
+from algoformer.cli.parse import parse
+from algoformer.cli.progress import bars
+from algoformer.cli.say import say
+from algoformer.common.devices import pick_device
+from algoformer.common.names import check_choice
+from algoformer.evaluation import Cell, Table
+from algoformer.extras import require
+from algoformer.report import save
+from algoformer.training.presets import SMALL, Scale
+from algoformer.training.shard_index import shard_limit
+from paper.archive import Archive
+from paper.estimates import estimate, usual_device
+from paper.options import PROGRAM, check_numbers, results_folder, what_to_reproduce, with_steps
+from paper.overview import duration, minutes, overview_table
+from paper.recipes import RECIPES, Recipe, recipe_of
+from paper.reproduce import Workshop, choose
+from paper.result import Result
+from paper.runs import Item, Reference, TrainedRun
+from paper.summary import all_items, target_table, verdict_table, write_page
+from paper.table_command import TABLES, run_table
+
+DESCRIPTION = f"""Train what a figure of the paper needs, measure it, draw it. Runs are found again by the
+hash of their configuration, so that the same command goes on where it was stopped.
+
+What there is: {", ".join(f"{name} ({recipe.title.lower()})" for name, recipe in RECIPES.items())}
+And on text, with options of their own: {", ".join(f"{name} ({what})" for name, what in TABLES.items())}
+
+Examples:
+  python -m paper fig5                              the whole figure, small, on the CPU
+  python -m paper fig2 --scale short --list         what is done, what is missing, how long it takes
+  python -m paper fig2 --scale short --only chain/algoformer "representation/*" --device cuda
+  python -m paper fig2 --scale short --no-train     draw what is there
+  python -m paper verdicts --scale short --list     all figures, and how many GPU minutes each takes
+  python -m paper verdicts --scale short            what the results say about the paper's claims
+"""
+
+
+NAMES = (*RECIPES, "verdicts", *TABLES)
+"""What can be reproduced."""
+
+
+@dataclass(frozen=True)
+class ReproduceOptions:
+    """Options of `python -m paper`."""
+
+    figure: Annotated[tyro.conf.Positional[str], tyro.conf.arg(help=f"One of {', '.join(NAMES)}.")]
+    scale: Annotated[
+        Scale, tyro.conf.arg(help="smoke: two CPU cores; short: a GPU, minutes a run; paper: 500,000 steps.")
+    ] = "smoke"
+    only: Annotated[
+        tuple[str, ...], tyro.conf.arg(help="Only these runs, in this order; * stands for anything.")
+    ] = ()
+    list: Annotated[bool, tyro.conf.arg(help="Say what is done and what is missing, and stop.")] = False
+    train: Annotated[bool, tyro.conf.arg(help="Whether to train what is missing, or draw what is there.")] = (
+        True
+    )
+    steps: Annotated[int | None, tyro.conf.arg(help="Training steps, instead of the scale's.")] = None
+    device: Annotated[Literal["auto", "cpu", "cuda", "mps"], tyro.conf.arg(help="Where to train.")] = "auto"
+    workers: Annotated[int | None, tyro.conf.arg(help="Runs at once; by default one a core, one a GPU.")] = (
+        None
+    )
+    max_minutes: Annotated[float | None, tyro.conf.arg(help="Stop after this long; go on later.")] = None
+    shard_mb: Annotated[
+        float | None,
+        tyro.conf.arg(help="No file of a run's checkpoint is larger, so that it can be carried."),
+    ] = None
+    folder: Annotated[Path, tyro.conf.arg(help="Where runs keep their checkpoints.")] = Path("runs")
+    results: Annotated[
+        Path | None, tyro.conf.arg(help="Where results and pictures go; by default reproduced/SCALE.")
+    ] = None
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command and return its exit code, as `algoformer.cli.main` does."""
+    words = sys.argv[1:] if arguments is None else arguments
+    return exit_code(lambda: run_paper(words), name=PROGRAM)
+
+
+def run_paper(arguments: list[str]) -> int:
+    """Train, measure, draw; or list."""
+    if what_to_reproduce(arguments) in TABLES:
+        return run_table(arguments)
+    chosen = parse(ReproduceOptions, arguments, command="", description=DESCRIPTION, program=PROGRAM)
+    check_choice("figure or table", chosen.figure, NAMES)
+    check_numbers(steps=chosen.steps, workers=chosen.workers, max_minutes=chosen.max_minutes)
+    shard_limit(chosen.shard_mb)  # refuses what is none before anything is trained
+    if chosen.figure == "verdicts":
+        return say_verdicts(chosen)
+    recipe = recipe_of(chosen.figure)
+    everything = [with_steps(item, chosen.steps) for item in recipe.items(chosen.scale)]
+    items = choose(everything, chosen.only)
+    archive = open_archive(chosen)
+    shop = Workshop(
+        folder=chosen.folder,
+        archive=archive,
+        device="cpu" if chosen.list or not chosen.train else pick_device(chosen.device),
+        workers=chosen.workers,
+        max_minutes=chosen.max_minutes,
+        shard_mb=chosen.shard_mb,
+        command=shlex.join(["python", "-m", "paper", *arguments]),
+    )
+    if chosen.list:
+        say(status_table(recipe, items, shop, kind=device_kind(chosen, archive), scale=chosen.scale))
+        for item in items:
+            if problem := shop.status(item).problem:
+                print(f"{item.name}: {problem}", file=sys.stderr)
+        return 0
+    wanted = items if chosen.train else [item for item in items if isinstance(item, Reference)]
+    make_with_bar(wanted, shop)
+    draw(recipe, everything, shop, chosen.scale)
+    return say_what_is_there(recipe, items, shop)
+
+
+def open_archive(chosen: ReproduceOptions) -> Archive:
+    """The folder of results, with a line for each file in it that cannot be read."""
+    reads_only = not chosen.list and (chosen.figure == "verdicts" or not chosen.train)
+    archive = Archive(results_folder(chosen.results, chosen.scale, reads_only=reads_only))
+    for line in archive.refused:
+        print(f"left out: {line}", file=sys.stderr)
+    return archive
+
+
+def say_verdicts(chosen: ReproduceOptions) -> int:
+    """Print what the results say about the paper's claims, and write it into the results' README.md."""
+    about_training = {
+        "--only": chosen.only,
+        "--no-train": not chosen.train,
+        "--workers": chosen.workers,
+        "--max-minutes": chosen.max_minutes,
+        "--shard-mb": chosen.shard_mb,
+    }
+    given = [option for option, value in about_training.items() if value]
+    if given:
+        words = "verdicts takes all results that there are and trains nothing"
+        raise ValueError(f"{words}: leave out {', '.join(given)}")
+    archive = open_archive(chosen)
+    if chosen.list:
+        shop = Workshop(folder=chosen.folder, archive=archive)
+        say(overview_table(shop, chosen.scale, kind=device_kind(chosen, archive), steps=chosen.steps))
+        return 0
+    results = archive.by_name(with_steps(item, chosen.steps) for item in all_items(chosen.scale))
+    say(verdict_table(results))
+    say(target_table(results))
+    if chosen.scale == "smoke":
+        print(SMALL)
+    print(write_page(results, chosen.scale, archive.folder))
+    return 0
+
+
+def device_kind(chosen: ReproduceOptions, archive: Archive) -> str:
+    """For which kind of device times are estimated: the one asked for, or the usual one of the results."""
+    if chosen.device != "auto":
+        return "cpu" if chosen.device == "cpu" else "cuda"
+    return usual_device(archive.results, "cpu" if chosen.scale == "smoke" else "cuda")
+
+
+class Bar:
+    """One bar over all training steps of a figure; without a terminal, a line for each result."""
+
+    def __init__(self, runs: Sequence[TrainedRun], shop: Workshop) -> None:
+        self.group = bars()
+        self.progress = self.group.__enter__()
+        self.done = {run.name: shop.status(run).step for run in runs}
+        total = sum(run.experiment.training.steps for run in runs)
+        self.task = self.progress.add_task("steps", total=total, completed=sum(self.done.values()), note="")
+
+    def step(self, name: str, done: int, total: int, metrics: Mapping[str, float]) -> None:
+        """Move the bar; without a terminal, a line after each fifth of a run."""
+        before = self.done.get(name, 0)
+        if not sys.stderr.isatty() and 5 * done // total > 5 * before // total and done < total:
+            self._say(f"{name}: step {done:,} of {total:,}, loss {metrics['loss']:.3g}")
+        self.done[name] = done
+        note = f"{name} {done / total:.0%}, loss {metrics['loss']:.3g}"
+        self.progress.update(self.task, completed=sum(self.done.values()), note=note)
+
+    def result(self, result: Result, path: Path) -> None:
+        """Say what was measured."""
+        depth = f"T = {result.trained_depth}" if result.main.deep is not None else "last sample"
+        self._say(f"{result.name}: error {result.error:.3g} at {depth} → {path}")
+
+    def failed(self, name: str, reason: str) -> None:
+        """Say what went wrong; the others go on."""
+        self._say(f"{name}: {reason}")
+
+    def _say(self, line: str) -> None:
+        # through the bar's console, or the line would be drawn into the bar
+        if sys.stderr.isatty():
+            self.progress.console.print(line, soft_wrap=True, markup=False)
+        else:
+            print(line, file=sys.stderr)
+
+    def close(self) -> None:
+        """Take the bar away."""
+        self.group.__exit__(None, None, None)
+
+
+def make_with_bar(items: Sequence[Item], shop: Workshop) -> None:
+    """Train and measure what is missing, with a bar over all of it."""
+    bar = Bar([item for item in items if isinstance(item, TrainedRun)], shop)
+    try:
+        shop.make(items, bar)
+    finally:
+        bar.close()
+
+
+def draw(recipe: Recipe, items: Sequence[Item], shop: Workshop, scale: Scale) -> None:
+    """The recipe's pictures from whatever results there are."""
+    try:
+        require("matplotlib", extra="viz")
+    except ModuleNotFoundError as error:
+        print(f"no pictures: {error}", file=sys.stderr)
+        return
+    for name, figure in recipe.draw(shop.archive.by_name(items), scale):
+        picture, _ = save(figure, shop.archive.folder / name)
+        print(picture)
+
+
+def say_what_is_there(recipe: Recipe, items: Sequence[Item], shop: Workshop) -> int:
+    """How many results are there, which stand over other steps, which are missing; 1 if one failed."""
+    found = [shop.status(item) for item in items]
+    done = sum(status.state == "done" for status in found)
+    print(f"{recipe.name}: {done} of {len(items)} results in {shop.archive.folder}")
+    unfinished = [status for status in found if status.state != "done"]
+    other = [
+        f"{status.item.name} ({status.result.steps:,})" for status in unfinished if status.result is not None
+    ]
+    if other:
+        print(f"over other steps: {', '.join(other)}")
+    missing = [status.item.name for status in unfinished if status.result is None]
+    if missing:
+        print(f"missing: {', '.join(missing)}")
+    return 1 if shop.failures else 0
+
+
+def status_table(recipe: Recipe, items: Sequence[Item], shop: Workshop, *, kind: str, scale: Scale) -> Table:
+    """One row for each run: where it stands and how long the rest will take."""
+    known = shop.archive.results
+    rows: list[tuple[Cell, ...]] = []
+    left = 0.0
+    for item in items:
+        status = shop.status(item)
+        if isinstance(item, Reference):
+            rows.append((item.name, _state_words(status.state, None), None, None, "a textbook method"))
+            continue
+        steps = item.experiment.training.steps
+        error = None if status.result is None else status.result.error
+        words = _state_words(status.state, None if status.result is None else status.result.steps)
+        if status.state in ("done", "trained"):
+            rows.append((item.name, words, f"{steps:,}", error, ""))
+            continue
+        rest = estimate(item, known, device=kind, done=status.step)
+        left += rest.seconds
+        progress = f"{status.step:,} of {steps:,}" if status.step else f"{steps:,}"
+        rows.append((item.name, words, progress, error, f"{duration(rest.seconds)} ({rest.basis})"))
+    return Table(
+        columns=("run", "state", "steps", "error", "left"),
+        rows=tuple(rows),
+        title=f"{recipe.name}, scale {scale}: {recipe.title.lower()}",
+        note=f"One after the other {minutes(left, kind)} are left.",
+    )
+
+
+def _state_words(state: str, steps: int | None) -> str:
+    if state == "other steps" and steps is not None:
+        return f"has {steps:,} steps"
+    return "trained, not measured" if state == "trained" else state

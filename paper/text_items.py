@@ -1,0 +1,170 @@
+"""The models of the paper's two tables on text: which ones, on which sets, over how many epochs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from algoformer.language.training import PRESETS, TextExperiment, text_preset
+from algoformer.language.training.experiment import Kind
+from algoformer.language.training.presets import Size
+from algoformer.training.presets import Scale
+
+TableName = Literal["table1", "table2"]
+
+LABELS = {"standard": "standard", "looped": "looped", "algoformer": "AlgoFormer"}
+ORDER = ("algoformer", "standard", "looped")
+"""The models of a comparison, in the order in which they are trained."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """What the models of a comparison read, the same for all of them.
+
+    Attributes:
+        name: of the comparison, before the slash of its runs.
+        size: of the preset.
+        tokens: of its training split, as `--prepare` says them: an epoch is so many.
+        epochs: at the scale `short`; `paper` has more.
+        text: settings that differ from the preset's.
+        programs: that are trained.
+        variants: further models by name, with what differs in their text settings.
+        varied: the programs that have those variants.
+    """
+
+    name: str
+    size: Size
+    tokens: int
+    epochs: int | float
+    text: Mapping[str, Any] = field(default_factory=dict)
+    programs: tuple[str, ...] = ORDER
+    variants: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    varied: tuple[str, ...] = ("algoformer",)
+
+    def steps(self, scale: Scale, budget: int) -> int:
+        """Training steps for the epochs, a whole hundred: batches are full but for some padding."""
+        epochs = self.epochs * LONGER[scale]
+        return max(1, round(epochs * self.tokens / (FULL * budget) / 100)) * 100
+
+
+FULL = 0.95
+"""How much of a batch is tokens; the rest is padding."""
+
+LONGER: dict[Scale, float] = {"smoke": 1.0, "short": 1.0, "paper": 4.0}
+"""Epochs of a scale, as a multiple of those at `short`."""
+
+SMOKE_STEPS = 250
+
+CAUSAL = {"causal": {"prefix_lm": False}}
+"""The German sentence read from left to right too."""
+
+TRANSLATIONS = (
+    Reading(name="iwslt14_de_en", size="paper", tokens=2_420_088, epochs=14, variants=CAUSAL, varied=ORDER),
+    Reading(name="mixed_de_en", size="tuned", tokens=6_691_137, epochs=8),
+    Reading(name="tatoeba_de_en", size="shipped", tokens=3_259_234, epochs=14, programs=("algoformer",)),
+)
+"""Table 1. IWSLT14 alone; all German–English pairs there are; a small model that may be given away."""
+
+_LONG: dict[str, Any] = {"longest": 512}
+_WORDS: dict[str, Any] = {"lowercase": True}
+SETS: dict[str, tuple[int, dict[str, Any]]] = {
+    "ag_news": (2_404_485, {}),
+    "dbpedia": (1_747_084, _WORDS),
+    "imdb": (6_036_494, _LONG),
+    "yelp_full": (2_971_519, _LONG),
+    "newsgroups20": (2_374_549, _LONG | _WORDS),
+}
+"""Of table 2: tokens of an epoch, and settings that differ from the presets'."""
+
+EPOCHS: dict[str, dict[Size, int | float]] = {
+    "ag_news": {"paper": 8, "tuned": 8},
+    "dbpedia": {"paper": 12, "tuned": 7},
+    "imdb": {"paper": 6, "tuned": 6},
+    "yelp_full": {"paper": 8, "tuned": 6},
+    "newsgroups20": {"paper": 16, "tuned": 14},
+}
+"""Of table 2, at the scale `short`.
+
+The larger classifier of DBpedia was best after 7 of 12 epochs, on 5,000 texts held out of its training split.
+"""
+
+
+def _classifications() -> Iterator[Reading]:
+    for name, (tokens, text) in SETS.items():
+        for size, epochs in EPOCHS[name].items():
+            settings = text | {"corpora": (name,)}
+            yield Reading(name=name, size=size, tokens=tokens, epochs=epochs, text=settings)
+    tokens = SETS["dbpedia"][0]
+    yield Reading(name="dbpedia", size="shipped", tokens=tokens, epochs=12, programs=("algoformer",))
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextItem:
+    """A model to be trained on text and scored.
+
+    Attributes:
+        name: comparison, program, size and variant.
+        experiment: what is trained and how.
+        program: its name.
+        size: of the preset.
+        variant: what differs from the model of the comparison; empty for that itself.
+        studied: whether ways to decode are compared on it.
+    """
+
+    name: str
+    experiment: TextExperiment
+    program: str
+    size: Size
+    variant: str = ""
+    studied: bool = False
+
+    @property
+    def corpus(self) -> str:
+        """What it is scored on first."""
+        return self.experiment.text.corpora[0]
+
+    @property
+    def label(self) -> str:
+        """The model, in words."""
+        notes = [self.size] if self.size in ("tuned", "shipped") else []
+        return ", ".join([LABELS[self.program], *notes, *([self.variant] if self.variant else [])])
+
+
+def table_items(table: TableName, scale: Scale, *, steps: int | None = None) -> tuple[TextItem, ...]:
+    """The models of a table at a scale, those of a comparison under the same budget of steps and tokens.
+
+    >>> [item.name for item in table_items("table1", "smoke")][:3]
+    ['small_de_en/algoformer', 'small_de_en/standard', 'small_de_en/looped']
+    """
+    kind: Kind = "translation" if table == "table1" else "classification"
+    if scale == "smoke":
+        name, variants = ("small_de_en", CAUSAL) if table == "table1" else ("small_topics", {})
+        readings = [Reading(name=name, size="small", tokens=1, epochs=1, variants=variants)]
+    else:
+        readings = list(TRANSLATIONS if table == "table1" else _classifications())
+    return tuple(item for reading in readings for item in _items(kind, reading, scale, steps))
+
+
+def _items(kind: Kind, reading: Reading, scale: Scale, steps: int | None) -> Iterator[TextItem]:
+    ending = f"-{reading.size}" if reading.size in ("tuned", "shipped") else ""
+    models: list[tuple[str, str, Mapping[str, Any]]] = [(program, "", {}) for program in reading.programs]
+    for variant, changes in reading.variants.items():
+        models += [(program, variant, changes) for program in reading.varied]
+    for program, variant, changes in models:
+        assert program in PRESETS
+        preset = text_preset(kind, program, reading.size)
+        text = replace(preset.text, **{**reading.text, **changes})
+        taken = steps or (SMOKE_STEPS if scale == "smoke" else reading.steps(scale, text.budget))
+        name = f"{reading.name}/{program}{ending}" + (f"-{variant}" if variant else "")
+        yield TextItem(
+            name=name,
+            experiment=replace(preset, text=text, training=replace(preset.training, steps=taken)),
+            program=program,
+            size=reading.size,
+            variant=variant,
+            studied=kind == "translation"
+            and program == "algoformer"
+            and not variant
+            and reading.size != "tuned",
+        )

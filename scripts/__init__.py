@@ -1,0 +1,1 @@
+"""Programs for the maintenance of the repository."""

@@ -1,0 +1,38 @@
+"""The exit code of a command, with errors on one line of standard error."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+
+from algoformer.cli.failure import describe_failure, is_said_elsewhere
+
+WRONG = (ValueError, FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError)
+"""Exceptions that mean that the options or files of a command are wrong."""
+
+
+def exit_code(command: Callable[[], int], *, name: str) -> int:
+    """Run a command and return its exit code: 2 if its options or files are wrong, 1 for other failures.
+
+    After Ctrl-C it is 130, as for any program. An exception becomes one line that begins with `name`; with
+    the environment variable `ALGOFORMER_TRACEBACK` set, it is raised.
+    """
+    try:
+        code = command()
+        if sys.stdout is not None:
+            sys.stdout.flush()  # where the reader has gone, this is the last moment to notice
+        return code
+    except KeyboardInterrupt:
+        print(f"\n{name}: stopped by Ctrl-C; what was saved is kept", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        # the reader (head, less) has gone; without this Python complains once more at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except Exception as error:
+        if os.environ.get("ALGOFORMER_TRACEBACK"):
+            raise
+        if not is_said_elsewhere(error):
+            print(f"{name}: {describe_failure(error)}", file=sys.stderr)
+        return 2 if isinstance(error, WRONG) else 1

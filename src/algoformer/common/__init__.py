@@ -1,0 +1,1 @@
+"""What all parts of the library share: checking names, choosing devices."""

@@ -1,1 +1,0 @@
-"""Text of the library's own writing, made by rules: everything runs offline, in seconds."""
