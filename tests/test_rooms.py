@@ -26,7 +26,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "evaluation": {"prompt", "trace", "tasks"},
     "training": {"prompt", "trace", "tasks", "nn", "kernels", "model", "evaluation", "extras"},
     "language": {"trace", "extras", "nn", "kernels", "model", "training"},
-    "hf": {"extras"},
+    "hf": {"trace", "extras", "model", "language"},
     "report": {"model", "evaluation", "extras"},
 }
 EVERYTHING = set(MAY_IMPORT)

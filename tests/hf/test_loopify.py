@@ -13,9 +13,8 @@ from torch import Tensor
 
 pytest.importorskip("transformers")
 
-from tests.hf.families import OPTIONS, SHAPE, tiny, transformers
-
 from algoformer.hf import loopify, set_steps
+from tests.hf.families import OPTIONS, SHAPE, tiny, transformers
 
 SPLIT = {"prelude": 1, "core": 2, "coda": 1}
 UNROLLED = [0, *[1, 2] * 3, 3]

@@ -1,7 +1,7 @@
-"""The installed version of `transformers`, checked once."""
+"""The installed version of `transformers`, checked on import."""
 
 import re
-from types import ModuleType
+from typing import Any
 
 from algoformer.extras import require
 
@@ -9,19 +9,21 @@ OLDEST = (5, 9)
 """The oldest release of `transformers` that is supported, as major and minor version."""
 
 
-def transformers() -> ModuleType:
-    """Import and return `transformers`.
+def check_version(version: str) -> None:
+    """Refuse a release of `transformers` that is too old.
 
     Raises:
-        ModuleNotFoundError: `transformers` is not installed; the message holds the command that installs it.
-        ImportError: the installed release is too old; the message names both versions.
+        ImportError: the message names both versions and the command that upgrades.
     """
-    package = require("transformers", extra="hf")
-    found = tuple(int(number) for number in re.findall(r"\d+", package.__version__)[:2])
+    found = tuple(int(number) for number in re.findall(r"\d+", version)[:2])
     if found < OLDEST:
-        wanted = ".".join(map(str, OLDEST))
         raise ImportError(
-            f"algoformer.hf needs transformers {wanted} or newer, found {package.__version__}: "
+            f"algoformer.hf needs transformers {'.'.join(map(str, OLDEST))} or newer, found {version}: "
             "pip install --upgrade 'algoformer[hf]'"
         )
-    return package
+
+
+transformers: Any = require("transformers", extra="hf")
+"""The package `transformers`."""
+
+check_version(transformers.__version__)

@@ -12,7 +12,7 @@ from typing import Any
 
 from torch import nn
 
-from algoformer.hf.installed import transformers
+from algoformer.hf.cache import check_cache
 from algoformer.hf.looped_config import set_loop, unrolled
 
 LISTS = ("layers", "h", "blocks")
@@ -60,7 +60,7 @@ class _Visit:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self.slot == 0:
-            _check_cache(kwargs.get("past_key_values"), len(self.layers))
+            check_cache(kwargs.get("past_key_values"), len(self.layers))
         layer = self.layers.stored(self.index)
         numbered = _numbered(layer)
         for module in numbered:
@@ -95,7 +95,6 @@ def loopify(model: Any, *, prelude: int, core: int, coda: int, steps: int) -> An
         ValueError: the model has no list of decoder layers that can be looped, is looped already, or the
             split does not fit its number of layers.
     """
-    transformers()
     decoder, name = _find_layers(model)
     layers = getattr(decoder, name)
     _check_split(len(layers), prelude, core, coda, steps)
@@ -187,12 +186,3 @@ def _check_split(count: int, prelude: int, core: int, coda: int, steps: int) -> 
 def _check_count(name: str, value: object, *, least: int) -> None:
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
         raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}")
-
-
-def _check_cache(cache: Any, slots: int) -> None:
-    layers = getattr(cache, "layers", ())
-    if len(layers) not in (0, slots) and cache.get_seq_length():
-        raise ValueError(
-            f"the KV cache was filled by {len(layers)} layers and the model now runs {slots}; "
-            "start from an empty cache after set_steps"
-        )
