@@ -13,7 +13,7 @@ from algoformer.language.classifier import TextClassifier
 from algoformer.trace import Unroll
 
 
-class AlgoformerForSequenceClassification(transformers.PreTrainedModel):  # type: ignore[misc]
+class AlgoformerForSequenceClassification(transformers.PreTrainedModel):
     """A `TextClassifier` with the interface of `transformers`; its labels are those of `id2label`."""
 
     config_class = AlgoformerConfig

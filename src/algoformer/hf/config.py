@@ -7,7 +7,7 @@ from algoformer.language.cache import slots_of
 from algoformer.model.program import Program, default_steps, from_data, to_data
 
 
-class AlgoformerConfig(transformers.PreTrainedConfig):  # type: ignore[misc]
+class AlgoformerConfig(transformers.PreTrainedConfig):
     """A program with the sizes of a language model, as `config.json` holds them.
 
     Args:

@@ -20,7 +20,7 @@ from algoformer.model.context import DEFAULT, ForwardContext
 from algoformer.trace import Unroll
 
 
-class AlgoformerForCausalLM(transformers.PreTrainedModel, transformers.GenerationMixin):  # type: ignore[misc]
+class AlgoformerForCausalLM(transformers.PreTrainedModel, transformers.GenerationMixin):
     """A `TokenModel` with the interface of `transformers`; `model` is the `TokenModel` itself.
 
     >>> from algoformer import programs
