@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from algoformer.model import Layers, Loop, Parallel, Program
 
-NAMES = ("", "", "pre", "loop", "inner", "post", "with_underscore", "größe")
+NAMES = ("", "", "pre", "loop", "inner", "post", "with_underscore", "gr_e")
 
 
 def build(kind: type[Any], *values: Any, **named: Any) -> Any:

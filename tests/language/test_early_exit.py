@@ -99,7 +99,7 @@ def test_it_saves_iterations_where_the_loop_converges() -> None:
     """A gated loop whose body adds nothing contracts; its distribution stops changing long before the end."""
     model = token_model(programs.looped(heads=2, steps=60, inject="gate"))
     with torch.no_grad():
-        model.trunk.body.parts[0].keep_gate.fill_(-2.0)
+        model.trunk.body.parts[0].injection.keep_gate.fill_(-2.0)
     ids, real = padded((5, 2), "left")
     full = generate(model, ids, real, end=0, most=10)
     early = generate(model, ids, real, end=0, most=10, early_exit=EarlyExit(threshold=1e-4))
@@ -110,7 +110,7 @@ def test_it_saves_iterations_where_the_loop_converges() -> None:
 
 @pytest.mark.parametrize("name", ["standard", "parallel"])
 def test_a_program_without_a_loop_of_its_own_is_refused(name: str) -> None:
-    with pytest.raises(ValueError, match="early exit needs a program whose last looping part is a Loop"):
+    with pytest.raises(ValueError, match="early stopping needs a program whose last looping part is a Loop"):
         CachedDecoder(token_model(PROGRAMS[name]), batch=1, length=4, early_exit=EarlyExit(threshold=0.1))
 
 

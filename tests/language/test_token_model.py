@@ -127,7 +127,7 @@ def test_models_of_prompts_never_drop_anything() -> None:
     [
         ({"vocabulary": 0}, "vocabulary must be at least 1, got 0"),
         ({"dropout": 1}, "residual dropout must be at least 0 and below 1, got 1"),
-        ({"attention_dropout": -0.1}, "attention dropout must lie in"),
+        ({"attention_dropout": -0.1}, "attention dropout must be at least 0"),
         ({"program": programs.looped(causal=False)}, "full attention would see the tokens to be predicted"),
     ],
 )

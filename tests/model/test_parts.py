@@ -50,7 +50,7 @@ def run_loop(loop: Loop, module: LoopModule, stream: Tensor, steps: int) -> Tens
         if loop.inject == "add":
             state = state + stream
         if loop.inject == "gate":
-            state = state / (1 + (-module.keep_gate).exp()) + module.input_gate * stream
+            state = state / (1 + (-module.injection.keep_gate).exp()) + module.injection.input_gate * stream
         state = run(loop.body, module.body, state)
     return state
 
@@ -159,15 +159,15 @@ def test_each_injection_is_its_formula(inject: str) -> None:
     elif inject == "none":
         expected = entry + 3 * shift
     else:
-        keep = module.keep_gate.sigmoid()
-        expected = (1 + keep + keep**2) * (module.input_gate * entry + shift)
+        keep = module.injection.keep_gate.sigmoid()
+        expected = (1 + keep + keep**2) * (module.injection.input_gate * entry + shift)
     torch.testing.assert_close(states, expected, **CLOSE)
 
 
 def test_gates_begin_close_to_plain_addition() -> None:
     module = AlgoFormer(Loop(Layers(0), 3, "gate"), dim=4, out=1, context=8, width=8).body.parts[0]
-    assert module.input_gate.tolist() == [1.0] * 8
-    assert ((module.keep_gate.sigmoid() > 0.9) & (module.keep_gate.sigmoid() < 1)).all()
+    assert module.injection.input_gate.tolist() == [1.0] * 8
+    assert ((module.injection.keep_gate.sigmoid() > 0.9) & (module.injection.keep_gate.sigmoid() < 1)).all()
 
 
 @pytest.mark.parametrize("positions", [True, False])

@@ -108,9 +108,9 @@ def dropping(model: AlgoFormer) -> AlgoFormer:
         (model_of(programs.nested(heads=4)), "more than one module"),
         (model_of(programs.algoformer(heads=8)), "heads are 8 wide"),
         (model_of(programs.algoformer(heads=4, bias=False)), "no bias"),
-        (model_of(programs.algoformer(heads=4, activation="relu")), "another activation"),
+        (model_of(programs.algoformer(heads=4, activation="relu")), "activation 'relu'"),
         (model_of(Program(Loop(Layers(1, heads=4, final_norm=False), steps=3))), "no final norm"),
-        (dropping(model_of(PROGRAMS["algoformer"])), "drops out"),
+        (dropping(model_of(PROGRAMS["algoformer"])), "dropout"),
     ],
 )
 def test_what_the_kernels_do_not_cover_is_said(model: AlgoFormer, word: str) -> None:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from algoformer.model.context import Edit, ForwardContext, StateAccess, select_rows
 from algoformer.model.cost import Cost, cost
 from algoformer.model.parts import ProgramModule
-from algoformer.model.program import Layers, Loop, Part, Program, as_program, default_steps
+from algoformer.model.program import Layers, Part, Program, as_program, default_steps
 from algoformer.model.stopping import StoppingRule
 from algoformer.model.tokens import ReadIn
 from algoformer.prompt import Prompt
@@ -222,12 +222,10 @@ def row_index(reads: tuple[int, ...], offset: int, device: torch.device) -> Tens
 
 
 def modules_of(program: Program) -> list[Layers]:
-    """Every module of layers in the program, in the order they run, each once."""
+    """Return every module of layers in the program, in the order they run, each once."""
     found: list[Layers] = []
     for part in program:
         if isinstance(part, Layers):
             found.append(part)
-        else:
-            inner = (part.body,) if isinstance(part, Loop) else part.branches
-            found += [layers for body in inner for layers in modules_of(body)]
+        found += [layers for body in part.bodies for layers in modules_of(body)]
     return found

@@ -136,8 +136,9 @@ class ForwardContext:
         """Return the context of some sequences of the batch."""
 
         def selected(values: Tensor | None) -> Tensor | None:
-            one = values is None or values.shape[0] == 1
-            return values if one else values.index_select(0, sequences)
+            if values is None or values.shape[0] == 1:
+                return values
+            return values.index_select(0, sequences)
 
         return self._each(selected)
 
@@ -147,8 +148,9 @@ class ForwardContext:
             raise ValueError(f"a cache holds one batch, not {times}; read out one iteration (window=1)")
 
         def repeated(values: Tensor | None) -> Tensor | None:
-            one = times == 1 or values is None or values.shape[0] == 1
-            return values if one else values.repeat(times, *(1 for _ in values.shape[1:]))
+            if values is None or values.shape[0] == 1:
+                return values
+            return values.repeat(times, *(1 for _ in values.shape[1:]))
 
         access = None if self.access is None else replace(self.access, stacked=times)
         return replace(self._each(repeated), access=access)

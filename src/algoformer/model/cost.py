@@ -5,12 +5,17 @@ What is counted, and what is not, stands in `algoformer.model.work`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 
-from algoformer.model.parts import head_width
+import torch
+
+from algoformer.model.injections import INJECTIONS, STARTS
+from algoformer.model.parts import LayersModule
 from algoformer.model.presets import algoformer, looped, standard
 from algoformer.model.program import Layers, Loop, Part, Program, as_program, default_steps, traced_part
 from algoformer.model.work import Stream, Work, unrolled_work
+from algoformer.nn import LayerSizes
 from algoformer.trace import Unroll
 
 
@@ -100,7 +105,7 @@ def cost(
     points: int | None = None,
     number_bytes: int = 4,
 ) -> Cost:
-    """The cost of the model that `AlgoFormer` builds from the same arguments; nothing is built here.
+    """Return the cost of the model that `AlgoFormer` builds from the same arguments; nothing is allocated.
 
     Args:
         program: and `dim`, `out`, `context`, `width`, `row_maps`, `blanks`: as for `AlgoFormer`.
@@ -123,8 +128,8 @@ def cost(
     unroll = unroll or Unroll(steps=default_steps(program), window=1)
     tokens = rows + sum(blanks)
     # hidden states that are kept are whole
-    asked = None if points == tokens or unroll.keep else points
-    stream = Stream(width=width, sequences=batch, tokens=tokens, asked=asked)
+    read = None if points == tokens or unroll.keep else points
+    stream = Stream(width=width, sequences=batch, tokens=tokens, read=read)
     works, reached, carried = unrolled_work(program, stream, unroll)
     places = context + sum(blanks)
     inside = [
@@ -156,28 +161,43 @@ def _ends(
 
 
 def parameters(part: Part, *, width: int, context: int) -> int:
-    """How many parameters a part has."""
+    """Return how many parameters a part has; nothing is allocated."""
+    own = sum(parameters(inner, width=width, context=context) for body in part.bodies for inner in body)
     if isinstance(part, Loop):
-        gates = 2 * width if part.inject == "gate" else 0
-        return gates + sum(parameters(inner, width=width, context=context) for inner in part.body)
-    if not isinstance(part, Layers):
-        inside = (inner for branch in part.branches for inner in branch)
-        return sum(parameters(inner, width=width, context=context) for inner in inside)
-    total = positions(part, width=width, context=context) + 2 * width * part.final_norm
-    if part.count:
-        heads, hidden = part.heads * head_width(part, width), part.hidden or 4 * width
-        weights = 4 * width * heads + 2 * width * hidden
-        biases = (3 * heads + width + hidden + width) * part.bias
-        total += part.count * (weights + biases + 4 * width * part.norm)
-    return total
+        own += _loop_parameters(part.inject, part.start_kind, width)
+    if isinstance(part, Layers):
+        each, final, added = _layers_parameters(replace(part, count=1, name=""), width, context)
+        own += part.count * each + final + added
+    return own
 
 
 def positions(part: Part, *, width: int, context: int) -> int:
-    """How many of a part's parameters are learned positions."""
+    """Return how many of a part's parameters are positions."""
     if isinstance(part, Layers):
-        return context * width * part.positions
-    inside = part.body if isinstance(part, Loop) else (inner for branch in part.branches for inner in branch)
-    return sum(positions(inner, width=width, context=context) for inner in inside)
+        return _layers_parameters(replace(part, count=1, name=""), width, context)[2]
+    return sum(positions(inner, width=width, context=context) for body in part.bodies for inner in body)
+
+
+@lru_cache(maxsize=1024)
+def _layers_parameters(layers: Layers, width: int, context: int) -> tuple[int, int, int]:
+    """Return the parameters of one layer, of the final norm and of the positions of a module."""
+    try:
+        with torch.device("meta"):
+            module = LayersModule(layers, width=width, context=context)
+    except RuntimeError as error:
+        raise ValueError(f"a layer of width {width} is too large to be built: {layers}") from error
+    return tuple(  # type: ignore[return-value]
+        sum(parameter.numel() for parameter in part.parameters()) if part is not None else 0
+        for part in (module.layers[0], module.final_norm, module.positions)
+    )
+
+
+@lru_cache(maxsize=1024)
+def _loop_parameters(inject: str, start: str, width: int) -> int:
+    sizes = LayerSizes(width=width)
+    with torch.device("meta"):
+        modules = INJECTIONS[inject].build(sizes), STARTS[start].build(sizes)
+    return sum(parameter.numel() for module in modules for parameter in module.parameters())
 
 
 @dataclass(frozen=True, kw_only=True)

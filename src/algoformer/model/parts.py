@@ -15,10 +15,11 @@ from torch import Tensor, nn
 from algoformer.model.address import check_address, part_address
 from algoformer.model.context import DEFAULT, Edit, ForwardContext, StateAccess, select_rows
 from algoformer.model.driver import LoopDriver, Settled, run_until
+from algoformer.model.injections import INJECTIONS, STARTS
 from algoformer.model.program import Layers, Loop, Parallel, Part, Program, traced_part
 from algoformer.model.recompute import run_again
 from algoformer.model.stopping import StoppingRule
-from algoformer.nn import Layer, LearnedPositions, initialize
+from algoformer.nn import NORMS, POSITIONS, Layer, LayerSizes, LearnedPositions, initialize
 from algoformer.trace import Unroll
 
 
@@ -27,27 +28,18 @@ class LayersModule(nn.Module):
 
     def __init__(self, layers: Layers, *, width: int, context: int) -> None:
         super().__init__()
-        self.causal = layers.causal
-        self.positions = LearnedPositions(context=context, width=width) if layers.positions else None
+        self.settings, self.causal = layers, layers.causal
+        sizes = LayerSizes(width=width, context=context, settings=layers)
+        added = POSITIONS[layers.positions].added
+        self.positions = None if added is None else added(sizes)
         self.layers: list[Layer] = nn.ModuleList(  # type: ignore[assignment]
-            Layer(
-                width=width,
-                heads=layers.heads,
-                head_width=head_width(layers, width),
-                hidden=layers.hidden or 4 * width,
-                causal=layers.causal,
-                norm=layers.norm,
-                scaled=layers.scaled,
-                activation=layers.activation,
-                bias=layers.bias,
-            )
-            for _ in range(layers.count)
+            build_layer(layers, width) for _ in range(layers.count)
         )
-        self.final_norm = nn.LayerNorm(width) if layers.final_norm else None
+        self.final_norm = NORMS[layers.final_norm_kind].build(sizes) if layers.final_norm else None
         for layer in self.layers:
             initialize(layer, depth=layers.count)
-        if self.positions is not None:
-            nn.init.normal_(self.positions.table, std=0.02)
+        if isinstance(self.positions, LearnedPositions):
+            self.positions.reset_parameters()  # drawn last
 
     def forward(self, stream: Tensor, context: ForwardContext = DEFAULT) -> Tensor:
         """Run the layers once."""
@@ -68,25 +60,15 @@ class LoopModule(nn.Module):
 
     def __init__(self, loop: Loop, *, width: int, context: int) -> None:
         super().__init__()
-        self.steps = loop.steps
-        self.inject = loop.inject
+        self.settings, self.steps = loop, loop.steps
+        sizes = LayerSizes(width=width, context=context)
+        self.start = STARTS[loop.start_kind].build(sizes)
+        self.injection = INJECTIONS[loop.inject].build(sizes)
         self.body = ProgramModule(loop.body, width=width, context=context)
-        if loop.inject == "gate":
-            # sigmoid(3) = 0.95: close to plain addition at the start, and never an expansion of the state
-            self.keep_gate = nn.Parameter(torch.full((width,), 3.0))
-            self.input_gate = nn.Parameter(torch.ones(width))
-
-    def start(self, entry: Tensor) -> Tensor:
-        """Return the state before the first iteration."""
-        return entry if self.inject == "none" else torch.zeros_like(entry)
 
     def step(self, state: Tensor, entry: Tensor, context: ForwardContext = DEFAULT) -> Tensor:
         """Run one iteration."""
-        if self.inject == "add":
-            state = state + entry
-        elif self.inject == "gate":
-            state = torch.sigmoid(self.keep_gate) * state + self.input_gate * entry
-        return context.visit(self.body(state, context))
+        return context.visit(self.body(self.injection(state, entry), context))
 
     def driver(
         self, entry: Tensor, context: ForwardContext = DEFAULT, *, recompute: bool = False
@@ -95,7 +77,7 @@ class LoopModule(nn.Module):
         step, state = self.step, self.start(entry)
         if recompute:
             step = run_again(self, self.step)
-            if self.inject == "none":
+            if not INJECTIONS[self.settings.inject].sees_input:
                 entry = entry.detach()  # no iteration sees it, so the graph that made it must not be kept
         return LoopDriver(step, state, entry, context)
 
@@ -274,6 +256,23 @@ def head_width(layers: Layers, width: int) -> int:
             "choose other heads, another width, or give head_width"
         )
     return width // layers.heads
+
+
+def build_layer(layers: Layers, width: int) -> Layer:
+    """Return one layer of a module, on a stream of `width`."""
+    return Layer(
+        width=width,
+        heads=layers.heads,
+        head_width=head_width(layers, width),
+        hidden=layers.hidden or 4 * width,
+        causal=layers.causal,
+        norm=layers.norm,
+        scaled=layers.scaled,
+        activation=layers.activation,
+        bias=layers.bias,
+        positions=layers.positions,
+        settings=layers,
+    )
 
 
 def build_part(part: Part, *, width: int, context: int) -> LayersModule | LoopModule | ParallelModule:

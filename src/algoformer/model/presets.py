@@ -85,11 +85,11 @@ def two_loops(
 def equation_one(count: int, *, heads: int, head_width: int, hidden: int, **layer: Any) -> Layers:
     """Layers as in the paper's Equation 1: no norm, ReLU, unscaled scores, full attention, any head width."""
     plain: dict[str, Any] = {
-        "norm": False,
+        "norm": "none",
         "scaled": False,
         "activation": "relu",
         "causal": False,
-        "positions": False,
+        "positions": "none",
         "final_norm": False,
     }
     return Layers(count, heads=heads, head_width=head_width, hidden=hidden, **{**plain, **layer})

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import keyword
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, TypeAlias
 
-Injection = Literal["add", "none", "gate"]
-"""How a loop's input reaches each iteration: added, only as the first state, or through learned gates."""
+from algoformer.model.injections import INJECTIONS, STARTS
+from algoformer.nn import ACTIVATIONS, NORMS, POSITIONS
+
+Injection: TypeAlias = str
+"""A name in the table `INJECTIONS`: how a loop's input reaches each iteration."""
 
 LARGEST = 1_000_000
 """No count in a program may exceed this: a guard against a mangled or hostile file, not a limit of taste."""
@@ -23,8 +27,17 @@ def _check_count(name: str, value: object, least: int) -> None:
 
 
 def _check_name(name: object) -> None:
-    if not isinstance(name, str) or (name and not name.replace("_", "").isalpha()):
-        raise ValueError(f"a part's name is made of letters and underscores, got {name!r}")
+    if name == "":
+        return
+    shown = repr(name) if len(repr(name)) <= 60 else f"{repr(name)[:60]}…"
+    if not isinstance(name, str) or not (name.isascii() and name.replace("_", "").isalpha()):
+        raise ValueError(f"a part's name is made of ASCII letters and underscores, got {shown}")
+    if keyword.iskeyword(name) or name.startswith("__"):
+        raise ValueError(f"a part cannot be named {shown}, which is a word of Python; choose another name")
+    if name == "width":
+        raise ValueError(
+            "a part cannot be named 'width', which is a setting of the model; choose another name"
+        )
 
 
 @dataclass(frozen=True)
@@ -39,14 +52,18 @@ class Layers:
         heads: attention heads of each layer.
         head_width: of one head; None means the stream's width divided by the heads.
         hidden: width of the feed-forward network; None means four times the stream.
-        causal: whether a token sees only what comes before it.
-        norm: whether layer norms stand before attention and feed-forward.
+        causal: whether a token attends only to itself and to earlier tokens.
+        norm: the norm before attention and feed-forward, a name in `nn.NORMS`: "layer", "none", ...
         scaled: whether scores are divided by √head_width.
-        activation: "gelu" or "relu".
+        activation: the activation of the feed-forward network, a name in `nn.ACTIVATIONS`.
         bias: whether the layers' products have biases.
-        positions: whether learned positions are added on entry (in a loop: at every iteration).
-        final_norm: whether a layer norm stands at the end (in a loop: at every iteration).
+        positions: the positions, a name in `nn.POSITIONS`: "learned" (added on entry, in a loop at every
+            iteration), "none", ...
+        final_norm: whether a norm stands at the end (in a loop: at every iteration); it is of the same kind
+            as the others, or a layer norm where there are no others.
         name: for addresses and outlines; empty means the part's place in its program.
+
+    Programs of older versions have true and false for `norm` and `positions`; they are still read.
     """
 
     count: int
@@ -54,11 +71,11 @@ class Layers:
     head_width: int | None = None
     hidden: int | None = None
     causal: bool = True
-    norm: bool = True
+    norm: str | bool = "layer"
     scaled: bool = True
-    activation: Literal["gelu", "relu"] = "gelu"
+    activation: str = "gelu"
     bias: bool = True
-    positions: bool = True
+    positions: str | bool = "learned"
     final_norm: bool = True
     name: str = ""
 
@@ -69,14 +86,31 @@ class Layers:
             _check_count("head_width", self.head_width, 1)
         if self.hidden is not None:
             _check_count("hidden", self.hidden, 1)
-        if self.activation not in ("gelu", "relu"):
-            raise ValueError(f"activation must be 'gelu' or 'relu', got {self.activation!r}")
-        for flag in ("causal", "norm", "scaled", "bias", "positions", "final_norm"):
+        for table in (NORMS, ACTIVATIONS, POSITIONS):
+            object.__setattr__(self, table.field, table.name_of(getattr(self, table.field)))
+        for flag in ("causal", "scaled", "bias", "final_norm"):
             if not isinstance(getattr(self, flag), bool):
                 raise ValueError(f"{flag} must be true or false, got {getattr(self, flag)!r}")
-        if self.count == 0 and not (self.positions or self.final_norm):
+        if self.count == 0 and not (self.adds_positions or self.final_norm):
             raise ValueError("Layers(0) without positions and final_norm does nothing; leave it out")
         _check_name(self.name)
+
+    @property
+    def adds_positions(self) -> bool:
+        """Whether positions are added to the stream on entry."""
+        return POSITIONS[self.positions].added is not None
+
+    @property
+    def final_norm_kind(self) -> str:
+        """The kind of the final norm; "none" if there is none."""
+        if not self.final_norm:
+            return "none"
+        return "layer" if self.norm == "none" else NORMS.name_of(self.norm)
+
+    @property
+    def bodies(self) -> tuple[Program, ...]:
+        """The programs inside this part: none."""
+        return ()
 
 
 @dataclass(frozen=True)
@@ -85,25 +119,50 @@ class Loop:
 
     With `inject="add"` the state starts at zero and the loop's input is added to it before every
     iteration; with "gate" each coordinate of both is scaled by a learned gate first; with "none" the
-    input is the first state and is not seen again.
+    input is the first state and is not seen again. `inject` is a name in `injections.INJECTIONS`, `start` one
+    in `injections.STARTS`, or "auto" for the start that belongs to the injection.
     """
 
     body: Program
     steps: int
-    inject: Injection = "add"
+    inject: str = "add"
     name: str = ""
+    start: str = "auto"
 
     def __init__(
-        self, body: Program | Part | Sequence[Part], steps: int, inject: Injection = "add", name: str = ""
+        self,
+        body: Program | Part | Sequence[Part],
+        steps: int,
+        inject: str = "add",
+        name: str = "",
+        start: str = "auto",
     ) -> None:
         object.__setattr__(self, "body", as_program(body))
         object.__setattr__(self, "steps", steps)
         object.__setattr__(self, "inject", inject)
         object.__setattr__(self, "name", name)
+        object.__setattr__(self, "start", start)
         _check_count("steps", steps, 1)
-        if inject not in get_args(Injection):
-            raise ValueError(f"inject must be one of {', '.join(get_args(Injection))}, got {inject!r}")
+        INJECTIONS.name_of(inject)
+        if start != "auto":
+            STARTS.name_of(start)
         _check_name(name)
+        for part in self.body:
+            if part.name in {field.name for field in fields(self)}:
+                raise ValueError(
+                    f"a part inside a loop cannot be named {part.name!r}, which is a setting of the loop; "
+                    "choose another name"
+                )
+
+    @property
+    def start_kind(self) -> str:
+        """The start, with "auto" resolved."""
+        return INJECTIONS[self.inject].start if self.start == "auto" else self.start
+
+    @property
+    def bodies(self) -> tuple[Program, ...]:
+        """The programs inside this part: the body."""
+        return (self.body,)
 
 
 @dataclass(frozen=True)
@@ -119,6 +178,11 @@ class Parallel:
         if len(branches) < 2:
             raise ValueError(f"Parallel needs at least two branches, got {len(branches)}")
         _check_name(name)
+
+    @property
+    def bodies(self) -> tuple[Program, ...]:
+        """The programs inside this part: the branches."""
+        return self.branches
 
 
 Part: TypeAlias = Layers | Loop | Parallel
@@ -185,20 +249,18 @@ def as_program(body: Program | Part | Sequence[Part]) -> Program:
 
 
 def has_loop(part: Part) -> bool:
-    """Whether a loop stands in this part, at any depth."""
-    if isinstance(part, Parallel):
-        return any(has_loop(inner) for branch in part.branches for inner in branch)
-    return isinstance(part, Loop)
+    """Return whether a loop stands in this part, at any depth."""
+    return isinstance(part, Loop) or any(has_loop(inner) for body in part.bodies for inner in body)
 
 
 def traced_part(program: Program) -> int | None:
-    """Which part an unroll runs: the last one with a loop in it. Later parts run on all its states."""
+    """Return which part an unroll runs: the last one with a loop. Later parts run on all its states."""
     looping = [index for index, part in enumerate(program) if has_loop(part)]
     return looping[-1] if looping else None
 
 
 def default_steps(program: Program) -> int:
-    """How often the traced loop runs unless an unroll says otherwise; 1 without a loop."""
+    """Return how often the traced loop runs unless an unroll says otherwise; 1 without a loop."""
     index = traced_part(program)
     if index is None:
         return 1
@@ -216,7 +278,8 @@ def _outline(program: Program, indent: str = "") -> Iterator[str]:
         if isinstance(part, Layers):
             yield label + describe_layers(part)
         elif isinstance(part, Loop):
-            yield f"{label}⟲ {part.steps} step{'' if part.steps == 1 else 's'}, inject {part.inject}"
+            start = "" if part.start == "auto" else f", start {part.start}"
+            yield f"{label}⟲ {part.steps} step{'' if part.steps == 1 else 's'}, inject {part.inject}{start}"
             yield from _outline(part.body, indent + "  ")
         else:
             yield f"{label}∥ {len(part.branches)} branches, summed"
@@ -226,17 +289,17 @@ def _outline(program: Program, indent: str = "") -> Iterator[str]:
 
 
 def describe_layers(layers: Layers) -> str:
-    """One line: how many layers and heads, and what differs from the trained default."""
+    """Describe layers in one line: their number and heads, and what differs from the trained default."""
     text = f"{layers.count} layer{'' if layers.count == 1 else 's'}"
     if layers.count:
         text += f" × {layers.heads} head{'' if layers.heads == 1 else 's'}"
     default = Layers(1)
     words = {
         "causal": "full attention",
-        "norm": "no norm",
+        "norm": NORMS[layers.norm].outline,
         "scaled": "unscaled scores",
         "bias": "no bias",
-        "positions": "no positions",
+        "positions": POSITIONS[layers.positions].outline,
         "final_norm": "no final norm",
     }
     notes = [word for name, word in words.items() if getattr(layers, name) != getattr(default, name)]
@@ -256,7 +319,7 @@ def _part_data(part: Part) -> dict[str, Any]:
     if isinstance(part, Layers):
         return data | {item.name: getattr(part, item.name) for item in fields(part)}
     if isinstance(part, Loop):
-        data |= {"steps": part.steps, "inject": part.inject, "name": part.name}
+        data |= {"steps": part.steps, "inject": part.inject, "start": part.start, "name": part.name}
         return data | {"body": to_data(part.body)}
     return data | {"name": part.name, "branches": [to_data(branch) for branch in part.branches]}
 

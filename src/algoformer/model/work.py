@@ -3,15 +3,15 @@
 FLOPs are those of matrix products, two for each multiply-add, with attention counted in full also where it
 is causal: the convention of PyTorch's own counter, which the tests compare with. The backward pass makes
 two products for each one of a tracked forward pass (a gradient for the weights, one for the input), less
-those that nobody asks for: the read-in's input has no gradient, nor has a state that iterations without
+those that are not needed: the read-in's input has no gradient, nor has a state that iterations without
 a graph made. A fused attention kernel computes its scores again on the way back: `recomputed` counts that.
 An unroll with `recompute` runs each tracked iteration again: `repeated` counts that in full, although PyTorch
 leaves out a product at the very end that no norm follows.
 
 Memory is what autograd keeps between the passes with a fused attention kernel: the inputs of norms (with
-their two statistics a token) and of products, queries, keys, values, attention's output with one
-number a head and token, the inputs of GELU, and what learned gates multiply. Parameters are not in it.
-The last layer answers for the asked tokens only; where it is causal, it keeps a mask of who sees whom.
+their statistics) and of products, queries, keys, values, attention's output with one number a head and
+token, the inputs of activations, and what injections multiply. Parameters are not in it.
+The last layer computes its output at the rows to read only; where it is causal, it keeps a mask.
 With `recompute` it is what enters each tracked iteration of the unrolled loop, and what entered the loop; on
 the way back one iteration at a time is kept in full beside that. Parts after the loop are not run again.
 Branches of a `Parallel` that begin without positions keep one tensor together; it is counted for each.
@@ -20,9 +20,12 @@ Branches of a `Parallel` that begin without positions keep one tensor together; 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
+from functools import lru_cache
 
+from algoformer.model.injections import INJECTIONS, STARTS
 from algoformer.model.parts import head_width
 from algoformer.model.program import Layers, Loop, Part, Program, traced_part
+from algoformer.nn import ACTIVATIONS, NORMS
 from algoformer.trace import Unroll
 
 
@@ -66,14 +69,14 @@ class Stream:
         width: numbers in a token.
         sequences: in all batches together.
         tokens: in a sequence.
-        asked: tokens of a sequence at which the end is read; None means all.
+        read: tokens of a sequence at which the end is read; None means all.
         batches: how many lie in one, as behind a loop, where the iterations of the window do.
     """
 
     width: int
     sequences: int
     tokens: int
-    asked: int | None = None
+    read: int | None = None
     batches: int = 1
 
     @property
@@ -84,12 +87,12 @@ class Stream:
     @property
     def whole(self) -> Stream:
         """The same where all tokens are needed, because something follows."""
-        return replace(self, asked=None)
+        return replace(self, read=None)
 
     @property
     def left(self) -> Stream:
-        """The asked tokens alone."""
-        return self if self.asked is None else replace(self, tokens=self.asked, asked=None)
+        """The tokens that are read alone."""
+        return self if self.read is None else replace(self, tokens=self.read, read=None)
 
 
 def unrolled_work(program: Program, stream: Stream, unroll: Unroll) -> tuple[list[Work], bool, bool]:
@@ -104,7 +107,9 @@ def unrolled_work(program: Program, stream: Stream, unroll: Unroll) -> tuple[lis
         work = _iterations(part, here, unroll.steps, tracked=steps)
         if unroll.recompute:
             work = _repeated(part, here, work, unroll.steps, tracked=steps)
-        reached = steps == unroll.steps or (steps > 0 and part.inject != "none")
+        reached = steps > 0 and (
+            INJECTIONS[part.inject].sees_input or _starts_tracked(part, unroll.steps, steps)
+        )
         carried = steps > 0
     else:
         assert not isinstance(part, Layers)
@@ -129,8 +134,11 @@ def _each(
     ]
 
 
+# A loop asks for its body's work in up to four ways, and each of them for the bodies inside: remembered, the
+# whole takes time in proportion to the program's size, however deep it is nested.
+@lru_cache(maxsize=4096)
 def _once(part: Part, stream: Stream, *, tracked: bool, carried: bool) -> Work:
-    """A part run as it says itself, on a stream that does or does not carry a gradient."""
+    """Return the work of a part run as it says itself, on a stream that may carry a gradient."""
     if isinstance(part, Layers):
         return _layers(part, stream, tracked=tracked, carried=carried)
     if isinstance(part, Loop):
@@ -144,17 +152,32 @@ def _iterations(loop: Loop, stream: Stream, steps: int, *, tracked: int, carried
     body, whole = loop.body.parts, stream.whole
     untracked = sum(_each(body, whole, tracked=False), Work())
     if not tracked:
-        return untracked * (steps - 1) + sum(_each(body, stream, tracked=False), Work())
+        work = untracked * (steps - 1) + sum(_each(body, stream, tracked=False), Work())
+        return work + _injected(loop, stream, steps, tracked=0)[0]
     work = untracked * (steps - tracked)
-    if loop.inject == "none" and tracked < steps:
+    injected, weighted = _injected(loop, stream, steps, tracked=tracked)
+    work += injected
+    if not INJECTIONS[loop.inject].sees_input and not _starts_tracked(loop, steps, tracked):
         carried = False
-    if loop.inject == "gate":
-        carried = True
-        work += Work(kept=stream.numbers + tracked * (stream.numbers + stream.width))
+    carried = carried or weighted
     if tracked == 1:
         return work + sum(_each(body, stream, carried=carried), Work())
     work += sum(_each(body, whole, carried=carried), Work()) + sum(_each(body, stream), Work())
     return work + sum(_each(body, whole), Work()) * (tracked - 2)
+
+
+def _starts_tracked(loop: Loop, steps: int, tracked: int) -> bool:
+    """Return whether a gradient reaches the loop's input through the first state."""
+    return tracked == steps and STARTS[loop.start_kind].sees_input
+
+
+def _injected(loop: Loop, stream: Stream, steps: int, *, tracked: int) -> tuple[Work, bool]:
+    """Return the work of the injections, and whether they have weights of their own."""
+    kind, tokens = INJECTIONS[loop.inject], stream.sequences * stream.tokens
+    once, each = kind.kept(stream.numbers, stream.width) if tracked else (0, 0)
+    flops = 2 * kind.products(stream.width) * tokens
+    work = Work(forward=steps * flops, backward=2 * tracked * flops, kept=once + tracked * each)
+    return work, bool(once or each)
 
 
 def _repeated(loop: Loop, stream: Stream, work: Work, steps: int, *, tracked: int) -> Work:
@@ -162,16 +185,16 @@ def _repeated(loop: Loop, stream: Stream, work: Work, steps: int, *, tracked: in
     if not tracked:
         return work
     again = _iterations(loop, stream, tracked, tracked=0)
-    # with inject="none" the loop's input is also the first state
-    inputs = tracked + (loop.inject != "none" or tracked < steps)
+    # the loop's input is kept too, unless it is the first state and nothing else
+    inputs = tracked + (INJECTIONS[loop.inject].sees_input or not _starts_tracked(loop, steps, tracked))
     return replace(work, repeated=again.forward, kept=inputs * stream.numbers)
 
 
 def _layers(part: Layers, stream: Stream, *, tracked: bool, carried: bool) -> Work:
-    work = Work(kept=_norm(stream.left) * part.final_norm * tracked)
+    work = Work(kept=_norm(part.final_norm_kind, stream.left) * tracked)
     if not part.count:
         return work
-    carried = carried or part.norm or part.positions
+    carried = carried or part.norm != "none" or part.adds_positions
     if part.count == 1:
         return work + _layer(part, stream, tracked=tracked, carried=carried)
     work += _layer(part, stream.whole, tracked=tracked, carried=carried)
@@ -181,19 +204,19 @@ def _layers(part: Layers, stream: Stream, *, tracked: bool, carried: bool) -> Wo
 
 def _layer(part: Layers, stream: Stream, *, tracked: bool, carried: bool = True) -> Work:
     left, width = stream.left, stream.width
-    seen, asked = stream.sequences * stream.tokens, left.sequences * left.tokens
+    seen, read = stream.sequences * stream.tokens, left.sequences * left.tokens
     heads, hidden = part.heads * head_width(part, width), part.hidden or 4 * width
     entrance = 2 * width * 3 * seen * heads
-    scores = 2 * asked * stream.tokens * heads
-    forward = entrance + 2 * scores + 2 * asked * heads * width + 2 * (2 * asked * width * hidden)
+    scores = 2 * read * stream.tokens * heads
+    forward = entrance + 2 * scores + 2 * read * heads * width + 2 * (2 * read * width * hidden)
     if not tracked:
         return Work(layers=stream.batches, forward=forward)
-    kept = (_norm(stream) + _norm(left)) * part.norm + stream.numbers + left.numbers
-    kept += (3 * seen + asked) * heads + asked * part.heads
-    kept += asked * hidden * (2 if part.activation == "gelu" else 1)
-    if stream.asked is not None:
+    kept = _norm(part.norm, stream) + _norm(part.norm, left) + stream.numbers + left.numbers
+    kept += (3 * seen + read) * heads + read * part.heads
+    kept += read * hidden * ACTIVATIONS[part.activation].kept
+    if stream.read is not None:
         # the queries at these rows, and the mask
-        kept += asked * heads + left.tokens * stream.tokens * part.causal
+        kept += read * heads + left.tokens * stream.tokens * part.causal
     return Work(
         layers=stream.batches,
         tracked_layers=stream.batches,
@@ -204,5 +227,5 @@ def _layer(part: Layers, stream: Stream, *, tracked: bool, carried: bool = True)
     )
 
 
-def _norm(stream: Stream) -> int:
-    return stream.numbers + 2 * stream.sequences * stream.tokens
+def _norm(kind: object, stream: Stream) -> int:
+    return NORMS[kind].kept(stream.width) * stream.sequences * stream.tokens

@@ -60,12 +60,21 @@ class Attention(nn.Module):
         causal: whether a token attends only to itself and to earlier tokens.
         scale: factor of the scores before the softmax.
         bias: whether the two projections have a bias.
+        rotation: a module that gives queries and keys their positions, called with them and the positions.
 
     `dropout` is the dropout rate of the attention weights; `set_dropout` sets it.
     """
 
     def __init__(
-        self, *, width: int, heads: int, head_width: int, causal: bool, scale: float, bias: bool = True
+        self,
+        *,
+        width: int,
+        heads: int,
+        head_width: int,
+        causal: bool,
+        scale: float,
+        bias: bool = True,
+        rotation: nn.Module | None = None,
     ) -> None:
         super().__init__()
         self.heads = heads
@@ -73,6 +82,7 @@ class Attention(nn.Module):
         self.causal = causal
         self.scale = scale
         self.dropout = 0.0
+        self.rotation = rotation
         self.qkv = nn.Linear(width, 3 * heads * head_width, bias=bias)
         self.output = nn.Linear(heads * head_width, width, bias=bias)
 
@@ -80,8 +90,10 @@ class Attention(nn.Module):
         self, stream: Float[Tensor, "batch token width"], context: AttentionContext | None = None
     ) -> Float[Tensor, "batch row width"]:
         """Return what the heads add to the stream, at the query rows."""
-        mask, cache, _, rows, visit_weights = context or AttentionContext()
+        mask, cache, positions, rows, visit_weights = context or AttentionContext()
         query, key, value = self._heads(self.qkv(stream))
+        if self.rotation is not None:
+            query, key = self.rotation(query, positions), self.rotation(key, positions)
         if cache is not None:
             key, value = cache.update(key, value)
         if rows is not None:

@@ -1,6 +1,7 @@
 """One transformer layer, for training and for theorems."""
 
 import math
+from typing import Any
 
 import torch.nn.functional as F
 from jaxtyping import Float
@@ -8,14 +9,19 @@ from torch import Tensor, nn
 
 from algoformer.nn.attention import Attention, AttentionContext
 from algoformer.nn.feedforward import FeedForward
+from algoformer.nn.norms import NORMS
+from algoformer.nn.positions import POSITIONS
+from algoformer.nn.table import LayerSizes
 
 
 class Layer(nn.Module):
     """Attention, then a feed-forward network, each added to the stream.
 
     With `norm` and `scaled` and GELU it is the pre-norm block of GPT-2 that is trained; with neither and
-    ReLU it is the paper's Equation 1 to the letter, in which the theorems are built. `dropout` is the
-    dropout rate of what is added to the stream; `set_dropout` sets it.
+    ReLU it is the paper's Equation 1 to the letter, in which the theorems are built. `norm`, `activation` and
+    `positions` are names of the tables `NORMS`, `ACTIVATIONS` and `POSITIONS`; of the positions only those
+    that rotate queries and keys belong to a layer. `settings` is handed to the builders of the tables.
+    `dropout` is the dropout rate of what is added to the stream; `set_dropout` sets it.
     """
 
     def __init__(
@@ -26,18 +32,27 @@ class Layer(nn.Module):
         head_width: int,
         hidden: int,
         causal: bool = True,
-        norm: bool = True,
+        norm: str | bool = "layer",
         scaled: bool = True,
         activation: str = "gelu",
         bias: bool = True,
+        positions: str | bool = "none",
+        settings: Any = None,
     ) -> None:
         super().__init__()
-        scale = 1 / math.sqrt(head_width) if scaled else 1.0
-        self.attention_norm = nn.LayerNorm(width) if norm else nn.Identity()
+        sizes = LayerSizes(width=width, head_width=head_width, settings=settings)
+        rotation = POSITIONS[positions].rotation
+        self.attention_norm = NORMS[norm].build(sizes)
         self.attention = Attention(
-            width=width, heads=heads, head_width=head_width, causal=causal, scale=scale, bias=bias
+            width=width,
+            heads=heads,
+            head_width=head_width,
+            causal=causal,
+            scale=1 / math.sqrt(head_width) if scaled else 1.0,
+            bias=bias,
+            rotation=None if rotation is None else rotation(sizes),
         )
-        self.feedforward_norm = nn.LayerNorm(width) if norm else nn.Identity()
+        self.feedforward_norm = NORMS[norm].build(sizes)
         self.feedforward = FeedForward(width=width, hidden=hidden, activation=activation, bias=bias)
         self.dropout = 0.0
 

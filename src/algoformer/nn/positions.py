@@ -1,9 +1,14 @@
-"""Positions of tokens in their sequence."""
+"""Positions of tokens in their sequence, by name."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
+
+from algoformer.nn.table import LayerSizes, Table
 
 
 class LearnedPositions(nn.Module):
@@ -12,6 +17,10 @@ class LearnedPositions(nn.Module):
     def __init__(self, *, context: int, width: int) -> None:
         super().__init__()
         self.table = nn.Parameter(torch.zeros(context, width))
+
+    def reset_parameters(self) -> None:
+        """Draw the vectors from N(0, 0.02), as GPT-2 does."""
+        nn.init.normal_(self.table, std=0.02)
 
     def forward(
         self,
@@ -26,3 +35,51 @@ class LearnedPositions(nn.Module):
                 "positions this model was built with; build it with a larger context"
             )
         return stream + (self.table[:tokens] if positions is None else F.embedding(positions, self.table))
+
+
+@dataclass(frozen=True, kw_only=True)
+class PositionKind:
+    """One kind of positions: added to the stream, or rotating queries and keys, or both.
+
+    Attributes:
+        added: returns a module that is called with the stream and the positions where a module of layers
+            begins, and returns the stream with positions; None adds nothing.
+        rotation: returns a module that each attention calls with queries or keys and the positions, and
+            that returns them rotated; None rotates nothing.
+        outline: what an outline or diagram notes; empty for the default.
+        fused: whether the hand-written kernels compute it.
+    """
+
+    added: Callable[[LayerSizes], nn.Module] | None = None
+    rotation: Callable[[LayerSizes], nn.Module] | None = None
+    outline: str
+    fused: bool = False
+
+
+POSITIONS = Table(
+    "positions",
+    {
+        "learned": PositionKind(
+            added=lambda sizes: LearnedPositions(context=sizes.context, width=sizes.width),
+            outline="",
+            fused=True,
+        ),
+        "none": PositionKind(outline="no positions", fused=True),
+    },
+    aliases={True: "learned", False: "none"},
+)
+"""Kinds of positions by name."""
+
+
+def register_positions(
+    name: str,
+    *,
+    added: Callable[[LayerSizes], nn.Module] | None = None,
+    rotation: Callable[[LayerSizes], nn.Module] | None = None,
+    outline: str | None = None,
+) -> None:
+    """Register a kind of positions, so that `Layers(positions=name)` can be built, saved and loaded."""
+    if added is None and rotation is None:
+        raise ValueError("positions need a module: give added, rotation or both")
+    entry = PositionKind(added=added, rotation=rotation, outline=outline or f"{name} positions")
+    POSITIONS.register(name, entry)

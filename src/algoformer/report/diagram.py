@@ -5,6 +5,7 @@ from __future__ import annotations
 from html import escape
 from itertools import pairwise
 
+from algoformer.model.injections import INJECTIONS
 from algoformer.model.program import Layers, Loop, Program, default_steps, traced_part
 from algoformer.report.layout import (
     GAP,
@@ -225,7 +226,7 @@ def _loop_wires(box: Box, color: str) -> list[str]:
         f"M{out:.1f} {box.axis:.1f}V{low - 10:.1f}Q{out:.1f} {low:.1f} {out - 10:.1f} {low:.1f}"
         f"H{node + 10:.1f}Q{node:.1f} {low:.1f} {node:.1f} {low - 10:.1f}V{box.axis + NODE + 8:.1f}"
     )
-    once = box.part.inject == "none"
+    once = not INJECTIONS[box.part.inject].sees_input
     return [
         _line(back, color),
         _head(node, box.axis + NODE + 1.5, color, up=True),

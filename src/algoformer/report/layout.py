@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from algoformer.model.injections import INJECTIONS
 from algoformer.model.program import Layers, Loop, Parallel, Part, Program, describe_layers
 
 TEXT, SMALL = 14.0, 12.0
@@ -17,12 +18,6 @@ PAD = 18.0  # between a box and what is inside it
 NODE = 9.0  # radius of the circle where streams meet
 RETURN = 30.0  # below a loop's body: the way back of its state
 BETWEEN = 16.0  # between branches
-
-CAPTIONS = {
-    "add": "input added at every step",
-    "gate": "input through gates at every step",
-    "none": "input at the first step only",
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,11 +73,11 @@ def title_of(part: Part) -> str:
 def lines_of(part: Part) -> tuple[str, ...]:
     """The words below the title."""
     if isinstance(part, Loop):
-        return (CAPTIONS[part.inject],)
+        return (INJECTIONS[part.inject].caption,)
     if isinstance(part, Parallel):
         return (f"sum of {len(part.branches)} branches",)
     if not part.count:
-        return (" and ".join(["positions"] * part.positions + ["norm"] * part.final_norm),)
+        return (" and ".join(["positions"] * part.adds_positions + ["norm"] * part.final_norm),)
     first, *notes = describe_layers(part).split(", ")
     lines = [first]
     for note in notes:

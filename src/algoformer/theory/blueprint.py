@@ -13,6 +13,7 @@ from algoformer.model import AlgoFormer, Layers, Loop, Program
 from algoformer.model.parts import LayersModule, LoopModule
 from algoformer.model.presets import equation_one
 from algoformer.model.program import Part
+from algoformer.nn import LearnedPositions
 from algoformer.theory.subspace import Subspaces
 from algoformer.theory.writer import LayerWriter, layer_sizes
 
@@ -61,9 +62,7 @@ class Blueprint:
                 len(writers), name=name, bias=False, causal=self.causal, **layer_sizes(writers)
             )
 
-        entry = Layers(
-            0, heads=1, positions=True, final_norm=False, norm=False, causal=self.causal, name="positions"
-        )
+        entry = Layers(0, heads=1, norm="none", final_norm=False, causal=self.causal, name="positions")
         parts: list[Part] = [entry]
         parts += [module(name, writers) for name, writers in self.pre.items()]
         if self.loop:
@@ -91,7 +90,7 @@ class Blueprint:
         model.read_out.bias.zero_()
         writers = [*self.pre.values(), *([self.loop] if self.loop else []), *self.post.values()]
         entry, *modules = (layers_module(part) for part in model.body.parts)
-        assert entry.positions is not None
+        assert isinstance(entry.positions, LearnedPositions)
         entry.positions.table.copy_(self.positions)
         for module, layers in zip(modules, writers, strict=True):
             for layer, writer in zip(module.layers, layers, strict=True):

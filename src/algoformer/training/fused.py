@@ -7,7 +7,7 @@ import math
 from types import ModuleType
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from algoformer.kernels import operations
 from algoformer.kernels.body import iterate
@@ -15,8 +15,18 @@ from algoformer.kernels.operations import Heads
 from algoformer.kernels.sizes import Plan
 from algoformer.kernels.weights import PARAMETERS
 from algoformer.model.algoformer import AlgoFormer, row_index
+from algoformer.model.injections import INJECTIONS
 from algoformer.model.parts import LayersModule, LoopModule
-from algoformer.nn import Layer
+from algoformer.model.program import Layers
+from algoformer.nn import (
+    ACTIVATIONS,
+    NORMS,
+    POSITIONS,
+    Attention,
+    FeedForward,
+    Layer,
+    LearnedPositions,
+)
 from algoformer.prompt import Prompt
 from algoformer.trace import Trace, Unroll
 from algoformer.training.config import Experiment, build_model
@@ -32,7 +42,7 @@ HIDDEN_MULTIPLE = 128
 
 
 def why_not_experiment(experiment: Experiment) -> str | None:
-    """What about an experiment the kernels do not cover; None if they cover all of it."""
+    """Return what about an experiment the kernels do not cover; None if they cover all of it."""
     precision = experiment.training.precision
     if precision != "bf16":
         return f"they are for precision bf16, not {precision}"
@@ -43,15 +53,15 @@ def why_not_experiment(experiment: Experiment) -> str | None:
 
 
 def why_not_fused(model: AlgoFormer) -> str | None:
-    """What about the model the kernels do not cover; None if they cover all of it."""
+    """Return what about the model the kernels do not cover; None if they cover all of it."""
     if importlib.util.find_spec("triton") is None:
         return "Triton is not installed"
     if model.width not in WIDTHS:
         return f"the stream's width is {model.width}, not one of {', '.join(map(str, WIDTHS))}"
     for part in model.body.parts:
         if isinstance(part, LoopModule):
-            if part.inject != "add":
-                return f"a loop's input is injected by {part.inject!r}, not by 'add'"
+            if not INJECTIONS[part.settings.inject].fused or part.settings.start_kind != "zeros":
+                return f"there is no kernel for a loop with inject {part.settings.inject!r}"
             if len(part.body.parts) != 1 or not isinstance(part.body.parts[0], LayersModule):
                 return "a loop's body is more than one module of layers"
         module = part.body.parts[0] if isinstance(part, LoopModule) else part
@@ -59,21 +69,44 @@ def why_not_fused(model: AlgoFormer) -> str | None:
             return "the program has parallel branches"
         if module.final_norm is None or not module.layers:
             return "a module has no layers or no final norm"
+        reason = _why_not_words(module.settings)
+        if reason is not None:
+            return reason
         for layer in module.layers:
             reason = _why_not_layer(layer)
             if reason is not None:
                 return reason
+    return _why_not_untouched(model.body)
+
+
+UNTOUCHED = (nn.Linear, nn.LayerNorm, nn.ModuleList, Layer, Attention, FeedForward, LearnedPositions)
+"""Classes whose modules the kernels replace; of another class, or with hooks, a module must be called."""
+
+
+def _why_not_untouched(body: nn.Module) -> str | None:
+    for name, module in body.named_modules():
+        ours = type(module).__module__.startswith("algoformer.model.") or type(module) in UNTOUCHED
+        if not ours:
+            return f"{name} is a {type(module).__name__}, which the kernels would not call"
+        if module._forward_hooks or module._forward_pre_hooks or module._backward_hooks:
+            return f"{name} has hooks, which the kernels would not call"
     return None
 
 
+def _why_not_words(layers: Layers) -> str | None:
+    for table in (NORMS, POSITIONS, ACTIVATIONS):
+        word = getattr(layers, table.field)
+        if not table[word].fused:
+            return f"there is no kernel for {table.field} {word!r}"
+    return None if layers.bias else "a layer has no bias"
+
+
 def _why_not_layer(layer: Layer) -> str | None:
-    if type(layer) is not Layer or not isinstance(layer.attention_norm, torch.nn.LayerNorm):
-        return "a layer is not the pre-norm layer of this library"
     attention, network = layer.attention, layer.feedforward
+    if type(layer) is not Layer or type(attention) is not Attention or type(network) is not FeedForward:
+        return "a layer is not the pre-norm layer of this library"
     if layer.dropout or attention.dropout:
-        return "a layer drops out some of what it adds"
-    if network.activation_name != "gelu" or network.up.bias is None or attention.qkv.bias is None:
-        return "a layer has no bias or another activation than GELU"
+        return "a layer has dropout"
     if attention.head_width not in HEAD_WIDTHS or not math.isclose(
         attention.scale, attention.head_width**-0.5
     ):
@@ -137,10 +170,10 @@ class FusedBody:
             predictions = predictions.index_select(2, asked)
         return Trace(predictions=predictions, first_step=unroll.first_step)
 
-    def _run(self, part: torch.nn.Module, stream: Tensor, unroll: Unroll, *, rows: Tensor) -> Tensor:
+    def _run(self, part: nn.Module, stream: Tensor, unroll: Unroll, *, rows: Tensor) -> Tensor:
         module = part.body.parts[0] if isinstance(part, LoopModule) else part
         assert isinstance(module, LayersModule)
-        assert module.final_norm is not None
+        assert isinstance(module.final_norm, nn.LayerNorm)
         attention = module.layers[0].attention
         plan = Plan(
             heads=Heads(count=attention.heads, width=attention.head_width, causal=attention.causal),
@@ -151,7 +184,8 @@ class FusedBody:
             dtype=self.dtype,
             operations=self.operations,
         )
-        positions: Tensor | None = None if module.positions is None else module.positions.table
+        added = module.positions
+        positions = added.table if isinstance(added, LearnedPositions) else None
         if positions is not None and len(positions) > stream.shape[1]:
             positions = positions[: stream.shape[1]]
         layers = [[layer.get_parameter(name) for name in PARAMETERS] for layer in module.layers]

@@ -1,0 +1,59 @@
+"""Norms of the residual stream, by name."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from torch import nn
+
+from algoformer.nn.table import LayerSizes, Table
+
+
+@dataclass(frozen=True, kw_only=True)
+class NormKind:
+    """One kind of norm.
+
+    Attributes:
+        build: returns the module.
+        kept: numbers that autograd keeps for a token between the passes, from the stream's width.
+        outline: what an outline or diagram notes; empty for the default.
+        fused: whether the hand-written kernels compute it.
+    """
+
+    build: Callable[[LayerSizes], nn.Module]
+    kept: Callable[[int], int]
+    outline: str
+    fused: bool = False
+
+
+NORMS = Table(
+    "norm",
+    {
+        "layer": NormKind(
+            build=lambda sizes: nn.LayerNorm(sizes.width),
+            kept=lambda width: width + 2,  # the input, its mean and its deviation
+            outline="",
+            fused=True,
+        ),
+        "none": NormKind(build=lambda sizes: nn.Identity(), kept=lambda width: 0, outline="no norm"),
+    },
+    aliases={True: "layer", False: "none"},
+)
+"""Norms by name: layer norm for trained layers, none for the paper's Equation 1."""
+
+
+def register_norm(
+    name: str,
+    build: Callable[[LayerSizes], nn.Module],
+    *,
+    kept: Callable[[int], int] = lambda width: width,
+    outline: str | None = None,
+) -> None:
+    """Register a kind of norm, so that `Layers(norm=name)` can be built, saved and loaded.
+
+    Args:
+        name: what programs call it.
+        build: returns the module from the sizes of a layer.
+        kept: numbers that autograd keeps for a token, for the memory estimate; by default the input.
+        outline: what an outline notes; by default the name.
+    """
+    NORMS.register(name, NormKind(build=build, kept=kept, outline=outline or f"{name} norm"))
