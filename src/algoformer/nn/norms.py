@@ -34,11 +34,16 @@ NORMS = Table(
             outline="",
             fused=True,
         ),
+        "rms": NormKind(
+            build=lambda sizes: nn.RMSNorm(sizes.width, eps=1e-5),
+            kept=lambda width: 2 * width + 1,  # the input, its root mean square, and their quotient
+            outline="RMS norm",
+        ),
         "none": NormKind(build=lambda sizes: nn.Identity(), kept=lambda width: 0, outline="no norm"),
     },
     aliases={True: "layer", False: "none"},
 )
-"""Norms by name: layer norm for trained layers, none for the paper's Equation 1."""
+"""Norms by name: layer norm or RMS norm for trained layers, none for the paper's Equation 1."""
 
 
 def register_norm(
