@@ -89,7 +89,7 @@ def test_the_outline_shows_structure_and_what_differs_from_the_default() -> None
         (lambda: Layers(True), "count must be a whole number, got True"),
         (lambda: Layers(1.0), "count must be a whole number"),
         (lambda: Layers(1, causal=1), "causal must be true or false, got 1"),
-        (lambda: Layers(1, activation="tanh"), "activation must be one of gelu, relu, got 'tanh'"),
+        (lambda: Layers(1, activation="tanh"), "activation must be one of gelu, relu, silu, relu2, gelu_exact, got 'tanh'"),
         (lambda: Layers(0, positions=False, final_norm=False), "does nothing"),
         (lambda: Layers(1, name="a/b"), "letters and underscores, got 'a/b'"),
         (lambda: Layers(1, name="loop[1]"), "letters and underscores"),

@@ -29,7 +29,7 @@ class LayersModule(nn.Module):
     def __init__(self, layers: Layers, *, width: int, context: int) -> None:
         super().__init__()
         self.settings, self.causal = layers, layers.causal
-        sizes = LayerSizes(width=width, context=context, settings=layers)
+        sizes = LayerSizes(width=width, context=context, norm_eps=layers.norm_eps, settings=layers)
         added = POSITIONS[layers.positions].added
         self.positions = None if added is None else added(sizes)
         self.layers: list[Layer] = nn.ModuleList(  # type: ignore[assignment]
@@ -271,6 +271,12 @@ def build_layer(layers: Layers, width: int) -> Layer:
         activation=layers.activation,
         bias=layers.bias,
         positions=layers.positions,
+        norm_at=layers.norm_at,
+        norm_eps=layers.norm_eps,
+        kv_heads=layers.kv_heads,
+        qk_norm=layers.qk_norm,
+        output_gate=layers.output_gate,
+        gated=layers.gated,
         settings=layers,
     )
 

@@ -9,8 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, TypeAlias
 
+from algoformer.common.names import check_choice
 from algoformer.model.injections import INJECTIONS, STARTS
-from algoformer.nn import ACTIVATIONS, NORMS, POSITIONS
+from algoformer.nn import ACTIVATIONS, NORMS, POSITIONS, QK_NORMS, check_places
 
 Injection: TypeAlias = str
 """A name in the table `INJECTIONS`: how a loop's input reaches each iteration."""
@@ -53,15 +54,23 @@ class Layers:
         head_width: of one head; None means the stream's width divided by the heads.
         hidden: width of the feed-forward network; None means four times the stream.
         causal: whether a token attends only to itself and to earlier tokens.
-        norm: the norm before attention and feed-forward, a name in `nn.NORMS`: "layer", "none", ...
+        norm: the norm of attention and feed-forward, a name in `nn.NORMS`: "layer", "rms", "none", ...
         scaled: whether scores are divided by √head_width.
         activation: the activation of the feed-forward network, a name in `nn.ACTIVATIONS`.
-        bias: whether the layers' products have biases.
+        bias: whether the layers' products have biases; "qkv" gives them to queries, keys and values alone.
         positions: the positions, a name in `nn.POSITIONS`: "learned" (added on entry, in a loop at every
             iteration), "none", ...
         final_norm: whether a norm stands at the end (in a loop: at every iteration); it is of the same kind
             as the others, or a layer norm where there are no others.
         name: for addresses and outlines; empty means the part's place in its program.
+        norm_at: where the norms stand: "in" for f(norm(x)), "out" for x + norm(f(x)), "after" for
+            norm(x + f(x)), or several, such as "in+out".
+        norm_eps: what a norm adds to the mean square before it takes the root.
+        kv_heads: heads of keys and values; fewer than `heads` is grouped-query attention, None means as many.
+        qk_norm: the RMS norm of queries and keys: "none", over each "head", over all heads ("full"), or
+            "plain", over each head without weights.
+        output_gate: whether what the heads read is multiplied by the sigmoid of a linear map of the stream.
+        gated: whether the feed-forward network is gated (GLU; with `activation="silu"` SwiGLU).
 
     Programs of older versions have true and false for `norm` and `positions`; they are still read.
     """
@@ -74,21 +83,36 @@ class Layers:
     norm: str | bool = "layer"
     scaled: bool = True
     activation: str = "gelu"
-    bias: bool = True
+    bias: bool | str = True
     positions: str | bool = "learned"
     final_norm: bool = True
     name: str = ""
+    norm_at: str = "in"
+    norm_eps: float = 1e-5
+    kv_heads: int | None = None
+    qk_norm: str = "none"
+    output_gate: bool = False
+    gated: bool = False
 
     def __post_init__(self) -> None:
         _check_count("count", self.count, 0)
         _check_count("heads", self.heads, 1)
-        if self.head_width is not None:
-            _check_count("head_width", self.head_width, 1)
-        if self.hidden is not None:
-            _check_count("hidden", self.hidden, 1)
+        for field in ("head_width", "hidden", "kv_heads"):
+            if getattr(self, field) is not None:
+                _check_count(field, getattr(self, field), 1)
         for table in (NORMS, ACTIVATIONS, POSITIONS):
             object.__setattr__(self, table.field, table.name_of(getattr(self, table.field)))
-        for flag in ("causal", "scaled", "bias", "final_norm"):
+        object.__setattr__(self, "norm_at", check_places(self.norm_at))
+        check_choice("qk_norm", self.qk_norm, QK_NORMS)
+        if not isinstance(self.norm_eps, int | float) or not 0 <= self.norm_eps < 1:
+            raise ValueError(f"norm_eps must be a number of at least 0 and below 1, got {self.norm_eps!r}")
+        if self.kv_heads is not None and self.heads % self.kv_heads:
+            raise ValueError(
+                f"heads must be a multiple of kv_heads, got heads={self.heads} and kv_heads={self.kv_heads}"
+            )
+        if self.bias not in (True, False, "qkv"):
+            raise ValueError(f"bias must be true, false or 'qkv', got {self.bias!r}")
+        for flag in ("causal", "scaled", "final_norm", "output_gate", "gated"):
             if not isinstance(getattr(self, flag), bool):
                 raise ValueError(f"{flag} must be true or false, got {getattr(self, flag)!r}")
         if self.count == 0 and not (self.adds_positions or self.final_norm):
@@ -99,6 +123,17 @@ class Layers:
     def adds_positions(self) -> bool:
         """Whether positions are added to the stream on entry."""
         return POSITIONS[self.positions].added is not None
+
+    @property
+    def key_heads(self) -> int:
+        """Number of heads of keys and values."""
+        return self.kv_heads or self.heads
+
+    @property
+    def ends_with_norm(self) -> bool:
+        """Whether the last thing done to the stream is a norm."""
+        after = self.count > 0 and "after" in self.norm_at and self.norm != "none"
+        return self.final_norm or after
 
     @property
     def final_norm_kind(self) -> str:
@@ -297,13 +332,18 @@ def describe_layers(layers: Layers) -> str:
     words = {
         "causal": "full attention",
         "norm": NORMS[layers.norm].outline,
+        "norm_at": f"norms {layers.norm_at.replace('+', ' and ')}",
+        "qk_norm": f"{layers.qk_norm} norm of queries and keys",
         "scaled": "unscaled scores",
-        "bias": "no bias",
+        "bias": "bias of queries keys and values only" if layers.bias == "qkv" else "no bias",
+        "output_gate": "gated heads",
         "positions": POSITIONS[layers.positions].outline,
         "final_norm": "no final norm",
     }
     notes = [word for name, word in words.items() if getattr(layers, name) != getattr(default, name)]
-    notes += [f"{layers.activation}"] if layers.activation != default.activation else []
+    gated = "gated " if layers.gated else ""
+    notes += [gated + layers.activation] if gated or layers.activation != default.activation else []
+    notes += [f"{layers.kv_heads} heads of keys and values"] if layers.kv_heads is not None else []
     notes += [f"heads {layers.head_width} wide"] if layers.head_width is not None else []
     notes += [f"hidden {layers.hidden}"] if layers.hidden is not None else []
     return ", ".join([text, *notes])

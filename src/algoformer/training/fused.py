@@ -98,7 +98,13 @@ def _why_not_words(layers: Layers) -> str | None:
         word = getattr(layers, table.field)
         if not table[word].fused:
             return f"there is no kernel for {table.field} {word!r}"
-    return None if layers.bias else "a layer has no bias"
+    if layers.bias is not True:
+        return "a layer has no bias"
+    plain = Layers(1)
+    for field in ("norm_at", "norm_eps", "kv_heads", "qk_norm", "output_gate", "gated"):
+        if getattr(layers, field) != getattr(plain, field):
+            return f"there is no kernel for {field} {getattr(layers, field)!r}"
+    return None
 
 
 def _why_not_layer(layer: Layer) -> str | None:
