@@ -59,10 +59,11 @@ class Layers:
         activation: the activation of the feed-forward network, a name in `nn.ACTIVATIONS`.
         bias: whether the layers' products have biases; "qkv" gives them to queries, keys and values alone.
         positions: the positions, a name in `nn.POSITIONS`: "learned" (added on entry, in a loop at every
-            iteration), "none", ...
+            iteration), "rope" (rotates queries and keys), "none", ...
         final_norm: whether a norm stands at the end (in a loop: at every iteration); it is of the same kind
             as the others, or a layer norm where there are no others.
         name: for addresses and outlines; empty means the part's place in its program.
+        rope_base: base of the angles of "rope".
         norm_at: where the norms stand: "in" for f(norm(x)), "out" for x + norm(f(x)), "after" for
             norm(x + f(x)), or several, such as "in+out".
         norm_eps: what a norm adds to the mean square before it takes the root.
@@ -87,6 +88,7 @@ class Layers:
     positions: str | bool = "learned"
     final_norm: bool = True
     name: str = ""
+    rope_base: int | float = 10_000
     norm_at: str = "in"
     norm_eps: float = 1e-5
     kv_heads: int | None = None
@@ -100,6 +102,9 @@ class Layers:
         for field in ("head_width", "hidden", "kv_heads"):
             if getattr(self, field) is not None:
                 _check_count(field, getattr(self, field), 1)
+        base = self.rope_base
+        if isinstance(base, bool) or not isinstance(base, int | float) or not 1 < base < 1e12:
+            raise ValueError(f"rope_base must be a number between 1 and 1e12, got {base!r}")
         for table in (NORMS, ACTIVATIONS, POSITIONS):
             object.__setattr__(self, table.field, table.name_of(getattr(self, table.field)))
         object.__setattr__(self, "norm_at", check_places(self.norm_at))
@@ -110,7 +115,7 @@ class Layers:
             raise ValueError(
                 f"heads must be a multiple of kv_heads, got heads={self.heads} and kv_heads={self.kv_heads}"
             )
-        if self.bias not in (True, False, "qkv"):
+        if not isinstance(self.bias, bool) and self.bias != "qkv":
             raise ValueError(f"bias must be true, false or 'qkv', got {self.bias!r}")
         for flag in ("causal", "scaled", "final_norm", "output_gate", "gated"):
             if not isinstance(getattr(self, flag), bool):
