@@ -4,13 +4,13 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.model.test_parts import model, prompt
-from tests.random_programs import programs as random_programs
 from torch import Tensor, nn
 
 from algoformer.language import TextClassifier, TokenModel
 from algoformer.model import Converged, Layers, Loop, Parallel, Program, addresses, presets
 from algoformer.trace import Unroll
+from tests.model.test_parts import model, prompt
+from tests.random_programs import programs as random_programs
 
 EXACT = {"rtol": 1e-12, "atol": 1e-12}
 ATTENTION = "loop[2]/0/attention"

@@ -5,7 +5,6 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from tests.model.test_parts import model, prompt
 from torch import Tensor
 from torch.func import functional_call, grad, hessian, jacrev, jvp, vmap
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -14,6 +13,7 @@ from algoformer.language import TokenModel
 from algoformer.model import presets
 from algoformer.prompt import Prompt
 from algoformer.trace import Unroll
+from tests.model.test_parts import model, prompt
 
 # PyTorch's own: some of its kernels have no batching rule, and its forward mode uses its old compiler
 pytestmark = [

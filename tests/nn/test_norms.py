@@ -1,12 +1,12 @@
 import pytest
 import torch
-from tests.model.test_cost import SIZES, measured_flops, measured_memory
 from torch import Tensor, nn
 
 from algoformer.model import AlgoFormer, Layers, Loop, Program
 from algoformer.nn import NORMS, LayerSizes, register_norm
 from algoformer.prompt import Prompt
 from algoformer.trace import Unroll
+from tests.model.test_cost import SIZES, measured_flops, measured_memory
 
 
 def test_rms_norm_is_its_formula() -> None:

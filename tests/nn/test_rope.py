@@ -4,13 +4,13 @@ import cmath
 
 import pytest
 import torch
-from tests.language.small_models import padded, token_model
-from tests.model.test_cost import SIZES
 
 from algoformer.language import CachedDecoder, UncachedDecoder
 from algoformer.model import AlgoFormer, Layers, Loop, Program, presets
 from algoformer.nn import POSITIONS, Attention, AttentionContext, LayerSizes
 from algoformer.nn.positions import RotaryPositions
+from tests.language.small_models import padded, token_model
+from tests.model.test_cost import SIZES
 
 
 def test_a_pair_of_coordinates_is_a_complex_number_times_a_phase() -> None:

@@ -6,6 +6,7 @@ Importing this room registers programs with the Auto classes of `transformers`.
 from algoformer.hf.classifier import AlgoformerForSequenceClassification
 from algoformer.hf.config import AlgoformerConfig
 from algoformer.hf.convert import to_hf, to_hf_tokenizer
+from algoformer.hf.importers import from_hf
 from algoformer.hf.loopify import loopify, set_steps
 from algoformer.hf.model import AlgoformerForCausalLM
 
@@ -13,6 +14,7 @@ __all__ = [
     "AlgoformerConfig",
     "AlgoformerForCausalLM",
     "AlgoformerForSequenceClassification",
+    "from_hf",
     "loopify",
     "set_steps",
     "to_hf",

@@ -160,7 +160,9 @@ class Loop:
     With `inject="add"` the state starts at zero and the loop's input is added to it before every
     iteration; with "gate" each coordinate of both is scaled by a learned gate first; with "none" the
     input is the first state and is not seen again. `inject` is a name in `injections.INJECTIONS`, `start` one
-    in `injections.STARTS`, or "auto" for the start that belongs to the injection.
+    in `injections.STARTS`, or "auto" for the start that belongs to the injection. `damp` moves the state by
+    that share of the way to what the body makes of it; 1 means all of it. `step_signal="sinusoid"` adds the
+    sinusoids of the iteration's number to the state before every iteration.
     """
 
     body: Program
@@ -168,6 +170,8 @@ class Loop:
     inject: str = "add"
     name: str = ""
     start: str = "auto"
+    damp: int | float = 1
+    step_signal: str = "none"
 
     def __init__(
         self,
@@ -176,16 +180,23 @@ class Loop:
         inject: str = "add",
         name: str = "",
         start: str = "auto",
+        damp: int | float = 1,
+        step_signal: str = "none",
     ) -> None:
         object.__setattr__(self, "body", as_program(body))
         object.__setattr__(self, "steps", steps)
         object.__setattr__(self, "inject", inject)
         object.__setattr__(self, "name", name)
         object.__setattr__(self, "start", start)
+        object.__setattr__(self, "damp", damp)
+        object.__setattr__(self, "step_signal", step_signal)
         _check_count("steps", steps, 1)
         INJECTIONS.name_of(inject)
         if start != "auto":
             STARTS.name_of(start)
+        if isinstance(damp, bool) or not isinstance(damp, int | float) or not 0 < damp <= 1:
+            raise ValueError(f"damp must be a number above 0 and at most 1, got {damp!r}")
+        check_choice("step_signal", step_signal, ("none", "sinusoid"))
         _check_name(name)
         for part in self.body:
             if part.name in {field.name for field in fields(self)}:
@@ -318,14 +329,21 @@ def _outline(program: Program, indent: str = "") -> Iterator[str]:
         if isinstance(part, Layers):
             yield label + describe_layers(part)
         elif isinstance(part, Loop):
-            start = "" if part.start == "auto" else f", start {part.start}"
-            yield f"{label}⟲ {part.steps} step{'' if part.steps == 1 else 's'}, inject {part.inject}{start}"
+            yield label + describe_loop(part)
             yield from _outline(part.body, indent + "  ")
         else:
             yield f"{label}∥ {len(part.branches)} branches, summed"
             for number, branch in enumerate(part.branches, start=1):
                 yield f"{indent}  branch {number}"
                 yield from _outline(branch, indent + "    ")
+
+
+def describe_loop(loop: Loop) -> str:
+    """Describe a loop in one line: its steps and injection, and what differs from the default."""
+    text = f"⟲ {loop.steps} step{'' if loop.steps == 1 else 's'}, inject {loop.inject}"
+    text += "" if loop.start == "auto" else f", start {loop.start}"
+    text += "" if loop.damp == 1 else f", damp {loop.damp:g}"
+    return text + ("" if loop.step_signal == "none" else f", {loop.step_signal} of the step added")
 
 
 def describe_layers(layers: Layers) -> str:
@@ -338,17 +356,21 @@ def describe_layers(layers: Layers) -> str:
         "causal": "full attention",
         "norm": NORMS[layers.norm].outline,
         "norm_at": f"norms {layers.norm_at.replace('+', ' and ')}",
-        "qk_norm": f"{layers.qk_norm} norm of queries and keys",
+        "qk_norm": f"QK norm {layers.qk_norm}",
         "scaled": "unscaled scores",
-        "bias": "bias of queries keys and values only" if layers.bias == "qkv" else "no bias",
+        "bias": "bias of QKV only" if layers.bias == "qkv" else "no bias",
         "output_gate": "gated heads",
         "positions": POSITIONS[layers.positions].outline,
         "final_norm": "no final norm",
     }
+    if not layers.count:
+        words = {name: words[name] for name in ("norm", "positions", "final_norm")}
     notes = [word for name, word in words.items() if getattr(layers, name) != getattr(default, name)]
+    if not layers.count:
+        return ", ".join([text, *notes])
     gated = "gated " if layers.gated else ""
     notes += [gated + layers.activation] if gated or layers.activation != default.activation else []
-    notes += [f"{layers.kv_heads} heads of keys and values"] if layers.kv_heads is not None else []
+    notes += [f"{layers.kv_heads} KV heads"] if layers.kv_heads is not None else []
     notes += [f"heads {layers.head_width} wide"] if layers.head_width is not None else []
     notes += [f"hidden {layers.hidden}"] if layers.hidden is not None else []
     return ", ".join([text, *notes])
@@ -364,7 +386,7 @@ def _part_data(part: Part) -> dict[str, Any]:
     if isinstance(part, Layers):
         return data | {item.name: getattr(part, item.name) for item in fields(part)}
     if isinstance(part, Loop):
-        data |= {"steps": part.steps, "inject": part.inject, "start": part.start, "name": part.name}
+        data |= {item.name: getattr(part, item.name) for item in fields(part) if item.name != "body"}
         return data | {"body": to_data(part.body)}
     return data | {"name": part.name, "branches": [to_data(branch) for branch in part.branches]}
 

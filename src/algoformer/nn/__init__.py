@@ -16,5 +16,6 @@ from algoformer.nn.norms import register_norm as register_norm
 from algoformer.nn.positions import POSITIONS as POSITIONS
 from algoformer.nn.positions import LearnedPositions as LearnedPositions
 from algoformer.nn.positions import register_positions as register_positions
+from algoformer.nn.positions import sinusoids as sinusoids
 from algoformer.nn.table import LayerSizes as LayerSizes
 from algoformer.nn.table import Table as Table

@@ -45,7 +45,7 @@ ACTIVATIONS = Table(
 )
 """Activations by name: GPT-2's tanh GELU for trained layers, ReLU for the paper's Equation 1.
 
-SiLU is the one of gated networks (SwiGLU), `relu2` is the square of ReLU, `gelu_exact` has the error function.
+SiLU belongs to gated networks (SwiGLU), `relu2` is the square of ReLU, `gelu_exact` uses the error function.
 """
 
 

@@ -156,7 +156,7 @@ class Attention(nn.Module):
 
 
 QK_NORMS = ("none", "head", "full", "plain")
-"""RMS norms of queries and keys: over each head, over all heads together, or over each head without weights."""
+"""RMS norms of queries and keys: of each head, of all heads together, or of each head without weights."""
 
 
 class FullHeadNorm(nn.Module):

@@ -21,8 +21,9 @@ class Layer(nn.Module):
     ReLU it is the paper's Equation 1 to the letter, in which the theorems are built. `norm`, `activation` and
     `positions` are names of the tables `NORMS`, `ACTIVATIONS` and `POSITIONS`; of the positions only those
     that rotate queries and keys belong to a layer. `norm_at` says where norms stand: f(norm(x)) is "in",
-    x + norm(f(x)) "out", norm(x + f(x)) "after", and "in+out" has two of them. `settings` is handed to the builders of the tables.
-    `dropout` is the dropout rate of what is added to the stream; `set_dropout` sets it.
+    x + norm(f(x)) "out", norm(x + f(x)) "after", and "in+out" has two of them. `settings` is handed
+    to the builders of the tables. `dropout` is the dropout rate of what is added to the stream;
+    `set_dropout` sets it.
     """
 
     def __init__(

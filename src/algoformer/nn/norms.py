@@ -16,12 +16,14 @@ class NormKind:
         build: returns the module.
         kept: numbers that autograd keeps for a token between the passes, from the stream's width.
         outline: what an outline or diagram notes; empty for the default.
+        weighted: whether it has parameters.
         fused: whether the hand-written kernels compute it.
     """
 
     build: Callable[[LayerSizes], nn.Module]
     kept: Callable[[int], int]
     outline: str
+    weighted: bool = True
     fused: bool = False
 
 
@@ -43,8 +45,11 @@ NORMS = Table(
             build=lambda sizes: nn.RMSNorm(sizes.width, eps=sizes.norm_eps, elementwise_affine=False),
             kept=lambda width: width + 1,  # the input and its root mean square
             outline="RMS norm without weights",
+            weighted=False,
         ),
-        "none": NormKind(build=lambda sizes: nn.Identity(), kept=lambda width: 0, outline="no norm"),
+        "none": NormKind(
+            build=lambda sizes: nn.Identity(), kept=lambda width: 0, outline="no norm", weighted=False
+        ),
     },
     aliases={True: "layer", False: "none"},
 )

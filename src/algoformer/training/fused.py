@@ -62,6 +62,8 @@ def why_not_fused(model: AlgoFormer) -> str | None:
         if isinstance(part, LoopModule):
             if not INJECTIONS[part.settings.inject].fused or part.settings.start_kind != "zeros":
                 return f"there is no kernel for a loop with inject {part.settings.inject!r}"
+            if part.settings.damp != 1 or part.settings.step_signal != "none":
+                return "there is no kernel for a loop with damping or a step signal"
             if len(part.body.parts) != 1 or not isinstance(part.body.parts[0], LayersModule):
                 return "a loop's body is more than one module of layers"
         module = part.body.parts[0] if isinstance(part, LoopModule) else part
