@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from algoformer.model import presets
+from algoformer.model import Program, presets
 from algoformer.model.cost import Cost, cost
-from algoformer.model.program import Program
 from algoformer.tasks import ChainOfThought, LinearRegression, Task
-from algoformer.training.config import Experiment, Grad, Precision, Ramp, TrainConfig
+from algoformer.training import Experiment, Ramp, TrainConfig
+from algoformer.training.config import Grad, Precision
 from algoformer.training.schedule import stage
 
 

@@ -17,7 +17,7 @@ from algoformer.cli.say import say
 from algoformer.common.devices import pick_device
 from algoformer.common.names import check_choice
 from algoformer.evaluation import Table
-from algoformer.report.numbers import show
+from algoformer.report import show
 from algoformer.training.config import Precision
 from benchmarks import CASES, QUICK, SECTIONS, Setting, run_benchmark
 from benchmarks.cases import DEFAULT_CASES, FULL
@@ -41,7 +41,7 @@ HEADINGS = {
     "ms_fastest": "from",
     "ms_slowest": "to",
     "times_plain": "× plain",
-    "share_of_peak": "of peak",
+    "teraflops": "TFLOP/s",
     "ready_seconds": "ready s",
     "ready_cold_seconds": "cold s",
     "ready_warm_seconds": "warm s",
@@ -61,7 +61,7 @@ HEADINGS = {
 }
 """What the columns of a table are called; any other by its own name."""
 
-SHARES = ("share_of_peak", "same_tokens")
+SHARES = ("same_tokens",)
 """Columns in per cent."""
 
 
@@ -86,7 +86,6 @@ class BenchOptions:
         3,
         4,
     )
-    peak: Annotated[float, tyro.conf.arg(help="TFLOP/s that the device reaches in bf16 products.")] = 790.0
     check: Annotated[bool, tyro.conf.arg(help="Compare the engines' losses over 20 steps in fp32.")] = False
     quick: Annotated[bool, tyro.conf.arg(help="Tiny sizes, to see that it runs.")] = False
     budget: Annotated[float, tyro.conf.arg(help="Seconds after which nothing new is begun.")] = 540.0
@@ -106,9 +105,8 @@ def run_command(arguments: list[str]) -> int:
         check_choice("section", name, SECTIONS)
     for name in chosen.cases:
         check_choice("case", name, CASES)
-    for name, value in {"budget": chosen.budget, "peak": chosen.peak}.items():
-        if not value > 0:
-            raise ValueError(f"{name} must be positive, got {value}")
+    if not chosen.budget > 0:
+        raise ValueError(f"budget must be positive, got {chosen.budget}")
     if not all(count >= 1 for count in chosen.processes):
         raise ValueError(f"processes must be at least 1, got {chosen.processes}")
     device = torch.device(pick_device(chosen.device))
@@ -122,7 +120,6 @@ def run_command(arguments: list[str]) -> int:
         cases=chosen.cases,
         engines=chosen.engine or (_fastest(quick=chosen.quick) if on_cuda else ("eager",)),
         precisions=chosen.precision or (("bf16",) if on_cuda else ("fp32",)),
-        peak=chosen.peak,
         processes=chosen.processes,
         check=chosen.check,
     )

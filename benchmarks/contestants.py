@@ -10,7 +10,7 @@ from typing import Literal, Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
-from algoformer.training.config import Experiment, build_model
+from algoformer.training import Experiment, build_model
 from algoformer.training.engine import Plan, open_engine
 from algoformer.training.precision import matmul_precision
 from algoformer.training.schedule import learning_rate, stage

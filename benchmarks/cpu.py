@@ -11,9 +11,9 @@ import torch
 
 from algoformer.cli.demo_runs import MODELS
 from algoformer.training.presets import experiment
-from benchmarks.clock import clear
 from benchmarks.contestants import Contestant, Ours, Plain
 from benchmarks.setting import Row, Setting
+from benchmarks.timing import clear
 
 CPU = torch.device("cpu")
 

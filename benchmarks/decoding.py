@@ -9,14 +9,13 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from algoformer.language import CachedDecoder, TokenModel, UncachedDecoder
 from algoformer.language.cache import Policy
-from algoformer.language.decode import CachedDecoder, UncachedDecoder
-from algoformer.language.token_model import TokenModel
 from algoformer.training.config import Precision
 from algoformer.training.precision import matmul_precision
 from benchmarks.cases import Size, program_of
-from benchmarks.clock import clear, wait
 from benchmarks.setting import Row, Setting
+from benchmarks.timing import clear, wait
 
 
 def decoding_rows(setting: Setting) -> Iterator[Row]:

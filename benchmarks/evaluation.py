@@ -14,14 +14,14 @@ from algoformer.evaluation import evaluate, evaluation_prompts
 from algoformer.model import AlgoFormer
 from algoformer.prompt import Prompt
 from algoformer.trace import Solver
-from algoformer.training.config import Experiment, build_model
+from algoformer.training import Experiment, build_model
 from algoformer.training.engine import EngineName
 from algoformer.training.precision import matmul_precision
 from algoformer.training.solver import open_solver
 from benchmarks.cases import experiment
-from benchmarks.clock import clear, wait
 from benchmarks.plain import PlainData, PlainModel, copy_weights, errors_of
 from benchmarks.setting import Row, Setting
+from benchmarks.timing import clear, wait
 
 CASE = "algoformer_full"
 

@@ -8,11 +8,11 @@ from functools import partial
 
 import torch
 
-from algoformer.training.config import Experiment
+from algoformer.training import Experiment
 from benchmarks.cases import bill, experiment
-from benchmarks.clock import Timing, time_steps
 from benchmarks.contestants import Engine, Ours
 from benchmarks.setting import Row, Setting
+from benchmarks.timing import Timing, time_steps
 
 WAYS = ("window", "full", "full, recompute")
 """How the gradient flows: through the window, through all iterations, or through all of them run again."""

@@ -12,10 +12,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from algoformer.model.algoformer import AlgoFormer
-from algoformer.model.program import Layers, Loop
+from algoformer.model import AlgoFormer, Layers, Loop
 from algoformer.tasks import ChainOfThought, LinearRegression
-from algoformer.training.config import Experiment
+from algoformer.training import Experiment
 
 
 class Block(nn.Module):

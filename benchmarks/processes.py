@@ -14,9 +14,9 @@ from typing import Any
 
 import torch
 
-from algoformer.training.config import Experiment
-from benchmarks.clock import wait
+from algoformer.training import Experiment
 from benchmarks.contestants import Engine, Ours
+from benchmarks.timing import wait
 
 PATIENCE = 600.0
 """Seconds that a process may take to get ready."""

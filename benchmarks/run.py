@@ -8,15 +8,15 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from algoformer.training.files import write_json
+from algoformer.common.files import write_json
+from benchmarks.concurrent_runs import together_rows
 from benchmarks.cpu import cpu_rows
 from benchmarks.decoding import decoding_rows
 from benchmarks.evaluation import evaluation_rows
 from benchmarks.memory import memory_rows
-from benchmarks.ready import ready_rows
 from benchmarks.setting import Row, Setting, device_facts
+from benchmarks.startup import ready_rows
 from benchmarks.steps import step_rows
-from benchmarks.together import together_rows
 
 SECTIONS: dict[str, Callable[[Setting], Iterator[Row]]] = {
     "steps": step_rows,

@@ -10,8 +10,8 @@ from pathlib import Path
 import torch
 
 from algoformer.common.devices import device_name
+from algoformer.common.provenance import source_commit
 from algoformer.training.config import Precision
-from algoformer.training.provenance import source_commit
 from benchmarks.cases import DEFAULT_CASES, FULL, Size
 from benchmarks.contestants import Engine
 
@@ -30,7 +30,6 @@ class Setting:
         cases: which models.
         engines: how the library takes its steps.
         precisions: of the library's matrix products; the plain step has TF32 on CUDA.
-        peak: TFLOP/s that the device reaches in bf16 products.
         processes: how many simultaneous runs are tried.
         check: whether the losses of the engines are compared in fp32.
     """
@@ -40,7 +39,6 @@ class Setting:
     cases: tuple[str, ...] = DEFAULT_CASES
     engines: tuple[Engine, ...] = ("compiled",)
     precisions: tuple[Precision, ...] = ("bf16",)
-    peak: float = 790.0
     processes: tuple[int, ...] = (1, 2, 3, 4)
     check: bool = False
 

@@ -7,9 +7,9 @@ from contextlib import closing
 from functools import partial
 
 from benchmarks.cases import bill, experiment
-from benchmarks.clock import Timing, clear, time_steps
 from benchmarks.contestants import Engine, Ours, Plain
 from benchmarks.setting import Row, Setting
+from benchmarks.timing import Timing, clear, time_steps
 
 SAME = 1e-5
 """Losses whose relative difference is at most this are the same up to rounding."""
@@ -45,7 +45,7 @@ def _row(setting: Setting, case: str, timing: Timing, plain: Timing, names: Row)
         "ms_fastest": timing.fastest,
         "ms_slowest": timing.slowest,
         "times_plain": plain.ms / timing.ms,
-        "share_of_peak": flops / (timing.ms / 1000) / (setting.peak * 1e12),
+        "teraflops": flops / (timing.ms / 1000) / 1e12,
         "ready_seconds": timing.ready_seconds,
         "peak_mebibytes": timing.peak_mebibytes,
     }

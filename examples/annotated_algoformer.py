@@ -13,8 +13,8 @@
 import torch
 
 from algoformer import AlgoFormer, Layers, Loop, Program, Unroll, programs, tasks
+from algoformer.data.objective import window_loss
 from algoformer.model import Converged
-from algoformer.training.objective import window_loss
 
 torch.manual_seed(0)
 

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from algoformer.training.files import read_json
+from algoformer.common.files import read_json
 from paper.result import LARGEST_FILE, Result, read_result, write_result
-from paper.runs import Item, TrainedRun, fingerprint, names_of_seeds
+from paper.runs import Item, RunSpec, fingerprint, names_of_seeds
 
 Results = Mapping[str, Result]
 """What there is, by name."""
@@ -65,7 +65,7 @@ class Archive:
             for result in self.results
             if result.prompts == item.prompts and fingerprint(_without_steps(result.settings)) == wanted
         ]
-        steps = item.experiment.training.steps if isinstance(item, TrainedRun) else 1
+        steps = item.experiment.training.steps if isinstance(item, RunSpec) else 1
         return min(like, key=lambda result: abs(math.log((result.steps or 1) / steps)), default=None)
 
     def by_name(self, items: Iterable[Item]) -> dict[str, Result]:

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from algoformer.evaluation import Curve
-from algoformer.model.program import Layers
-from algoformer.report.numbers import show
+from algoformer.model import Layers
+from algoformer.report import show
 from paper.archive import Results
 from paper.comparison import (
     Decision,

@@ -21,16 +21,14 @@ from algoformer.evaluation import Cell, Table
 from algoformer.extras import require
 from algoformer.report import save
 from algoformer.training.presets import SMALL, Scale
-from algoformer.training.shard_index import shard_limit
 from paper.archive import Archive
-from paper.estimates import estimate, usual_device
+from paper.manager import RunManager, choose
 from paper.options import PROGRAM, check_numbers, results_folder, what_to_reproduce, with_steps
-from paper.overview import duration, minutes, overview_table
+from paper.overview import overview_table
 from paper.recipes import RECIPES, Recipe, recipe_of
-from paper.reproduce import Workshop, choose
 from paper.result import Result
-from paper.runs import Item, Reference, TrainedRun
-from paper.summary import all_items, target_table, verdict_table, write_page
+from paper.runs import BaselineSpec, Item, RunSpec
+from paper.summary import all_items, headline_table, verdict_table, write_page
 from paper.table_command import TABLES, run_table
 
 DESCRIPTION = f"""Train what a figure of the paper needs, measure it, draw it. Runs are found again by the
@@ -41,10 +39,10 @@ And on text, with options of their own: {", ".join(f"{name} ({what})" for name, 
 
 Examples:
   python -m paper fig5                              the whole figure, small, on the CPU
-  python -m paper fig2 --scale short --list         what is done, what is missing, how long it takes
+  python -m paper fig2 --scale short --list         what is done and what is missing
   python -m paper fig2 --scale short --only chain/algoformer "representation/*" --device cuda
   python -m paper fig2 --scale short --no-train     draw what is there
-  python -m paper verdicts --scale short --list     all figures, and how many GPU minutes each takes
+  python -m paper verdicts --scale short --list     all figures, and how many of their runs are done
   python -m paper verdicts --scale short            what the results say about the paper's claims
 """
 
@@ -74,10 +72,6 @@ class ReproduceOptions:
         None
     )
     max_minutes: Annotated[float | None, tyro.conf.arg(help="Stop after this long; go on later.")] = None
-    shard_mb: Annotated[
-        float | None,
-        tyro.conf.arg(help="No file of a run's checkpoint is larger, so that it can be carried."),
-    ] = None
     folder: Annotated[Path, tyro.conf.arg(help="Where runs keep their checkpoints.")] = Path("runs")
     results: Annotated[
         Path | None, tyro.conf.arg(help="Where results and pictures go; by default reproduced/SCALE.")
@@ -97,32 +91,30 @@ def run_paper(arguments: list[str]) -> int:
     chosen = parse(ReproduceOptions, arguments, command="", description=DESCRIPTION, program=PROGRAM)
     check_choice("figure or table", chosen.figure, NAMES)
     check_numbers(steps=chosen.steps, workers=chosen.workers, max_minutes=chosen.max_minutes)
-    shard_limit(chosen.shard_mb)  # refuses what is none before anything is trained
     if chosen.figure == "verdicts":
         return say_verdicts(chosen)
     recipe = recipe_of(chosen.figure)
     everything = [with_steps(item, chosen.steps) for item in recipe.items(chosen.scale)]
     items = choose(everything, chosen.only)
     archive = open_archive(chosen)
-    shop = Workshop(
+    manager = RunManager(
         folder=chosen.folder,
         archive=archive,
         device="cpu" if chosen.list or not chosen.train else pick_device(chosen.device),
         workers=chosen.workers,
         max_minutes=chosen.max_minutes,
-        shard_mb=chosen.shard_mb,
         command=shlex.join(["python", "-m", "paper", *arguments]),
     )
     if chosen.list:
-        say(status_table(recipe, items, shop, kind=device_kind(chosen, archive), scale=chosen.scale))
+        say(status_table(recipe, items, manager, chosen.scale))
         for item in items:
-            if problem := shop.status(item).problem:
+            if problem := manager.status(item).problem:
                 print(f"{item.name}: {problem}", file=sys.stderr)
         return 0
-    wanted = items if chosen.train else [item for item in items if isinstance(item, Reference)]
-    make_with_bar(wanted, shop)
-    draw(recipe, everything, shop, chosen.scale)
-    return say_what_is_there(recipe, items, shop)
+    wanted = items if chosen.train else [item for item in items if isinstance(item, BaselineSpec)]
+    make_with_bar(wanted, manager)
+    draw(recipe, everything, manager, chosen.scale)
+    return say_what_is_there(recipe, items, manager)
 
 
 def open_archive(chosen: ReproduceOptions) -> Archive:
@@ -141,7 +133,6 @@ def say_verdicts(chosen: ReproduceOptions) -> int:
         "--no-train": not chosen.train,
         "--workers": chosen.workers,
         "--max-minutes": chosen.max_minutes,
-        "--shard-mb": chosen.shard_mb,
     }
     given = [option for option, value in about_training.items() if value]
     if given:
@@ -149,32 +140,25 @@ def say_verdicts(chosen: ReproduceOptions) -> int:
         raise ValueError(f"{words}: leave out {', '.join(given)}")
     archive = open_archive(chosen)
     if chosen.list:
-        shop = Workshop(folder=chosen.folder, archive=archive)
-        say(overview_table(shop, chosen.scale, kind=device_kind(chosen, archive), steps=chosen.steps))
+        manager = RunManager(folder=chosen.folder, archive=archive)
+        say(overview_table(manager, chosen.scale, steps=chosen.steps))
         return 0
     results = archive.by_name(with_steps(item, chosen.steps) for item in all_items(chosen.scale))
     say(verdict_table(results))
-    say(target_table(results))
+    say(headline_table(results))
     if chosen.scale == "smoke":
         print(SMALL)
     print(write_page(results, chosen.scale, archive.folder))
     return 0
 
 
-def device_kind(chosen: ReproduceOptions, archive: Archive) -> str:
-    """For which kind of device times are estimated: the one asked for, or the usual one of the results."""
-    if chosen.device != "auto":
-        return "cpu" if chosen.device == "cpu" else "cuda"
-    return usual_device(archive.results, "cpu" if chosen.scale == "smoke" else "cuda")
-
-
 class Bar:
     """One bar over all training steps of a figure; without a terminal, a line for each result."""
 
-    def __init__(self, runs: Sequence[TrainedRun], shop: Workshop) -> None:
+    def __init__(self, runs: Sequence[RunSpec], manager: RunManager) -> None:
         self.group = bars()
         self.progress = self.group.__enter__()
-        self.done = {run.name: shop.status(run).step for run in runs}
+        self.done = {run.name: manager.status(run).step for run in runs}
         total = sum(run.experiment.training.steps for run in runs)
         self.task = self.progress.add_task("steps", total=total, completed=sum(self.done.values()), note="")
 
@@ -208,32 +192,32 @@ class Bar:
         self.group.__exit__(None, None, None)
 
 
-def make_with_bar(items: Sequence[Item], shop: Workshop) -> None:
+def make_with_bar(items: Sequence[Item], manager: RunManager) -> None:
     """Train and measure what is missing, with a bar over all of it."""
-    bar = Bar([item for item in items if isinstance(item, TrainedRun)], shop)
+    bar = Bar([item for item in items if isinstance(item, RunSpec)], manager)
     try:
-        shop.make(items, bar)
+        manager.make(items, bar)
     finally:
         bar.close()
 
 
-def draw(recipe: Recipe, items: Sequence[Item], shop: Workshop, scale: Scale) -> None:
+def draw(recipe: Recipe, items: Sequence[Item], manager: RunManager, scale: Scale) -> None:
     """The recipe's pictures from whatever results there are."""
     try:
         require("matplotlib", extra="viz")
     except ModuleNotFoundError as error:
         print(f"no pictures: {error}", file=sys.stderr)
         return
-    for name, figure in recipe.draw(shop.archive.by_name(items), scale):
-        picture, _ = save(figure, shop.archive.folder / name)
+    for name, figure in recipe.draw(manager.archive.by_name(items), scale):
+        picture, _ = save(figure, manager.archive.folder / name)
         print(picture)
 
 
-def say_what_is_there(recipe: Recipe, items: Sequence[Item], shop: Workshop) -> int:
+def say_what_is_there(recipe: Recipe, items: Sequence[Item], manager: RunManager) -> int:
     """How many results are there, which stand over other steps, which are missing; 1 if one failed."""
-    found = [shop.status(item) for item in items]
+    found = [manager.status(item) for item in items]
     done = sum(status.state == "done" for status in found)
-    print(f"{recipe.name}: {done} of {len(items)} results in {shop.archive.folder}")
+    print(f"{recipe.name}: {done} of {len(items)} results in {manager.archive.folder}")
     unfinished = [status for status in found if status.state != "done"]
     other = [
         f"{status.item.name} ({status.result.steps:,})" for status in unfinished if status.result is not None
@@ -243,34 +227,27 @@ def say_what_is_there(recipe: Recipe, items: Sequence[Item], shop: Workshop) -> 
     missing = [status.item.name for status in unfinished if status.result is None]
     if missing:
         print(f"missing: {', '.join(missing)}")
-    return 1 if shop.failures else 0
+    return 1 if manager.failures else 0
 
 
-def status_table(recipe: Recipe, items: Sequence[Item], shop: Workshop, *, kind: str, scale: Scale) -> Table:
-    """One row for each run: where it stands and how long the rest will take."""
-    known = shop.archive.results
+def status_table(recipe: Recipe, items: Sequence[Item], manager: RunManager, scale: Scale) -> Table:
+    """Return one row for each run: whether it is done, its steps and its error."""
     rows: list[tuple[Cell, ...]] = []
-    left = 0.0
     for item in items:
-        status = shop.status(item)
-        if isinstance(item, Reference):
-            rows.append((item.name, _state_words(status.state, None), None, None, "a textbook method"))
+        status = manager.status(item)
+        if isinstance(item, BaselineSpec):
+            rows.append((item.name, status.state, "a textbook method", None))
             continue
         steps = item.experiment.training.steps
-        error = None if status.result is None else status.result.error
-        words = _state_words(status.state, None if status.result is None else status.result.steps)
-        if status.state in ("done", "trained"):
-            rows.append((item.name, words, f"{steps:,}", error, ""))
-            continue
-        rest = estimate(item, known, device=kind, done=status.step)
-        left += rest.seconds
-        progress = f"{status.step:,} of {steps:,}" if status.step else f"{steps:,}"
-        rows.append((item.name, words, progress, error, f"{duration(rest.seconds)} ({rest.basis})"))
+        result = status.result
+        words = _state_words(status.state, None if result is None else result.steps)
+        begun = status.state == "begun"
+        progress = f"{status.step:,} of {steps:,}" if begun else f"{steps:,}"
+        rows.append((item.name, words, progress, None if result is None else result.error))
     return Table(
-        columns=("run", "state", "steps", "error", "left"),
+        columns=("run", "state", "steps", "error"),
         rows=tuple(rows),
         title=f"{recipe.name}, scale {scale}: {recipe.title.lower()}",
-        note=f"One after the other {minutes(left, kind)} are left.",
     )
 
 

@@ -7,19 +7,23 @@ from typing import Any
 
 import numpy as np
 import torch
+from algoformer.language.training.measure import references
 
 from algoformer.common.devices import device_name
 from algoformer.evaluation import Cell, Table
+from algoformer.language import (
+    CachedDecoder,
+    EarlyExit,
+    TextCheckpoint,
+    TokenModel,
+    UncachedDecoder,
+    cache_bytes,
+)
 from algoformer.language.batches import source_batch
-from algoformer.language.cache import Policy, cache_bytes
-from algoformer.language.checkpoint import TextCheckpoint
-from algoformer.language.decode import CachedDecoder, UncachedDecoder
-from algoformer.language.early_exit import EarlyExit
+from algoformer.language.cache import Policy
 from algoformer.language.packing import PackedText
 from algoformer.language.scores import bleu
-from algoformer.language.token_model import TokenModel
 from algoformer.language.tokens import TokenPairs
-from algoformer.language.training.measure import references
 from algoformer.language.translate import Decoding, Translator
 from algoformer.model.program import traced_part
 

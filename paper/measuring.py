@@ -11,26 +11,24 @@ import torch
 
 from algoformer.algorithms import GradientDescent, build_solver
 from algoformer.common.devices import device_name
-from algoformer.evaluation import Curve, evaluation_prompts
-from algoformer.evaluation.depth import DepthErrors, errors_at
+from algoformer.common.provenance import source_commit
+from algoformer.evaluation import Against, Curve, DepthErrors, errors_at, evaluation_prompts
 from algoformer.evaluation.errors import Progress
-from algoformer.evaluation.evaluation import Against, Plain
-from algoformer.model.algoformer import AlgoFormer
+from algoformer.evaluation.evaluation import Plain
+from algoformer.model import AlgoFormer
 from algoformer.tasks import Task
 from algoformer.trace import Solver
 from algoformer.training import Checkpoint, load_checkpoint, read_metrics
-from algoformer.training.provenance import source_commit
-from algoformer.training.session import shared_by
 from algoformer.training.solver import open_solver
 from paper.fixed_step import best_fixed_step
-from paper.result import AT_ONCE, Measured, Result
+from paper.result import Measured, Result
 from paper.runs import (
     FAR,
     FARTHEST,
     FIXED_STEP,
     READ_AT,
-    Reference,
-    TrainedRun,
+    BaselineSpec,
+    RunSpec,
     counted_against,
 )
 
@@ -47,7 +45,7 @@ HISTORY_ROWS = 60
 
 
 def measure_run(
-    run: TrainedRun, folder: Path, *, device: str, command: str, progress: Progress | None = None
+    run: RunSpec, folder: Path, *, device: str, command: str, progress: Progress | None = None
 ) -> Result:
     """Measure the finished run in `folder`.
 
@@ -81,7 +79,7 @@ def measure_run(
 
 
 def measure_model(
-    run: TrainedRun, model: AlgoFormer, *, progress: Progress | None = None
+    run: RunSpec, model: AlgoFormer, *, progress: Progress | None = None
 ) -> dict[Against, Measured]:
     """The errors of a model: at the trained depth and far beyond it for each number of samples."""
     trained = run.trained_depth
@@ -113,7 +111,7 @@ def measure_model(
 
 
 def _errors(
-    run: TrainedRun,
+    run: RunSpec,
     model: AlgoFormer,
     depths: Sequence[int],
     whole: Collection[int],
@@ -150,7 +148,7 @@ def _picked(curve: Curve, x: Sequence[int]) -> Curve:
     return replace(curve, x=x_there, error=error, low=low, high=high)
 
 
-def measure_reference(reference: Reference, *, command: str) -> Result:
+def measure_reference(reference: BaselineSpec, *, command: str) -> Result:
     """Measure a textbook solver on the prompts that models are measured on, in float64, on the CPU."""
     task, began = reference.task, time.monotonic()
     prompt = evaluation_prompts(task, count=reference.prompts).to(torch.float64)
@@ -205,7 +203,7 @@ def kinds_of(task: Task) -> tuple[Against, ...]:
     return ("clean", "shown") if task.noise else ("clean",)
 
 
-def _solver(reference: Reference) -> tuple[Solver, dict[str, Plain]]:
+def _solver(reference: BaselineSpec) -> tuple[Solver, dict[str, Plain]]:
     task = reference.task
     if reference.solver == FIXED_STEP:
         step = best_fixed_step(task, iterations=reference.trained_depth)
@@ -214,9 +212,9 @@ def _solver(reference: Reference) -> tuple[Solver, dict[str, Plain]]:
     return build_solver(reference.solver, view=task.problems, noise=task.noise), {}
 
 
-def _provenance(run: TrainedRun, checkpoint: Checkpoint, command: str) -> dict[str, Plain]:
+def _provenance(run: RunSpec, checkpoint: Checkpoint, command: str) -> dict[str, Plain]:
     card, config = checkpoint.card, run.experiment.training
-    facts: dict[str, Plain] = {
+    return {
         "command": command,
         "commit": str(card.get("commit", source_commit())),
         "seed": config.seed,
@@ -227,8 +225,6 @@ def _provenance(run: TrainedRun, checkpoint: Checkpoint, command: str) -> dict[s
         "seconds": round(float(card.get("seconds", 0.0)), 2),
         "torch": str(card.get("torch", "unknown")),
     }
-    at_once = shared_by(card)
-    return facts | ({AT_ONCE: at_once} if at_once > 1 else {})
 
 
 def _rounded(facts: Mapping[str, Plain]) -> dict[str, Plain]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from algoformer.training.presets import Scale
-from paper.runs import Item, TrainedRun
+from paper.runs import Item, RunSpec
 
 PROGRAM = "python -m paper"
 """The command that makes a figure or a table."""
@@ -43,7 +43,7 @@ def check_numbers(*, steps: int | None, workers: int | None, max_minutes: float 
 
 def with_steps(item: Item, steps: int | None) -> Item:
     """The item over another number of training steps, if one is given and it is trained at all."""
-    return item.with_steps(steps) if steps is not None and isinstance(item, TrainedRun) else item
+    return item.with_steps(steps) if steps is not None and isinstance(item, RunSpec) else item
 
 
 def results_folder(given: Path | None, scale: Scale, *, reads_only: bool) -> Path:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from algoformer.common.names import check_choice
-from algoformer.model.program import Program
-from algoformer.tasks import TASKS, LinearRegression, RegressionWithRepresentation, Task
-from algoformer.training.config import Ramp
-from algoformer.training.presets import BURN_IN, LONG_BURN_IN, SHORT_RATE, Scale, refined, waiting
+from algoformer.model import Program
+from algoformer.tasks import TASKS, LinearRegression, Task
+from algoformer.training import Ramp
+from algoformer.training.presets import BURN_IN, LONG_BURN_IN, Scale, waiting
 from paper.archive import Results
+from paper.baselines import iterative, references
+from paper.panels import Drawn
 from paper.pictures import (
-    Drawn,
     draw_depth,
     draw_figure_2,
     draw_figure_3,
@@ -21,18 +22,14 @@ from paper.pictures import (
     draw_figure_5,
 )
 from paper.runs import (
-    FIXED_STEP,
-    LOG,
-    RECOMMENDED,
     SIZES,
-    SLOW,
     Item,
-    Reference,
+    RunSpec,
     Sizes,
-    TrainedRun,
     names_of_seeds,
     trained,
 )
+from paper.variants import as_recommended, by_logarithms, slower, with_seed
 
 NOISES = (0.0, 0.1, 1.0)
 """Standard deviations of the labels' noise in the paper."""
@@ -42,16 +39,6 @@ NOISY_STEPS = 4_000
 
 ABLATION_STEPS = 5_000
 """Of the ablation of depth on linear regression at the scale `short`."""
-
-RECOMMENDED_STEPS = 10_000
-"""Of linear regression by the recipe that we recommend, at the scale `short`."""
-
-ITERATIONS = {
-    FIXED_STEP: "gradient descent, one step for all",
-    "gd": "gradient descent, a step for each prompt",
-    "newton": "Newton",
-}
-"""Textbook iterations beside a loop: the best step for all prompts, one for each prompt, second order."""
 
 SMOKE_TASKS: dict[str, dict[str, Any]] = {
     "linear": {"dim": 2, "points": 8},
@@ -115,7 +102,7 @@ def figure_2(scale: Scale) -> tuple[Item, ...]:
 
 def main_models(
     group: str, task: Task, scale: Scale, *, seed: int = 0, short_steps: int | None = None
-) -> Iterator[TrainedRun]:
+) -> Iterator[RunSpec]:
     """The paper's three models on a task, under the same conditions."""
     sizes = SIZES[scale]
     models: dict[str, tuple[str, Program]] = {
@@ -128,7 +115,7 @@ def main_models(
         yield trained(run, label, task, program, scale, seed=seed, short_steps=short_steps)
 
 
-def controls(group: str, task: Task, scale: Scale) -> Iterator[TrainedRun]:
+def controls(group: str, task: Task, scale: Scale) -> Iterator[RunSpec]:
     """What fairness asks for: baselines with AlgoFormer's parameters, AlgoFormer without its ends.
 
     And all three at a lower rate than the common one, which suits loops: in trials of 3,000 steps on
@@ -149,53 +136,6 @@ def controls(group: str, task: Task, scale: Scale) -> Iterator[TrainedRun]:
         yield from map(by_logarithms, main_models(group, task, scale))
 
 
-def slower(run: TrainedRun) -> TrainedRun:
-    """The same run at a third of the rate that is common to all at the scale `short`."""
-    rate = SHORT_RATE / 3
-    changed = run.trained_with(learning_rate=rate)
-    return replace(changed, name=run.name + SLOW, label=f"{run.label}, rate {rate:g}")
-
-
-def by_logarithms(run: TrainedRun) -> TrainedRun:
-    """The same run on the mean of the errors' logarithms instead of the mean of the errors."""
-    return replace(run.trained_with(loss="log"), name=run.name + LOG, label=f"{run.label}, log loss")
-
-
-def as_recommended(run: TrainedRun) -> TrainedRun:
-    """Linear regression as we would train it, in half of the steps that others have."""
-    changed = run.with_steps(RECOMMENDED_STEPS).changed_by(refined)
-    return replace(changed, name=run.name + RECOMMENDED, label=f"{run.label}, recommended")
-
-
-def references(group: str, task: Task, sizes: Sizes) -> Iterator[Reference]:
-    """The textbook beside a task's models: the best that is possible, and what one does without Φ*."""
-    yield _reference("oracle", "oracle", group, task, sizes)
-    if task.noise:
-        yield _reference("least-squares", "least squares", group, task, sizes)
-    if isinstance(task, RegressionWithRepresentation):
-        yield _reference("linear-in-x", "best linear in x", group, task, sizes)
-    if task.parts == 1:
-        yield _reference("zero", "predict zero", group, task, sizes)
-
-
-def iterative(group: str, task: Task, sizes: Sizes) -> Iterator[Reference]:
-    """Gradient descent and Newton beside a loop, on everything that the task's maker knows."""
-    for name, label in ITERATIONS.items():
-        yield replace(_reference(name, label, group, task, sizes), iterates=True)
-
-
-def _reference(name: str, label: str, group: str, task: Task, sizes: Sizes) -> Reference:
-    return Reference(
-        name=f"{group}/{name}",
-        label=label,
-        solver=name,
-        task=task,
-        trained_depth=sizes.depth,
-        far=sizes.far,
-        prompts=sizes.prompts,
-    )
-
-
 def figure_3(scale: Scale) -> tuple[Item, ...]:
     """ΔT against T, trained at a fixed depth as in the paper and with the recommended recipe."""
     sizes, task = SIZES[scale], task_at("representation", scale)
@@ -210,7 +150,7 @@ def figure_3(scale: Scale) -> tuple[Item, ...]:
     return (*items, *iterative("representation", task, sizes), *references("representation", task, sizes))
 
 
-def loop_runs(task: Task, depth: int, window: int, sizes: Sizes, scale: Scale) -> Iterator[TrainedRun]:
+def loop_runs(task: Task, depth: int, window: int, sizes: Sizes, scale: Scale) -> Iterator[RunSpec]:
     """One (T, ΔT), with both ways to train for depth."""
     program = sizes.algoformer(steps=depth)
     common: dict[str, Any] = {"window": window, "sweep": True}
@@ -225,7 +165,7 @@ def figure_4(scale: Scale) -> tuple[Item, ...]:
     At the scale `short` those with several layers at a lower rate too: deeper models may want one.
     """
     sizes, task = SIZES[scale], task_at("representation", scale)
-    items: list[TrainedRun] = []
+    items: list[RunSpec] = []
     for layers in (1, 2, 3, 4):
         program = sizes.algoformer(layers, layers, layers)
         label = f"AlgoFormer, {layers} + {layers} + {layers} layers"
@@ -244,7 +184,7 @@ def figure_4(scale: Scale) -> tuple[Item, ...]:
     return tuple(items)
 
 
-def _standard_of(layers: int, task: Task, sizes: Sizes, scale: Scale) -> TrainedRun:
+def _standard_of(layers: int, task: Task, sizes: Sizes, scale: Scale) -> RunSpec:
     label = f"standard, {layers} layers"
     return trained(f"layers/standard-{layers}", label, task, sizes.standard(layers), scale, sweep=True)
 
@@ -285,7 +225,7 @@ def depth_ablation(scale: Scale) -> tuple[Item, ...]:
     grew at once, the second seed learned nothing, whatever the recipe; so the comparison that decides is made
     with one that waits too.
     """
-    items: list[TrainedRun] = []
+    items: list[RunSpec] = []
     for name in ("linear", "representation"):
         task = task_at(name, scale)
         items += _ablated(f"depth-{name}", task, scale)
@@ -294,17 +234,12 @@ def depth_ablation(scale: Scale) -> tuple[Item, ...]:
     return tuple(items)
 
 
-def with_seed(run: TrainedRun, seed: int) -> TrainedRun:
-    """The same run with another seed of weights and prompts."""
-    return replace(run.trained_with(seed=seed), name=names_of_seeds(run.name)[seed])
-
-
-def _ablated(group: str, task: Task, scale: Scale) -> Iterator[TrainedRun]:
+def _ablated(group: str, task: Task, scale: Scale) -> Iterator[RunSpec]:
     sizes = SIZES[scale]
     plain, gated = sizes.algoformer(), sizes.algoformer(inject="gate")
     steps = ABLATION_STEPS if isinstance(task, LinearRegression) else None
 
-    def variant(name: str, label: str, program: Program = plain, **changes: Any) -> TrainedRun:
+    def variant(name: str, label: str, program: Program = plain, **changes: Any) -> RunSpec:
         settings: dict[str, Any] = {"depth": "holding", "sweep": True, "short_steps": steps} | changes
         return trained(f"{group}/{name}", label, task, program, scale, **settings)
 

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, get_args
 
-from algoformer.evaluation import Curve
+from algoformer.common.files import read_json, write_text
+from algoformer.evaluation import Against, Curve
 from algoformer.evaluation.curve import read_numbers
-from algoformer.evaluation.evaluation import Against, Plain
-from algoformer.training.config import Experiment
-from algoformer.training.files import read_json, write_text
+from algoformer.evaluation.evaluation import Plain
+from algoformer.training import Experiment
 from paper.runs import fingerprint
 
 FORMAT = 1
@@ -27,9 +27,6 @@ DIGITS = 7
 
 PROMPT_DIGITS = 4
 """Of the error of one prompt, which is only ever averaged with a thousand others."""
-
-AT_ONCE = "runs at once"
-"""Under this name provenance says how many runs shared the device, where it was not one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,20 +128,6 @@ class Result:
         """Of training; None for a textbook solver."""
         stored = self.settings.get("experiment")
         return None if stored is None else int(stored["training"]["steps"])
-
-    @property
-    def seconds_a_step(self) -> float | None:
-        """Of training, where it was timed; `runs_at_once` says whether the device was its own."""
-        seconds = self.provenance.get("seconds")
-        if self.steps is None or not isinstance(seconds, int | float) or not seconds > 0:
-            return None
-        return float(seconds) / self.steps
-
-    @property
-    def runs_at_once(self) -> int:
-        """How many runs shared the device while it was trained, itself among them."""
-        stored = self.provenance.get(AT_ONCE, 1)
-        return stored if isinstance(stored, int) else 1
 
     @property
     def error(self) -> float:

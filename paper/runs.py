@@ -12,9 +12,10 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from algoformer import tasks
-from algoformer.evaluation.evaluation import Against
+from algoformer.evaluation import Against
+from algoformer.model import Program
 from algoformer.model.presets import algoformer, looped, standard
-from algoformer.model.program import Program, default_steps, traced_part
+from algoformer.model.program import default_steps, traced_part
 from algoformer.tasks import (
     AutoregressiveWithRepresentation,
     ChainOfThought,
@@ -22,7 +23,7 @@ from algoformer.tasks import (
     RegressionWithRepresentation,
     Task,
 )
-from algoformer.training.config import Experiment, TrainConfig
+from algoformer.training import Experiment, TrainConfig
 from algoformer.training.presets import BURN_IN, LONG_BURN_IN, Scale, holding, training
 
 FAR = 200
@@ -71,7 +72,7 @@ def fingerprint(settings: Any) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainedRun:
+class RunSpec:
     """A model to be trained and measured.
 
     Attributes:
@@ -112,22 +113,22 @@ class TrainedRun:
         """Whether it has a loop that can run on."""
         return traced_part(self.experiment.program) is not None
 
-    def trained_with(self, **changes: Any) -> TrainedRun:
+    def trained_with(self, **changes: Any) -> RunSpec:
         """The same run with some settings of its training changed."""
         return self.changed_by(lambda training: replace(training, **changes))
 
-    def changed_by(self, change: Callable[[TrainConfig], TrainConfig]) -> TrainedRun:
+    def changed_by(self, change: Callable[[TrainConfig], TrainConfig]) -> RunSpec:
         """The same run, trained as `change` makes it."""
         training = change(self.experiment.training)
         return replace(self, experiment=replace(self.experiment, training=training))
 
-    def with_steps(self, steps: int) -> TrainedRun:
+    def with_steps(self, steps: int) -> RunSpec:
         """The same run over another number of training steps: every curriculum is stretched with it."""
         return self.trained_with(steps=steps)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reference:
+class BaselineSpec:
     """A textbook solver to be measured on the same prompts; there is nothing to train.
 
     Attributes:
@@ -164,7 +165,7 @@ class Reference:
         }
 
 
-Item = TrainedRun | Reference
+Item = RunSpec | BaselineSpec
 """Something that has a result."""
 
 
@@ -241,7 +242,7 @@ def trained(
     sweep: bool = False,
     short_steps: int | None = None,
     **changes: Any,
-) -> TrainedRun:
+) -> RunSpec:
     """The run of a program on a task at a scale, everything but `changes` (of the training) as all others.
 
     At the scale `short` it takes the task's steps, those of a sweep, or `short_steps`.
@@ -266,7 +267,7 @@ def trained(
     experiment = Experiment(program=program, task=task, width=sizes.width, training=recipe)
     # going on to the farthest takes longer than all else: sweeps, and long prompts, do it on fewer
     costly = scale != "smoke" and (sweep or task.context > 128)
-    return TrainedRun(
+    return RunSpec(
         name=name,
         label=label,
         experiment=experiment,

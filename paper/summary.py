@@ -1,21 +1,21 @@
-"""Results in tables and as a page: verdicts, numbers beside what was aimed at, everything that was run."""
+"""Results in tables and as a page: verdicts, our errors beside those of others, everything that was run."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from algoformer.common.files import write_text
 from algoformer.evaluation import Cell, Table
-from algoformer.report.markdown import markdown_table
-from algoformer.report.numbers import show
-from algoformer.training.files import write_text
+from algoformer.report import markdown_table, show
 from algoformer.training.presets import SMALL, Scale
 from paper.archive import Results, seeds_so_far
+from paper.baselines import ITERATIONS
 from paper.pictures import VARIANTS
-from paper.recipes import ITERATIONS, NOISES, RECIPES
-from paper.result import AT_ONCE, Result
-from paper.runs import FAR, FARTHEST, LOG, RECOMMENDED, Item, TrainedRun
+from paper.recipes import NOISES, RECIPES
+from paper.result import Result
+from paper.runs import FAR, FARTHEST, LOG, RECOMMENDED, Item, RunSpec
 from paper.verdicts import CLAIMS
 
 BEGIN = "<!-- from here on written by: python -m paper verdicts -->"
@@ -23,99 +23,67 @@ END = "<!-- up to here -->"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Peer:
-    """A textbook method on the same prompts.
+class Headline:
+    """An AlgoFormer whose error is shown beside those of the paper and of textbook methods.
 
     Attributes:
-        words: what it is; {depth} stands for its iterations.
-        names: of its results; the best counts.
-    """
-
-    words: str
-    names: tuple[str, ...]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Target:
-    """A number that was asked for.
-
-    Attributes:
-        name: of the run.
-        words: what it is.
-        needed: at most.
-        aim: hoped for.
-        others: what is known from elsewhere.
-        peers: what others have on the same prompts.
-        beyond: not in the paper: it has a row only if there is a result.
+        name: the name of its run.
+        words: the task and the question that the error is measured on.
+        published: errors that the paper and others print for the task.
+        textbook: results of textbook methods on the same prompts, with their labels; {depth} stands for the
+            number of iterations.
+        beyond: whether the run is not one of the paper's; then it has a row only if there is a result.
     """
 
     name: str
     words: str
-    needed: float
-    aim: float
-    others: str = ""
-    peers: tuple[Peer, ...] = ()
+    published: str = ""
+    textbook: Mapping[str, str] = field(default_factory=dict)
     beyond: bool = False
 
 
-TARGETS = (
-    Target(
+_LINEAR = {"linear/oracle": "least squares", "linear/gd": "{depth} steps of gradient descent"}
+
+HEADLINES = (
+    Headline(
         name="linear/algoformer",
         words="linear regression, σ = 0, at 40 samples",
-        needed=4e-4,
-        aim=1e-4,
-        others="Yang et al., 500,000 steps: standard 4.8e-4, looped 7.8e-4; the paper: around 1e-3",
+        published="the paper: around 1e-3; Yang et al., 500,000 steps: standard 4.8e-4, looped 7.8e-4",
+        textbook=_LINEAR,
     ),
-    Target(
-        name="representation/algoformer",
-        words="regression with representation, σ = 0, at 40 samples",
-        needed=0.02,
-        aim=0.005,
-        peers=(
-            Peer(words="best linear in x", names=("representation/linear-in-x",)),
-            Peer(
-                words="{depth} steps of gradient descent on Φ*",
-                names=("representation/fixed-step", "representation/gd"),
-            ),
-        ),
-    ),
-    Target(
-        name="autoregressive/algoformer",
-        words="AR(3), last target, one coordinate",
-        needed=1.25,
-        aim=1.18,
-        peers=(
-            Peer(words="predict zero", names=("autoregressive/zero",)),
-            Peer(words="ridge with Φ* known", names=("autoregressive/oracle",)),
-        ),
-    ),
-    Target(
-        name="chain/algoformer",
-        words="chain of thought, mean over layers, at 40 samples",
-        needed=0.05,
-        aim=0.01,
-        others="least squares layer by layer 0",
-    ),
-    Target(
+    Headline(
         name=f"linear/algoformer{LOG}",
         words="linear regression by log loss, σ = 0, at 40 samples",
-        needed=4e-4,
-        aim=1e-4,
-        others="beyond the paper",
+        textbook=_LINEAR,
         beyond=True,
     ),
-    Target(
+    Headline(
         name=f"linear/algoformer{RECOMMENDED}",
         words="linear regression as recommended, σ = 0, at 40 samples",
-        needed=4e-4,
-        aim=1e-4,
-        others="beyond the paper",
+        textbook=_LINEAR,
         beyond=True,
     ),
+    Headline(
+        name="representation/algoformer",
+        words="regression with representation, σ = 0, at 40 samples",
+        textbook={
+            "representation/oracle": "least squares on Φ*",
+            "representation/gd": "{depth} steps of gradient descent on Φ*",
+            "representation/linear-in-x": "best linear in x",
+        },
+    ),
+    Headline(
+        name="autoregressive/algoformer",
+        words="AR(3), last target, one coordinate",
+        textbook={"autoregressive/oracle": "ridge with Φ* known", "autoregressive/zero": "predict zero"},
+    ),
+    Headline(
+        name="chain/algoformer",
+        words="chain of thought, mean over layers, at 40 samples",
+        textbook={"chain/oracle": "least squares layer by layer"},
+    ),
 )
-
-GROWTH_NEEDED, GROWTH_AIM = 1.05, 1.0
-"""Of the error at 200 and at 1000 iterations over that at the trained depth, with the recommended recipe."""
+"""The rows of `headline_table`."""
 
 
 def all_items(scale: Scale) -> list[Item]:
@@ -133,56 +101,50 @@ def verdict_table(results: Results) -> Table:
     return Table(columns=("", "the paper says", "verdict", "because"), rows=tuple(rows))
 
 
-def target_table(results: Results) -> Table:
-    """What was asked for beside what there is, a number a seed; what one of them missed is called so."""
+def headline_table(results: Results) -> Table:
+    """Return our errors, one number a seed, beside those of the paper and of textbook methods.
+
+    The two columns on depth are the error after more iterations than in training, over the error at the
+    trained depth T.
+    """
     rows: list[tuple[Cell, ...]] = []
-    targets = [target for target in TARGETS if target.name in results or not target.beyond]
-    for target in targets:
-        runs = seeds_so_far(results, target.name)
-        others = "; ".join(_others(target, results))
-        judged = _judged([run.error for run in runs], target.needed, target.aim, show)
-        rows.append((target.words, others, *judged, _how(next(iter(runs), None))))
-    for target in targets:
-        runs = seeds_so_far(results, target.name)
-        for depth in (FAR, FARTHEST):
-            words = f"{target.words.split(',')[0]}: error at {depth} ÷ error at T"
-            growths = [growth for run in runs if (growth := run.growth(depth)) is not None]
-            # three digits would call 1.00001 by the name of the aim that it misses
-            judged = _judged(growths, GROWTH_NEEDED, GROWTH_AIM, "{:.5f}".format)
-            rows.append((words, "", *judged, _how(next(iter(runs), None))))
-    columns = ("what", "others", "needed", "aim", "here", "", "how")
+    for headline in HEADLINES:
+        runs = seeds_so_far(results, headline.name)
+        if headline.beyond and not runs:
+            continue
+        rows.append(
+            (
+                headline.words,
+                _numbers([run.error for run in runs], show) or "not run",
+                headline.published,
+                "; ".join(_textbook(headline, results)),
+                # with three digits, an error that grows by 1e-5 would look like one that does not
+                *(
+                    _numbers([run.growth(depth) for run in runs], "{:.5f}".format)
+                    for depth in (FAR, FARTHEST)
+                ),
+                _how(next(iter(runs), None)),
+            )
+        )
+    depths = (f"at {depth} ÷ at T" for depth in (FAR, FARTHEST))
+    columns = ("task", "ours", "published", "textbook, on the same prompts", *depths, "trained")
     return Table(columns=columns, rows=tuple(rows))
 
 
-def _others(target: Target, results: Results) -> Iterator[str]:
-    if target.others:
-        yield target.others
-    for peer in target.peers:
-        found = [results[name] for name in peer.names if name in results]
-        if found:
-            best = min(found, key=lambda result: result.error)
-            yield f"{peer.words.format(depth=best.trained_depth)} {show(best.error)}"
+def _textbook(headline: Headline, results: Results) -> Iterator[str]:
+    for name, words in headline.textbook.items():
+        if name in results:
+            yield f"{words.format(depth=results[name].trained_depth)} {show(results[name].error)}"
 
 
-def _judged(
-    values: Sequence[float], needed: float, aim: float, write: Callable[[float], str]
-) -> tuple[Cell, ...]:
-    limits = f"≤ {needed:g}", f"≤ {aim:g}"
-    if not values:
-        return *limits, None, "not run"
-    worst = max(values)
-    words = "aim reached" if worst <= aim else ("needed reached" if worst <= needed else "missed")
-    return *limits, ", ".join(map(write, values)), words
+def _numbers(values: Sequence[float | None], write: Callable[[float], str]) -> str | None:
+    return ", ".join(write(value) for value in values if value is not None) or None
 
 
 def _how(result: Result | None) -> str:
     if result is None or result.steps is None:
         return ""
-    seconds = result.provenance.get("seconds")
-    minutes = f" in {seconds / 60:.1f} min" if isinstance(seconds, int | float) else ""
-    others = f", {result.runs_at_once} {AT_ONCE}" if result.runs_at_once != 1 else ""
-    device = result.provenance.get("device", "an unknown device")
-    return f"{result.steps:,} steps{minutes} on {device}{others}"
+    return f"{result.steps:,} steps on {result.provenance.get('device', 'an unknown device')}"
 
 
 def run_table(results: Results) -> Table:
@@ -250,7 +212,7 @@ def coverage_table(results: Results, scale: Scale) -> Table:
     """Which runs of each figure there are: as the scale has them, over other steps, or not at all."""
     rows: list[tuple[Cell, ...]] = []
     for recipe in RECIPES.values():
-        runs = [item for item in recipe.items(scale) if isinstance(item, TrainedRun)]
+        runs = [item for item in recipe.items(scale) if isinstance(item, RunSpec)]
         other = []
         missing = []
         for run in runs:
@@ -275,8 +237,8 @@ def page_lines(results: Results, scale: Scale, folder: Path) -> Iterator[str]:
     if scale == "smoke":
         yield f"{SMALL}\n"
     yield markdown_table(verdict_table(results))
-    yield "## Numbers beside what was asked for\n"
-    yield markdown_table(target_table(results))
+    yield "## Beside the paper and textbook methods\n"
+    yield markdown_table(headline_table(results))
     if len(ablation_table(results).rows) > 1:
         yield "## What mattered for depth\n"
         yield "A number for each seed. Rows compare where their steps are the same.\n"

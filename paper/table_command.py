@@ -9,22 +9,19 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import tyro
+from algoformer.cli.text_corpus import unknown_files_as_lines
 
 from algoformer.cli.parse import parse
-from algoformer.cli.progress import training_bars
 from algoformer.cli.say import say
-from algoformer.cli.text_corpus import unknown_files_as_lines
 from algoformer.common.devices import pick_device
 from algoformer.evaluation import Cell, Table
 from algoformer.training.presets import SMALL, Scale
+from algoformer.training.progress import training_bars
+from paper.manager import choose
 from paper.options import PROGRAM, check_numbers, results_folder
-from paper.overview import duration, minutes
-from paper.reproduce import choose
-from paper.text_estimates import TimedText, estimate_text, timed_texts, usual_text_device
-from paper.text_items import TextItem, table_items
-from paper.text_shop import TextShop
+from paper.text_items import TextRunSpec, table_items
+from paper.text_manager import TextRunManager
 from paper.text_tables import score_table, verdict, write_table
-from paper.text_targets import target_table
 
 TABLES = {"table1": "translation, scored with BLEU", "table2": "classification, scored with accuracy"}
 
@@ -76,7 +73,7 @@ def run_table(arguments: list[str]) -> int:
     everything = table_items(chosen.table, chosen.scale, steps=chosen.steps)
     items = choose(everything, chosen.only)
     trains = chosen.train and not chosen.list and not chosen.prepare
-    shop = TextShop(
+    manager = TextRunManager(
         folder=chosen.folder,
         results=results_folder(
             chosen.results,
@@ -90,71 +87,53 @@ def run_table(arguments: list[str]) -> int:
         command=shlex.join(["python", "-m", "paper", *arguments]),
     )
     if chosen.list:
-        say(_status(chosen, items, shop))
-        _say_failures(shop)
+        say(_status(chosen, items, manager))
+        _say_failures(manager)
         return 0
     if chosen.prepare:
         with unknown_files_as_lines():
-            paths = shop.prepare(items)
+            paths = manager.prepare(items)
         for path in paths:
             print(f"{path}: {path.stat().st_size / 1e6:.1f} MB")
         return 0
     if chosen.train:
         bars = training_bars({item.name: item.experiment.training.steps for item in items})
         with unknown_files_as_lines(), bars as show:
-            shop.make(items, show)
-    say(score_table(chosen.table, everything, shop))
-    targets = target_table(chosen.table, everything, shop)
-    if targets.rows:
-        say(targets)
-    lines = list(verdict(chosen.table, everything, shop))
+            manager.make(items, show)
+    say(score_table(chosen.table, everything, manager))
+    lines = list(verdict(chosen.table, everything, manager))
     for line in [*lines, SMALL] if lines and chosen.scale == "smoke" else lines:
         print(line)
-    print(write_table(chosen.table, everything, shop, chosen.scale))
-    missing = [item.name for item in items if shop.scores(item) is None]
+    print(write_table(chosen.table, everything, manager, chosen.scale))
+    missing = [item.name for item in items if manager.scores(item) is None]
     if missing:
         print(f"missing: {', '.join(missing)}")
-    _say_failures(shop)
-    return 1 if shop.failures else 0
+    _say_failures(manager)
+    return 1 if manager.failures else 0
 
 
-def _say_failures(shop: TextShop) -> None:
-    for name, reason in shop.failures.items():
+def _say_failures(manager: TextRunManager) -> None:
+    for name, reason in manager.failures.items():
         print(f"{name}: {reason}", file=sys.stderr)
 
 
-def _state(item: TextItem, shop: TextShop) -> tuple[str, int]:
-    """Where a run stands, in words, and the steps that need not be taken any more."""
-    if shop.scores(item) is not None:
-        return "done", item.experiment.training.steps
-    if shop.is_damaged(item):
-        return "damaged", 0
-    step = shop.steps_done(item)
-    return (f"step {step:,}" if step else "missing"), step
+def _state(item: TextRunSpec, manager: TextRunManager) -> str:
+    if manager.scores(item) is not None:
+        return "done"
+    if manager.is_damaged(item):
+        return "damaged"
+    step = manager.steps_done(item)
+    return f"step {step:,}" if step else "missing"
 
 
-def _status(chosen: TableOptions, items: list[TextItem], shop: TextShop) -> Table:
+def _status(chosen: TableOptions, items: list[TextRunSpec], manager: TextRunManager) -> Table:
     rows: list[tuple[Cell, ...]] = []
-    known, total = timed_texts(shop.results), 0.0
-    device = _device_kind(chosen, known)
     for item in items:
-        state, done = _state(item, shop)
-        steps = item.experiment.training.steps
-        packed = "packed" if shop.packed_path(item).exists() else ""
-        rest = estimate_text(item, known, device=device, done=done)
-        total += 0.0 if rest is None else rest.seconds
-        left = "nothing was timed yet" if rest is None else f"{duration(rest.seconds)} ({rest.basis})"
-        left = "" if state == "done" else left
-        rows.append((item.name, state, f"{steps:,}", f"{item.experiment.text.budget:,}", packed, left))
+        training, budget = item.experiment.training, item.experiment.text.budget
+        packed = "packed" if manager.packed_path(item).exists() else ""
+        rows.append((item.name, _state(item, manager), f"{training.steps:,}", f"{budget:,}", packed))
     return Table(
-        columns=("run", "state", "steps", "tokens a step", "text", "left"),
+        columns=("run", "state", "steps", "tokens a step", "text"),
         rows=tuple(rows),
         title=f"{chosen.table}: {TABLES[chosen.table]}",
-        note=f"One after the other {minutes(total, device)} of training are left." if total else "",
     )
-
-
-def _device_kind(chosen: TableOptions, known: list[TimedText]) -> str:
-    if chosen.device != "auto":
-        return "cpu" if chosen.device == "cpu" else "cuda"
-    return usual_text_device(known, "cpu" if chosen.scale == "smoke" else "cuda")

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from algoformer.language.training import PRESETS, TextExperiment, text_preset
 from algoformer.language.training.experiment import Kind
 from algoformer.language.training.presets import Size
+
 from algoformer.training.presets import Scale
 
 TableName = Literal["table1", "table2"]
@@ -19,7 +20,7 @@ ORDER = ("algoformer", "standard", "looped")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reading:
+class DatasetSpec:
     """What the models of a comparison read, the same for all of them.
 
     Attributes:
@@ -60,9 +61,11 @@ CAUSAL = {"causal": {"prefix_lm": False}}
 """The German sentence read from left to right too."""
 
 TRANSLATIONS = (
-    Reading(name="iwslt14_de_en", size="paper", tokens=2_420_088, epochs=14, variants=CAUSAL, varied=ORDER),
-    Reading(name="mixed_de_en", size="tuned", tokens=6_691_137, epochs=8),
-    Reading(name="tatoeba_de_en", size="shipped", tokens=3_259_234, epochs=14, programs=("algoformer",)),
+    DatasetSpec(
+        name="iwslt14_de_en", size="paper", tokens=2_420_088, epochs=14, variants=CAUSAL, varied=ORDER
+    ),
+    DatasetSpec(name="mixed_de_en", size="tuned", tokens=6_691_137, epochs=8),
+    DatasetSpec(name="tatoeba_de_en", size="shipped", tokens=3_259_234, epochs=14, programs=("algoformer",)),
 )
 """Table 1. IWSLT14 alone; all German–English pairs there are; a small model that may be given away."""
 
@@ -90,17 +93,17 @@ The larger classifier of DBpedia was best after 7 of 12 epochs, on 5,000 texts h
 """
 
 
-def _classifications() -> Iterator[Reading]:
+def _classifications() -> Iterator[DatasetSpec]:
     for name, (tokens, text) in SETS.items():
         for size, epochs in EPOCHS[name].items():
             settings = text | {"corpora": (name,)}
-            yield Reading(name=name, size=size, tokens=tokens, epochs=epochs, text=settings)
+            yield DatasetSpec(name=name, size=size, tokens=tokens, epochs=epochs, text=settings)
     tokens = SETS["dbpedia"][0]
-    yield Reading(name="dbpedia", size="shipped", tokens=tokens, epochs=12, programs=("algoformer",))
+    yield DatasetSpec(name="dbpedia", size="shipped", tokens=tokens, epochs=12, programs=("algoformer",))
 
 
 @dataclass(frozen=True, kw_only=True)
-class TextItem:
+class TextRunSpec:
     """A model to be trained on text and scored.
 
     Attributes:
@@ -131,7 +134,7 @@ class TextItem:
         return ", ".join([LABELS[self.program], *notes, *([self.variant] if self.variant else [])])
 
 
-def table_items(table: TableName, scale: Scale, *, steps: int | None = None) -> tuple[TextItem, ...]:
+def table_items(table: TableName, scale: Scale, *, steps: int | None = None) -> tuple[TextRunSpec, ...]:
     """The models of a table at a scale, those of a comparison under the same budget of steps and tokens.
 
     >>> [item.name for item in table_items("table1", "smoke")][:3]
@@ -140,13 +143,13 @@ def table_items(table: TableName, scale: Scale, *, steps: int | None = None) -> 
     kind: Kind = "translation" if table == "table1" else "classification"
     if scale == "smoke":
         name, variants = ("small_de_en", CAUSAL) if table == "table1" else ("small_topics", {})
-        readings = [Reading(name=name, size="small", tokens=1, epochs=1, variants=variants)]
+        readings = [DatasetSpec(name=name, size="small", tokens=1, epochs=1, variants=variants)]
     else:
         readings = list(TRANSLATIONS if table == "table1" else _classifications())
     return tuple(item for reading in readings for item in _items(kind, reading, scale, steps))
 
 
-def _items(kind: Kind, reading: Reading, scale: Scale, steps: int | None) -> Iterator[TextItem]:
+def _items(kind: Kind, reading: DatasetSpec, scale: Scale, steps: int | None) -> Iterator[TextRunSpec]:
     ending = f"-{reading.size}" if reading.size in ("tuned", "shipped") else ""
     models: list[tuple[str, str, Mapping[str, Any]]] = [(program, "", {}) for program in reading.programs]
     for variant, changes in reading.variants.items():
@@ -157,7 +160,7 @@ def _items(kind: Kind, reading: Reading, scale: Scale, steps: int | None) -> Ite
         text = replace(preset.text, **{**reading.text, **changes})
         taken = steps or (SMOKE_STEPS if scale == "smoke" else reading.steps(scale, text.budget))
         name = f"{reading.name}/{program}{ending}" + (f"-{variant}" if variant else "")
-        yield TextItem(
+        yield TextRunSpec(
             name=name,
             experiment=replace(preset, text=text, training=replace(preset.training, steps=taken)),
             program=program,

@@ -6,16 +6,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from algoformer.language.training import PRESETS
+
+from algoformer.common.files import write_text
 from algoformer.evaluation import Cell, Table
 from algoformer.language.scores import Score
-from algoformer.language.training import PRESETS
-from algoformer.report.markdown import markdown_table
-from algoformer.training.files import write_text
+from algoformer.report import markdown_table
 from algoformer.training.presets import SMALL, Scale
 from paper.decoding_study import study_table
-from paper.text_items import TableName, TextItem
-from paper.text_shop import TextShop
-from paper.text_targets import target_table
+from paper.text_items import TableName, TextRunSpec
+from paper.text_manager import TextRunManager
 
 PAPER: dict[str, tuple[float, float, float]] = {
     "iwslt14_de_en": (9.30, 10.56, 14.72),
@@ -32,19 +32,19 @@ COLUMNS = {
     "table1": ("test set", "model", "parameters", "BLEU", "95 %", "chrF"),
     "table2": ("test set", "model", "parameters", "accuracy", "95 %"),
 }
-MORE = ("cross-entropy", "perplexity", "steps", "training s", "tokens/s", "answering s", "the paper")
+MORE = ("cross-entropy", "perplexity", "steps", "the paper")
 TITLES = {"table1": "translation", "table2": "classification"}
 
 
-def score_table(table: TableName, items: Sequence[TextItem], shop: TextShop) -> Table:
+def score_table(table: TableName, items: Sequence[TextRunSpec], manager: TextRunManager) -> Table:
     """A row for each model and test set that has scores, the paper's number beside ours; and the floors."""
     rows: list[tuple[Cell, ...]] = []
     for group in _groups(items):
-        scored = [(item, found) for item in group if (found := shop.scores(item)) is not None]
+        scored = [(item, found) for item in group if (found := manager.scores(item)) is not None]
         splits = dict.fromkeys(one["split"] for _, found in scored for one in found["measurements"])
         for split in splits:
             if table == "table2":
-                rows += _floor_row(scored[0][0].corpus, shop)
+                rows += _floor_row(scored[0][0].corpus, manager)
             for item, found in scored:
                 rows += [_row(item, found, one) for one in found["measurements"] if one["split"] == split]
     return Table(
@@ -55,7 +55,7 @@ def score_table(table: TableName, items: Sequence[TextItem], shop: TextShop) -> 
     )
 
 
-def verdict(table: TableName, items: Sequence[TextItem], shop: TextShop) -> Iterator[str]:
+def verdict(table: TableName, items: Sequence[TextRunSpec], manager: TextRunManager) -> Iterator[str]:
     """Sentences on the paper's claim, that AlgoFormer is ahead; only what the intervals can tell."""
     ahead: list[str] = []
     for group in _groups(items):
@@ -66,7 +66,7 @@ def verdict(table: TableName, items: Sequence[TextItem], shop: TextShop) -> Iter
                 other.program: found
                 for other in group
                 if (other.size, other.variant) == (item.size, item.variant)
-                and (found := shop.scores(other)) is not None
+                and (found := manager.scores(other)) is not None
             }
             if "algoformer" not in others:
                 continue
@@ -85,27 +85,33 @@ def verdict(table: TableName, items: Sequence[TextItem], shop: TextShop) -> Iter
         )
 
 
-def write_table(table: TableName, items: Sequence[TextItem], shop: TextShop, scale: Scale) -> Path:
-    """Scores, targets, verdicts and ways to decode as a page beside the scores; empty parts are left out."""
-    path = shop.results / f"{table}.md"
-    made = score_table(table, items, shop)
+def page_of_table(
+    table: TableName, items: Sequence[TextRunSpec], manager: TextRunManager, scale: Scale
+) -> str:
+    """Return scores, verdicts and ways to decode as Markdown; empty parts are left out."""
+    made = score_table(table, items, manager)
     lines = [f"# {made.title}", "", markdown_table(made), made.note, "", NOTES[table], ""]
-    targets = target_table(table, items, shop)
-    if targets.rows:
-        lines += ["## What was asked for", "", markdown_table(targets), ""]
-    judged = [f"- {line}" for line in verdict(table, items, shop)]
+    judged = [f"- {line}" for line in verdict(table, items, manager)]
     if judged:
         small = [SMALL, ""] if scale == "smoke" else []
         lines += ["## Is AlgoFormer ahead?", "", *small, *judged, ""]
     for item in items:
-        found = shop.scores(item)
+        found = manager.scores(item)
         if found is not None and "decoding" in found:
             studied = study_table(found["decoding"], title=f"Ways to decode: {item.name}")
             lines += [f"## {studied.title}", "", markdown_table(studied), studied.note, ""]
-    facts = [_provenance(item, found) for item in items if (found := shop.scores(item)) is not None]
+    facts = [_provenance(item, found) for item in items if (found := manager.scores(item)) is not None]
     if facts:
         lines += ["## Runs", "", *facts]
-    write_text(path, "\n".join(lines) + "\n")
+    return "\n".join(lines) + "\n"
+
+
+def write_table(
+    table: TableName, items: Sequence[TextRunSpec], manager: TextRunManager, scale: Scale
+) -> Path:
+    """Write the page of a table beside the scores, and return its path."""
+    path = manager.results / f"{table}.md"
+    write_text(path, page_of_table(table, items, manager, scale))
     return path
 
 
@@ -125,15 +131,15 @@ NOTES: dict[str, str] = {
 }
 
 
-def _groups(items: Sequence[TextItem]) -> list[list[TextItem]]:
+def _groups(items: Sequence[TextRunSpec]) -> list[list[TextRunSpec]]:
     """The models of each comparison together, as their names say."""
-    found: dict[str, list[TextItem]] = {}
+    found: dict[str, list[TextRunSpec]] = {}
     for item in items:
         found.setdefault(item.name.partition("/")[0], []).append(item)
     return list(found.values())
 
 
-def _set_name(item: TextItem, split: str) -> str:
+def _set_name(item: TextRunSpec, split: str) -> str:
     """The test set: that of the model's first corpus, or the one that the split names."""
     which, _, corpus = split.partition("-")
     name = corpus or item.corpus
@@ -149,7 +155,7 @@ def _compared(ours: Score, theirs: Score, other: str) -> str:
     return f"not told apart from the {other} one, the intervals meet ({words})"
 
 
-def _row(item: TextItem, found: Mapping[str, Any], one: Mapping[str, Any]) -> tuple[Cell, ...]:
+def _row(item: TextRunSpec, found: Mapping[str, Any], one: Mapping[str, Any]) -> tuple[Cell, ...]:
     printed = PAPER.get(item.corpus) if one["split"] == "test" else None
     own = printed if item.size == "paper" and not item.variant else None
     first, *further = (Score(**score) for score in one["scores"].values())
@@ -162,16 +168,13 @@ def _row(item: TextItem, found: Mapping[str, Any], one: Mapping[str, Any]) -> tu
         f"{one['cross_entropy']:.3f}",
         f"{one['perplexity']:.2f}",
         found["steps"],
-        round(found["seconds"]),
-        round(found["tokens_per_second"]),
-        f"{one['answer_seconds']:.1f}",
         None if own is None else own[PRESETS.index(item.program)],
     )
 
 
-def _floor_row(corpus: str, shop: TextShop) -> list[tuple[Cell, ...]]:
+def _floor_row(corpus: str, manager: TextRunManager) -> list[tuple[Cell, ...]]:
     try:
-        cells = _cells(shop.floor(corpus))
+        cells = _cells(manager.floor(corpus))
     except ValueError:
         return []  # neither counted before nor any text to count
     return [(corpus, "naive Bayes", None, *cells, *[None] * len(MORE))]
@@ -186,11 +189,7 @@ def _cells(score: Score) -> tuple[Cell, Cell]:
     return f"{score.value:.2f}", f"{score.low:.2f} – {score.high:.2f}"
 
 
-def _provenance(item: TextItem, found: Mapping[str, Any]) -> str:
+def _provenance(item: TextRunSpec, found: Mapping[str, Any]) -> str:
     signature = next(iter(found["measurements"][0]["scores"].values()))["signature"]
-    at_once = found.get("runs_at_once", 1)
-    others = f", {at_once} runs at once" if at_once != 1 else ""
-    words = f"{found['steps']:,} steps in {found['seconds'] / 60:.1f} min on {found['device']}{others}"
-    return f"- `{item.name}`: {words}; best at step {found['best_step']:,}" + (
-        f"; `{signature}`" if signature else ""
-    )
+    words = f"{found['steps']:,} steps on {found['device']}, best at step {found['best_step']:,}"
+    return f"- `{item.name}`: {words}" + (f"; `{signature}`" if signature else "")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from algoformer.report.page import Outcome, Verdict
+from algoformer.report import Verdict
+from algoformer.report.page import Outcome
 from paper import claims, counted_claims
 from paper.archive import Results
 from paper.comparison import Decision, Missing

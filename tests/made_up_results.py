@@ -5,7 +5,7 @@ from __future__ import annotations
 from algoformer.evaluation import Curve
 from paper.measuring import read_at
 from paper.result import Measured, Result
-from paper.runs import Item, Reference, TrainedRun, counted_against
+from paper.runs import BaselineSpec, Item, RunSpec, counted_against
 
 PROVENANCE = {"command": "made up", "commit": "0", "device": "NVIDIA H200", "seconds": 400.0}
 
@@ -17,7 +17,7 @@ def constructed(
     task = item.task
     samples = range(task.order, task.points) if task.parts == 1 else range(task.points)
     trained = item.trained_depth
-    looping = item.loops if isinstance(item, TrainedRun) else item.iterates
+    looping = item.loops if isinstance(item, RunSpec) else item.iterates
     depths = read_at(trained, item.far) if looping else [trained]
 
     def fall(place: float) -> float:
@@ -37,7 +37,7 @@ def constructed(
         by_sample=by_sample,
         by_step=curve("iterations", depths, by_step, spread),
         deep=curve("iterations", deep, [beyond(depth) for depth in deep], spread)
-        if looping and isinstance(item, TrainedRun)
+        if looping and isinstance(item, RunSpec)
         else None,
     )
     return Result(
@@ -47,9 +47,9 @@ def constructed(
         against=counted_against(task),
         errors={counted_against(task): measured},
         prompts=item.prompts,
-        parameters=None if isinstance(item, Reference) else 2_000_000,
+        parameters=None if isinstance(item, BaselineSpec) else 2_000_000,
         provenance=PROVENANCE,
-        history={} if isinstance(item, Reference) else {"step": (1.0,), "error": (error,)},
+        history={} if isinstance(item, BaselineSpec) else {"step": (1.0,), "error": (error,)},
     )
 
 

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from algoformer.training.files import write_json
-from paper.runs import fingerprint
-from paper.text_items import TextItem
-from paper.text_shop import TextShop
+from algoformer.common.files import write_json
+from paper.text_items import TextRunSpec
+from paper.text_manager import TextRunManager
 
 
-def scored(shop: TextShop, item: TextItem, low: int | float, high: int | float, **facts: Any) -> None:
+def scored(
+    manager: TextRunManager, item: TextRunSpec, low: int | float, high: int | float, **facts: Any
+) -> None:
     """Put scores of a model there: the middle of `low` and `high` on each of its test sets."""
     score = {"value": (low + high) / 2, "low": float(low), "high": float(high), "signature": "case:lc"}
     splits = ["test", *(f"test-{name}" for name in item.experiment.text.also_tested)]
     rest = {"cross_entropy": 1.0, "perplexity": 2.7, "answer_seconds": 3.0}
     data = {
-        "hash": fingerprint(item.experiment.to_data()),
+        "experiment": item.experiment.to_data(),
         "measurements": [
             {"split": name, "rows": 9, "scores": {"BLEU": score, "chrF": score}} | rest for name in splits
         ],
@@ -28,4 +29,4 @@ def scored(shop: TextShop, item: TextItem, low: int | float, high: int | float, 
         "device": "none",
         "tokens_per_second": 7.0,
     }
-    write_json(shop.score_path(item), data | facts)
+    write_json(manager.score_path(item), data | facts)

@@ -134,3 +134,10 @@ def test_parts_and_points_that_are_not_there_are_refused() -> None:
         pairs().prefix(-5)
     with pytest.raises(ValueError, match="got 4"):
         pairs().prefix(4)
+
+
+def test_a_prompt_prints_on_one_line() -> None:
+    prompt = Prompt.of_pairs(torch.zeros(64, 41, 20), torch.zeros(64, 41, 1))
+    assert repr(prompt) == (
+        "Prompt(64 prompts of 82 rows × 20, 41 questions with answers of 1, parts=2, float32 on cpu)"
+    )

@@ -17,6 +17,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "problems": {"prompt"},
     "trace": {"prompt"},
     "extras": set(),
+    "config": set(),
     "tasks": {"prompt", "problems"},
     "algorithms": SOLVING,
     "nn": set(),
@@ -24,11 +25,14 @@ MAY_IMPORT: dict[str, set[str]] = {
     "model": {"prompt", "trace", "nn"},
     "theory": SOLVING | {"nn", "model"},
     "evaluation": {"prompt", "trace", "tasks"},
-    "training": {"prompt", "trace", "tasks", "nn", "kernels", "model", "evaluation", "extras"},
-    "language": {"trace", "extras", "nn", "kernels", "model", "training"},
+    "language": {"trace", "extras", "nn", "kernels", "model"},
     "hf": {"trace", "extras", "model", "language"},
-    "report": {"model", "evaluation", "extras"},
 }
+BELOW_DATA = {"config", "prompt", "trace", "tasks", "nn", "kernels", "model", "evaluation", "extras"}
+MAY_IMPORT["data"] = BELOW_DATA | {"language"}
+MAY_IMPORT["checkpoint"] = {"data", "language", "model"}
+MAY_IMPORT["training"] = MAY_IMPORT["data"] | {"data", "checkpoint"}
+MAY_IMPORT["report"] = {"model", "evaluation", "extras"}
 EVERYTHING = set(MAY_IMPORT)
 # what stands on top sees all that is below it
 MAY_IMPORT["cli"] = EVERYTHING

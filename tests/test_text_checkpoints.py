@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from algoformer.language import TextCheckpoint, load_text_model
-from algoformer.language.classify import Classifying
+from algoformer import load
+from algoformer.checkpoint import Checkpoint
+from algoformer.language.classify import Classifier
 from algoformer.language.early_exit import EarlyExit
-from algoformer.language.training.export import answers
 from algoformer.language.translate import Decoding, Translator
+from algoformer.training.export import answers
 
 FOLDER = Path(__file__).parents[1] / "checkpoints"
 NAMES = ("tatoeba_de_en", "dbpedia")
@@ -19,8 +20,8 @@ NAMES = ("tatoeba_de_en", "dbpedia")
 pytest.importorskip("tokenizers", reason="the extra `text` is not installed")
 
 
-def shipped(name: str) -> TextCheckpoint:
-    return load_text_model(FOLDER / f"{name}.safetensors")
+def shipped(name: str) -> Checkpoint:
+    return load(name)
 
 
 def test_they_stay_small() -> None:
@@ -78,12 +79,12 @@ def test_several_sentences_in_a_line_are_translated_as_each_by_itself(decoding: 
 
 
 def test_the_classifier_is_of_use() -> None:
-    classifying = Classifying(shipped("dbpedia"))
+    classifier = Classifier(shipped("dbpedia"))
     wanted = {
         "The lake lies in the mountains, north of the river.": "NaturalPlace",
         "A species of moth of the family Geometridae, found in Europe.": "Animal",
         "The third studio album by the rock band, released in 1998.": "Album",
         "She is a tennis player who won two singles titles.": "Athlete",
     }
-    found = [label and label.name for label in classifying.classify(wanted)]
+    found = [label and label.name for label in classifier.classify(wanted)]
     assert sum(one == two for one, two in zip(found, wanted.values(), strict=True)) >= 3, found

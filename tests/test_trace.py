@@ -70,3 +70,12 @@ def test_any_callable_can_be_a_solver() -> None:
 
     assert isinstance(zero, Solver)
     assert not isinstance(3, Solver)
+
+
+def test_a_trace_prints_on_one_line() -> None:
+    trace = Trace(
+        predictions=torch.zeros(15, 64, 41, 1), first_step=6, states={"loop[3]": torch.zeros(64, 82, 256)}
+    )
+    assert repr(trace) == (
+        "Trace(iterations 6..20, 64 prompts, 41 questions with answers of 1, states loop[3])"
+    )

@@ -24,15 +24,20 @@ if TYPE_CHECKING:
     from algoformer.trace import Solver as Solver
     from algoformer.trace import Trace as Trace
     from algoformer.trace import Unroll as Unroll
+    from algoformer.training import Experiment as Experiment
+    from algoformer.training import TrainConfig as TrainConfig
+    from algoformer.training import load as load
+    from algoformer.training import train as train
 
     programs = presets
     """The named programs: `programs.standard`, `programs.looped`, `programs.algoformer`, ..."""
 
 __version__ = "0.1.0"
 
-_ROOMS = ("algorithms", "evaluation", "model", "nn", "problems", "prompt", "tasks", "trace")
+_ROOMS = ("algorithms", "data", "evaluation", "model", "nn", "problems", "prompt", "tasks", "trace")
 _HOMES = {
     "AlgoFormer": "model",
+    "Experiment": "training",
     "Layers": "model",
     "Loop": "model",
     "Parallel": "model",
@@ -40,10 +45,13 @@ _HOMES = {
     "Prompt": "prompt",
     "Solver": "trace",
     "Trace": "trace",
+    "TrainConfig": "training",
     "Unroll": "trace",
     "evaluate": "evaluation",
+    "load": "training",
     "presets": "model",
     "programs": "model",
+    "train": "training",
 }
 """Where the public names are at home; those above, and `presets`, which `programs` are elsewhere called."""
 

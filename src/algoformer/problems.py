@@ -1,4 +1,4 @@
-"""The regression problems inside a prompt: what a textbook method sees of it."""
+"""The regression problems inside a prompt, as textbook methods read them."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from algoformer.prompt import Prompt
 
 
 def identity(values: Tensor) -> Tensor:
-    """Leave a prediction as it is: the link of a linear model."""
+    """Return a prediction unchanged: the link function of a linear model."""
     return values
 
 
 @dataclass(frozen=True, kw_only=True)
 class Problems:
-    """Columns of samples (feature, label); at sample i the pairs j < i of its column are known.
+    """Regression problems, each a sequence of (feature, label) samples; sample i is predicted from j < i.
 
-    A prompt of pairs is one problem; a chain of thought is one problem for each layer. `asked[k]` says
-    which (problem, sample) question k of the prompt is; `link` turns <weights, features> into an answer.
+    A prompt of pairs is one problem; a chain of thought is one problem for each layer. `asked[k]` is the
+    (problem, sample) that question k of the prompt asks for; `link` maps <weights, features> to an answer.
     """
 
     features: Float[Tensor, "batch problem sample dim"]
@@ -31,14 +31,14 @@ class Problems:
 
 
 View = Callable[[Prompt], Problems]
-"""How a solver reads a prompt: raw rows (`pairs`), or features that only the task's maker knows."""
+"""A function that reads the problems of a prompt: from raw rows (`pairs`), or from a task's own features."""
 
 
 def pairs(prompt: Prompt) -> Problems:
-    """Read (x, y) samples as they stand: linear regression on the raw rows.
+    """Read (x, y) samples as linear regression on the raw rows.
 
-    Labels come from the rows that are shown, never from the targets; where the last sample is cut off
-    before its label, that label is zero and no question can depend on it.
+    Labels are read from the rows, never from the targets. Where the last sample is cut off before its label,
+    that label is zero, and no question depends on it.
     """
     if prompt.parts != 2:
         raise ValueError(f"pairs need a prompt of (x, y) samples, got samples of {prompt.parts} row(s)")

@@ -1,4 +1,4 @@
-"""What a solver is given: rows shown one after another, and questions about what comes next."""
+"""A batch of in-context prompts: input rows, and the positions at which predictions are read."""
 
 from __future__ import annotations
 
@@ -8,14 +8,16 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from algoformer.common.terminal import short
+
 
 @dataclass(frozen=True, kw_only=True)
 class Prompt:
-    """Rows in the order they are shown; the answer to question i is read at row `reads[i]`.
+    """A batch of prompts: rows in order, and questions whose answers are read at rows `reads`.
 
-    Rows come in samples of `parts` rows each: (x, y) for regression, (x, s1, ..., sL) for a chain of
-    thought, a single (x) for a series. An answer may depend on `rows[:, : reads[i] + 1]` and on nothing
-    else of the prompt; `targets` are what it is measured against, and `clean` the same without noise.
+    A sample consists of `parts` rows: (x, y) for regression, (x, s1, ..., sL) for a chain of thought, a
+    single (x) for a series. The answer to question i is read at row `reads[i]` and may depend only on
+    `rows[:, : reads[i] + 1]`. `targets` are the true answers, and `clean` the same without noise.
 
     >>> prompt = Prompt.of_pairs(torch.ones(2, 5, 3), torch.zeros(2, 5, 1))
     >>> prompt.rows.shape, prompt.reads
@@ -35,7 +37,7 @@ class Prompt:
         if len(self.reads) != self.targets.shape[1]:
             raise ValueError(f"{self.targets.shape[1]} targets need as many reads, got {len(self.reads)}")
         if list(self.reads) != sorted(set(self.reads)) or not self.reads:
-            raise ValueError(f"reads must be a rising list of rows, got {self.reads}")
+            raise ValueError(f"reads must be a rising list of rows, got {short(self.reads)}")
         if self.reads[0] < 0 or self.reads[-1] >= length:
             raise ValueError(f"reads must lie in 0..{length - 1}, got {self.reads[0]}..{self.reads[-1]}")
         if self.rows.shape[0] != self.targets.shape[0]:
@@ -47,6 +49,12 @@ class Prompt:
                 f"clean has shape {tuple(self.clean.shape)}, targets {tuple(self.targets.shape)}: same needed"
             )
 
+    def __repr__(self) -> str:
+        return (
+            f"Prompt({self.batch} prompts of {self.rows.shape[1]} rows × {self.dim}, {self.points} questions "
+            f"with answers of {self.out}, parts={self.parts}, {_where(self.rows)})"
+        )
+
     @classmethod
     def of_pairs(
         cls,
@@ -54,7 +62,7 @@ class Prompt:
         ys: Float[Tensor, "batch point out"],
         clean: Float[Tensor, "batch point out"] | None = None,
     ) -> Prompt:
-        """Interleave x_1, y_1, x_2, y_2, ...; a label row is y followed by zeros. Ask for every y."""
+        """Build prompts x_1, y_1, x_2, y_2, ... that ask for every y; a label row is y followed by zeros."""
         batch, points, dim = xs.shape
         if ys.shape[-1] > dim:
             raise ValueError(f"a label of {ys.shape[-1]} numbers does not fit into rows of dim={dim}")
@@ -64,31 +72,31 @@ class Prompt:
 
     @property
     def batch(self) -> int:
-        """How many prompts there are."""
+        """The number of prompts."""
         return self.rows.shape[0]
 
     @property
     def points(self) -> int:
-        """How many questions each prompt asks."""
+        """The number of questions of each prompt."""
         return len(self.reads)
 
     @property
     def dim(self) -> int:
-        """Numbers in a row."""
+        """The number of coordinates of a row."""
         return self.rows.shape[2]
 
     @property
     def out(self) -> int:
-        """Numbers in an answer."""
+        """The number of coordinates of an answer."""
         return self.targets.shape[2]
 
     @property
     def samples(self) -> int:
-        """How many samples are shown, the last one perhaps in part."""
+        """The number of samples, including a last one that may be cut off."""
         return -(-self.rows.shape[1] // self.parts)
 
     def part(self, index: int) -> Float[Tensor, "batch sample dim"]:
-        """Row `index` of every sample; zeros where the last sample is cut off before it."""
+        """Return row `index` of every sample, with zeros where the last sample is cut off before it."""
         if not 0 <= index < self.parts:
             raise ValueError(f"part must lie in 0..{self.parts - 1}, got {index}")
         missing = self.samples * self.parts - self.rows.shape[1]
@@ -96,7 +104,7 @@ class Prompt:
         return rows[:, index :: self.parts]
 
     def prefix(self, point: int = -1) -> Prompt:
-        """Question `point` alone, with every row after it taken away: what an encoder may be shown."""
+        """Return the prompts that ask question `point` alone, without the rows after it."""
         if not -self.points <= point < self.points:
             raise ValueError(f"point must lie in 0..{self.points - 1} (or count from the end), got {point}")
         point %= self.points
@@ -109,11 +117,15 @@ class Prompt:
         )
 
     def select(self, index: slice | Tensor) -> Prompt:
-        """Some of the prompts, by position in the batch."""
+        """Return some of the prompts, by index in the batch."""
         clean = None if self.clean is None else self.clean[index]
         return replace(self, rows=self.rows[index], targets=self.targets[index], clean=clean)
 
     def to(self, target: torch.device | torch.dtype | str) -> Prompt:
-        """The same prompts on another device or in another precision."""
+        """Return the prompts on another device or in another dtype."""
         clean = None if self.clean is None else self.clean.to(target)
         return replace(self, rows=self.rows.to(target), targets=self.targets.to(target), clean=clean)
+
+
+def _where(tensor: Tensor) -> str:
+    return f"{str(tensor.dtype).removeprefix('torch.')} on {tensor.device}"

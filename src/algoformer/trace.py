@@ -1,4 +1,4 @@
-"""What a solver is asked, and what it answers."""
+"""The request to a solver (`Unroll`), its answer (`Trace`), and the protocol of solvers."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from algoformer.prompt import Prompt
 class Unroll:
     """Run `steps` iterations; read out the last `window`; differentiate through the last `grad_steps`.
 
-    `None` means all of them. `keep` names hidden states to return, by address (see `docs/notation.md`).
-    With `recompute` an iteration keeps nothing but its input for the backward pass, and is run again there.
+    `None` means all of them. `keep` lists addresses of hidden states to return (see `docs/notation.md`).
+    `recompute` enables gradient checkpointing: an iteration stores only its input for the backward pass.
 
     >>> Unroll(steps=20, window=15).first_step
     6
@@ -46,7 +46,7 @@ class Unroll:
 
     @property
     def length(self) -> int:
-        """How many iterations are read out."""
+        """The number of iterations that are read out."""
         return self.steps if self.window is None else self.window
 
     @property
@@ -57,16 +57,25 @@ class Unroll:
 
 @dataclass(frozen=True, kw_only=True)
 class Trace:
-    """Predictions after iterations first_step, first_step + 1, ..., one for every question of the prompt.
+    """Predictions for every question after iterations first_step, first_step + 1, ...
 
-    `states` holds what `Unroll.keep` asked for; `iterations` how far each prompt was run, where a solver
-    stopped prompts one by one.
+    `states` holds the hidden states requested by `Unroll.keep`. `iterations` holds the number of iterations
+    of each prompt if the solver stopped prompts individually.
     """
 
     predictions: Float[Tensor, "step batch point out"]
     first_step: int = 1
     states: Mapping[str, Tensor] = field(default_factory=dict)
     iterations: Int[Tensor, " batch"] | None = None
+
+    def __repr__(self) -> str:
+        count, batch, questions, out = self.predictions.shape
+        last = self.first_step + count - 1
+        states = f", states {', '.join(self.states)}" if self.states else ""
+        return (
+            f"Trace(iterations {self.first_step}..{last}, {batch} prompts, {questions} questions "
+            f"with answers of {out}{states})"
+        )
 
     @property
     def final(self) -> Float[Tensor, "batch point out"]:
@@ -81,21 +90,21 @@ class Trace:
 
 @runtime_checkable
 class Solver(Protocol):
-    """Anything that answers a prompt step by step: trained, hand-built or classical."""
+    """The protocol of solvers: trained models, models built from theorems, and textbook methods."""
 
     def __call__(self, prompt: Prompt, unroll: Unroll, /) -> Trace:
-        """Answer every question of `prompt`, once for each iteration in the unroll's window."""
+        """Answer every question of `prompt`, once for each iteration in the window of `unroll`."""
         ...
 
 
 def constant_trace(answer: Float[Tensor, "batch point out"], unroll: Unroll) -> Trace:
-    """The trace of a solver that does not iterate: one answer, the same at every step."""
+    """Return the trace of a solver that does not iterate: the same answer at every iteration."""
     if unroll.keep:
-        raise ValueError(f"this solver has no hidden states, yet keep={unroll.keep} asks for some")
+        raise ValueError(f"this solver has no hidden states, got keep={unroll.keep}; leave keep empty")
     predictions = answer.expand(unroll.length, *answer.shape)
     return Trace(predictions=predictions, first_step=unroll.first_step)
 
 
 def stop_tracking(tracked: bool) -> torch.autograd.grad_mode.set_grad_enabled:
-    """A context that keeps the autograd graph only if `tracked`, and only if it was kept before."""
+    """Disable gradients unless `tracked`; never re-enable them inside `no_grad`."""
     return torch.set_grad_enabled(tracked and torch.is_grad_enabled())

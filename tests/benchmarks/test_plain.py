@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from algoformer.training.objective import window_loss
+from algoformer.data.objective import window_loss
 from algoformer.training.schedule import stage
 from benchmarks.cases import CASES, QUICK, experiment
 from benchmarks.contestants import Ours, Plain

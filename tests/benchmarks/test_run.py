@@ -9,9 +9,9 @@ import torch
 
 from benchmarks import QUICK, SECTIONS, Setting, run_benchmark
 from benchmarks.cases import experiment
+from benchmarks.concurrent_runs import steps_per_second
 from benchmarks.processes import Job, Worker
 from benchmarks.setting import Row
-from benchmarks.together import steps_per_second
 
 CPU = Setting(device=torch.device("cpu"), size=QUICK, engines=("eager",), precisions=("fp32",))
 JOB = Job(timed=experiment("looped_window", QUICK), engine="eager", device="cpu", block=2)

@@ -55,7 +55,7 @@ def test_a_case_and_an_engine_make_a_row_each() -> None:
     plain = rows[0]
     for row in rows:
         assert row["times_plain"] == pytest.approx(plain["ms"] / row["ms"])
-        assert row["share_of_peak"] * row["ms"] == pytest.approx(plain["share_of_peak"] * plain["ms"])
+        assert row["teraflops"] * row["ms"] == pytest.approx(plain["teraflops"] * plain["ms"])
 
 
 def test_a_cache_decodes_the_same_tokens_and_takes_the_memory_of_its_formula() -> None:

@@ -4,10 +4,10 @@ from pathlib import Path
 import pytest
 
 from algoformer.cli import main
-from algoformer.cli.demo import _make_room
+from algoformer.cli.demo_page import _make_room
 from algoformer.cli.demo_runs import plan
+from algoformer.common.files import write_json
 from algoformer.training import load_checkpoint
-from algoformer.training.files import write_json
 
 
 def test_an_exported_model_is_half_as_large_and_keeps_its_card(

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from algoformer.cli.failure import describe_failure
-from algoformer.training.files import write_text
+from algoformer.common.files import write_text
 
 
 def test_python_names_the_file_and_so_does_the_line(tmp_path: Path) -> None:

@@ -1,5 +1,9 @@
 """What every task promises. A new task adds one row to TASKS_UNDER_TEST."""
 
+import json
+from pathlib import Path
+from types import ModuleType
+
 import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -12,11 +16,22 @@ from algoformer.tasks import (
     RegressionWithRepresentation,
     RobustRegression,
     Task,
-    from_json,
-    to_json,
+    from_data,
+    to_data,
 )
+from tests.docs.pages import ROOT, Reader, blocks_of
 
 pytestmark = pytest.mark.contract
+
+
+def task_of_the_page(folder: Path) -> Task:
+    """The task that docs/extending.md tells its readers to write."""
+    page = blocks_of((ROOT / "docs" / "extending.md").read_text(encoding="utf-8"))
+    reader = Reader(folder, ModuleType("extending_page"))
+    reader.run(page[0])
+    task: Task = reader.module.SparseRegression(dim=4, points=7, active=2, noise=0.5)
+    return task
+
 
 TASKS_UNDER_TEST: list[Task] = [
     LinearRegression(dim=4, points=7),
@@ -29,6 +44,7 @@ TASKS_UNDER_TEST: list[Task] = [
     ChainOfThought(dim=4, points=3, layers=2, slope=0.5),
     RobustRegression(dim=4, points=7),
     RobustRegression(dim=4, points=7, noise=0.5, outliers=0.5),
+    task_of_the_page(Path()),
 ]
 every_task = pytest.mark.parametrize("task", TASKS_UNDER_TEST, ids=str)
 
@@ -117,7 +133,7 @@ def test_targets_are_clean_exactly_where_there_is_no_noise(task: Task) -> None:
 
 @every_task
 def test_it_survives_the_way_through_json(task: Task) -> None:
-    assert from_json(to_json(task)) == task
+    assert from_data(json.loads(json.dumps(to_data(task)))) == task
 
 
 @every_task

@@ -2,6 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from algoformer.common.terminal import short
 from algoformer.evaluation import Curve, Evaluation
 from evaluation.known import curve_parts, line, one
 
@@ -59,3 +60,32 @@ def test_curves_along_the_wrong_axis_are_refused() -> None:
         Evaluation(
             label="a", by_sample=line(), by_step=line(), steps=1, prompts=1, scale=1.0, against="clean"
         )
+
+
+def test_an_evaluation_and_its_curves_print_on_one_line() -> None:
+    result = one()
+    for shown in (repr(result), repr(result.by_sample), repr(result.by_step)):
+        assert len(shown) < 160
+        assert "\n" not in shown
+        assert result.label in shown
+    assert f"error {result.error:.3g}" in repr(result)
+
+
+@pytest.mark.parametrize("value", [10**400, -(10**5000)], ids=short)
+@pytest.mark.parametrize("name", ["scale", "error"])
+def test_a_number_too_large_for_a_float_is_refused(value: int, name: str) -> None:
+    data = one().to_data()
+    if name == "scale":
+        data["scale"] = value
+    else:
+        data["by_step"]["error"][0] = value
+    with pytest.raises(ValueError, match="too large for a float: an integer of about") as caught:
+        Evaluation.from_data(data)
+    assert len(str(caught.value)) < 200
+
+
+@pytest.mark.parametrize("change", [{"label": ["x" * 10**4]}, {"steps": "z" * 10**4}])
+def test_a_refusal_never_repeats_a_long_value(change: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match=next(iter(change))) as caught:
+        Evaluation.from_data(one().to_data() | change)
+    assert len(str(caught.value)) < 300

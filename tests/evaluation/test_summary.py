@@ -3,8 +3,8 @@ from dataclasses import replace
 
 import pytest
 
-from algoformer.evaluation import Table, depth_table, summary_table
-from evaluation.known import line, one
+from algoformer.evaluation import Table, compare, depth_table, summary_table
+from evaluation.known import Off, line, one, pairs
 
 
 def test_a_summary_shows_a_quarter_a_half_and_all_of_the_samples() -> None:
@@ -60,3 +60,16 @@ def test_every_row_fills_every_column() -> None:
         Table(columns=(), rows=())
     with pytest.raises(ValueError, match="no column 'c'"):
         Table(columns=("a",), rows=()).column("c")
+
+
+def test_a_comparison_prints_as_its_table() -> None:
+    results = compare({"exact": Off((0.0,) * 3), "off\x1b": Off((2.0,) * 3)}, pairs(), steps=2)
+    lines = str(results).splitlines()
+    assert repr(results) == str(results)
+    assert len(lines) == 3
+    assert lines[0].split()[:3] == ["solver", "parameters", "iterations"]
+    # an error of (2 / 2)² divided by the dim of 4
+    assert lines[1].split()[:4] == ["exact", "–", "2", "0"]
+    assert lines[2].split()[:4] == ["off\\x1b", "–", "2", "0.250"]
+    assert len({line.index("2") for line in lines[1:]}) == 1
+    assert isinstance(results, list)

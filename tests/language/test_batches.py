@@ -28,31 +28,33 @@ def everything(plan: BatchPlan, epoch: int) -> list[list[int]]:
 
 
 @given(LENGTHS, st.integers(48, 300), st.sampled_from([1, 8, 16]), st.integers(0, 3), st.integers(0, 4))
-def test_every_epoch_has_every_row_once_within_the_budget(
-    lengths: np.ndarray, budget: int, multiple: int, seed: int, epoch: int
+def test_every_epoch_has_every_row_once_within_the_batch_tokens(
+    lengths: np.ndarray, batch_tokens: int, multiple: int, seed: int, epoch: int
 ) -> None:
-    plan = BatchPlan(lengths=lengths, budget=budget, multiple=multiple, seed=seed)
+    plan = BatchPlan(lengths=lengths, batch_tokens=batch_tokens, pad_to_multiple_of=multiple, seed=seed)
     assert sorted(chain.from_iterable(everything(plan, epoch))) == list(range(len(lengths)))
     for number in range(epoch * len(plan), (epoch + 1) * len(plan)):
         length, rows = plan.rows(number)
         assert length % multiple == 0
-        assert length * len(rows) <= budget
+        assert length * len(rows) <= batch_tokens
         assert lengths[rows].max() <= length
 
 
 @given(LENGTHS, st.integers(48, 300))
-def test_only_one_batch_of_an_epoch_has_another_shape(lengths: np.ndarray, budget: int) -> None:
-    plan = BatchPlan(lengths=lengths, budget=budget)
+def test_only_one_batch_of_an_epoch_has_another_shape(lengths: np.ndarray, batch_tokens: int) -> None:
+    plan = BatchPlan(lengths=lengths, batch_tokens=batch_tokens)
     odd = [1 for length, rows in plan if (len(rows), length) not in plan.shapes]
     assert len(odd) <= 1
-    filled = BatchPlan(lengths=lengths, budget=budget, fill=True)
+    filled = BatchPlan(lengths=lengths, batch_tokens=batch_tokens, fill=True)
     assert all((len(rows), length) in filled.shapes for length, rows in filled)
     assert set().union(*(rows.tolist() for _, rows in filled)) == set(range(len(lengths)))
 
 
 @given(LENGTHS, st.integers(48, 300), st.integers(0, 50))
-def test_any_batch_is_found_without_those_before_it(lengths: np.ndarray, budget: int, number: int) -> None:
-    walked, fresh = (BatchPlan(lengths=lengths, budget=budget, seed=5) for _ in range(2))
+def test_any_batch_is_found_without_those_before_it(
+    lengths: np.ndarray, batch_tokens: int, number: int
+) -> None:
+    walked, fresh = (BatchPlan(lengths=lengths, batch_tokens=batch_tokens, seed=5) for _ in range(2))
     for before in range(number):
         walked.rows(before)
     assert walked.rows(number)[1].tolist() == fresh.rows(number)[1].tolist()
@@ -60,15 +62,15 @@ def test_any_batch_is_found_without_those_before_it(lengths: np.ndarray, budget:
 
 def test_epochs_and_seeds_shuffle_differently() -> None:
     lengths = np.full(64, 8)
-    plan = BatchPlan(lengths=lengths, budget=64)
+    plan = BatchPlan(lengths=lengths, batch_tokens=64)
     assert everything(plan, 0) != everything(plan, 1)
-    assert everything(plan, 0) != everything(BatchPlan(lengths=lengths, budget=64, seed=1), 0)
-    assert everything(plan, 1) == everything(BatchPlan(lengths=lengths, budget=64), 1)
+    assert everything(plan, 0) != everything(BatchPlan(lengths=lengths, batch_tokens=64, seed=1), 0)
+    assert everything(plan, 1) == everything(BatchPlan(lengths=lengths, batch_tokens=64), 1)
 
 
 def test_rows_and_batches_are_shuffled_evenly() -> None:
     """Over many epochs every row meets every place about as often as any other."""
-    plan = BatchPlan(lengths=np.full(10, 4), budget=40, multiple=4)
+    plan = BatchPlan(lengths=np.full(10, 4), batch_tokens=40, pad_to_multiple_of=4)
     places = np.zeros((10, 10))
     for epoch in range(2000):
         for place, row in enumerate(everything(plan, epoch)[0]):
@@ -78,26 +80,26 @@ def test_rows_and_batches_are_shuffled_evenly() -> None:
 
 
 def test_without_a_seed_rows_keep_their_order() -> None:
-    plan = BatchPlan(lengths=np.array([20, 3, 9, 4]), budget=48, seed=None)
+    plan = BatchPlan(lengths=np.array([20, 3, 9, 4]), batch_tokens=48, seed=None)
     # two of length 8 do not fill a batch of six, so they move on to length 16, where three do
     assert [rows.tolist() for _, rows in plan] == [[1, 3, 2], [0]]
     assert everything(plan, 0) == everything(plan, 7)
 
 
 def test_padding_is_what_is_not_a_token() -> None:
-    plan = BatchPlan(lengths=np.array([8, 4]), budget=16)
+    plan = BatchPlan(lengths=np.array([8, 4]), batch_tokens=16)
     assert plan.padding() == pytest.approx(1 - 12 / 16)
 
 
-def test_a_budget_holds_the_longest_row() -> None:
+def test_a_batch_tokens_holds_the_longest_row() -> None:
     with pytest.raises(
-        ValueError, match="budget must hold the longest sequence, 24 tokens with padding, got 20"
+        ValueError, match="batch_tokens must hold the longest sequence, 24 tokens with padding, got 20"
     ):
-        BatchPlan(lengths=np.array([17]), budget=20)
+        BatchPlan(lengths=np.array([17]), batch_tokens=20)
     with pytest.raises(ValueError, match="no rows"):
-        BatchPlan(lengths=np.array([], dtype=np.int64), budget=20)
+        BatchPlan(lengths=np.array([], dtype=np.int64), batch_tokens=20)
     with pytest.raises(ValueError, match="counted from 0"):
-        BatchPlan(lengths=np.array([3]), budget=20).rows(-1)
+        BatchPlan(lengths=np.array([3]), batch_tokens=20).rows(-1)
 
 
 def test_a_pair_is_source_mark_and_translation_and_only_the_translation_counts() -> None:
@@ -117,7 +119,7 @@ def test_a_pair_is_source_mark_and_translation_and_only_the_translation_counts()
 
 
 def test_a_plan_counts_the_very_tokens_of_a_batch() -> None:
-    plan = plan_pairs(PAIRS, budget=64, multiple=2, seed=None)
+    plan = plan_pairs(PAIRS, batch_tokens=64, pad_to_multiple_of=2, seed=None)
     for length, rows in plan:
         batch = translation_batch(PAIRS, rows, length=length)
         assert batch.lengths.tolist() == plan.lengths[rows].tolist()

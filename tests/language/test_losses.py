@@ -7,7 +7,7 @@ from torch import Tensor
 
 from algoformer import Unroll
 from algoformer.language import window_cross_entropy
-from algoformer.language.losses import asked_tokens
+from algoformer.language.losses import target_positions
 from tests.language.small_models import PROGRAMS, VOCABULARY, padded, token_model
 
 STEPS, BATCH, TOKENS, WIDTH = 3, 4, 6, 5
@@ -40,7 +40,7 @@ def test_value_and_gradient_are_pytorchs_on_all_scores(
     expected = reference(states, weight, targets, asked, smoothing)
     gradients = torch.autograd.grad(3 * expected.mean(), (states, weight))
     targets = targets.masked_fill(~asked, -100)  # what is not asked about may be anything
-    wanted = asked if multiple is None else asked_tokens(asked, multiple=multiple)
+    wanted = asked if multiple is None else target_positions(asked, multiple=multiple)
     found = window_cross_entropy(states, weight, targets, wanted, smoothing=smoothing, rows=rows)
     torch.testing.assert_close(found.by_step, expected.detach(), rtol=0, atol=1e-13)
     torch.testing.assert_close(found.mean, expected.mean(), rtol=0, atol=1e-13)
@@ -122,6 +122,6 @@ def test_impossible_losses_are_refused() -> None:
     with pytest.raises(ValueError, match="no token is asked about"):
         window_cross_entropy(states, weight, targets, asked & False)
     with pytest.raises(ValueError, match="multiple must be at least 1, got 0"):
-        asked_tokens(asked, multiple=0)
+        target_positions(asked, multiple=0)
     with pytest.raises(ValueError, match="rows must be at least 1, got 0"):
         window_cross_entropy(states, weight, targets, rows=0)

@@ -76,7 +76,9 @@ def test_a_size_that_is_not_so_is_refused(packed: Path, size: object) -> None:
     with safe_open(packed, framework="np") as file:
         sizes = json.loads(json.loads(file.metadata()["algoformer"])["content"])["sizes"]
     with_header(packed, sizes=sizes | {"test/source/ids": size})
-    with pytest.raises(ValueError, match=r"test/source/ids (claims to have|does not have)"):
+    with pytest.raises(
+        ValueError, match=r"test/source/ids' (claims to have|does not have)|it claims to unpack to"
+    ):
         unpack(packed)
 
 
@@ -118,5 +120,48 @@ def test_a_cut_off_or_foreign_or_missing_file_is_refused(packed: Path, tmp_path:
 
 
 def test_a_slash_in_a_name_is_refused(tokenizer: Tokenizer, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="no slash"):
+    with pytest.raises(ValueError, match="must have no slash"):
         pack(tmp_path / "x", PackedText(splits={"a/b": encode_pairs(tokenizer, PAIRS)}, tokenizer=tokenizer))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"sizes": [1]}, "sizes in its header must be an object"),
+        ({"notes": [1]}, "notes in its header must be an object"),
+        ({"card": 3}, "card in its header must be an object"),
+        ({"notes": {"test": "x"}}, "the notes of split 'test' must be a list of strings"),
+        ({"notes": {"other": []}}, "column 'other/source/ids' is missing"),
+        ({"tokenizer": {}}, "its header has no tokenizer"),
+        ({"sizes": {}}, "its columns are not those that its header lists"),
+        ({"format": "A" * 100_000}, "it has format"),
+    ],
+)
+def test_a_header_of_another_shape_is_refused_in_few_words(
+    packed: Path, changes: dict[str, object], message: str
+) -> None:
+    with_header(packed, **changes)
+    with pytest.raises(ValueError, match=message) as caught:
+        unpack(packed)
+    assert len(str(caught.value)) < 400
+
+
+def test_a_small_file_cannot_claim_gigabytes(packed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with safe_open(packed, framework="np") as file:
+        sizes = json.loads(json.loads(file.metadata()["algoformer"])["content"])["sizes"]
+    opened: list[str] = []
+    monkeypatch.setattr("algoformer.language.packing._decompressed", lambda name, *_: opened.append(name))
+    with_header(packed, sizes=dict.fromkeys(sizes, 2**30))
+    with pytest.raises(ValueError, match=r"it claims to unpack to .* more than 100 times its"):
+        unpack(packed)
+    assert opened == []
+
+
+@pytest.mark.parametrize("kind", ["F8_E4M3", "F8_E5M2", "F32"])
+def test_columns_of_another_kind_are_refused(tmp_path: Path, kind: str) -> None:
+    width = 4 if kind == "F32" else 1
+    header = json.dumps({"a": {"dtype": kind, "shape": [2], "data_offsets": [0, 2 * width]}}).encode()
+    path = tmp_path / "odd.safetensors"
+    path.write_bytes(len(header).to_bytes(8, "little") + header + bytes(2 * width))
+    with pytest.raises(ValueError, match="'a' is not a row of bytes"):
+        unpack(path)

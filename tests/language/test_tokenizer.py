@@ -136,3 +136,50 @@ def test_without_the_package_its_extra_is_named(monkeypatch: pytest.MonkeyPatch)
         Tokenizer([]).encode("a")
     # what was translated elsewhere can still be read
     assert Tokenizer.from_json(SMALL.to_json()).decode(tokens) == "der große Hund"
+
+
+TEXT = st.text(st.sampled_from("ab, .\n\t'sßü1_"), max_size=200)
+
+
+@given(TEXT, st.integers(2, 9), st.integers(0, 20))
+def test_a_long_text_is_tokenized_in_chunks_to_the_same_tokens(text: str, chunk: int, most: int) -> None:
+    whole = SMALL.encode(text)
+    with pytest.MonkeyPatch.context() as patch:
+        # a chunk has room for any word of the text, so that none is cut inside
+        patch.setattr("algoformer.language.tokenizer._CHUNK", chunk + 200)
+        patch.setattr("algoformer.language.tokenizer._TEXT_AT_ONCE", 50)
+        long = " ".join([text.strip() or "x"] * 5)
+        assert SMALL.encode_all([long, text, ""]) == [SMALL._encoder.encode(" " + long).ids, whole, []]
+        assert SMALL.encode_all([long], max_tokens=most) == [SMALL._encoder.encode(" " + long).ids[:most]]
+
+
+class Spy:
+    """An encoder that notes how much text it is given."""
+
+    def __init__(self, inner: object) -> None:
+        self.inner, self.given = inner, []
+
+    def encode_batch_fast(self, texts: list[str]) -> object:
+        self.given.append(sum(map(len, texts)))
+        return self.inner.encode_batch_fast(texts)  # type: ignore[attr-defined]
+
+
+def test_the_memory_for_a_long_line_is_bounded() -> None:
+    again = Tokenizer(SMALL.merges)
+    spy = Spy(again._encoder)
+    again.__dict__["_encoder"] = spy
+    line = "der große Hund " * 250_000
+    tokens = again.encode(line)
+    assert again.decode(tokens) == line
+    assert max(spy.given) < 2**21
+    spy.given.clear()
+    assert again.encode_all([line], max_tokens=33) == [tokens[:33]]
+    assert sum(spy.given) < 2**16
+
+
+def test_a_word_of_any_length_is_tokenized_in_bounded_chunks() -> None:
+    again = Tokenizer(SMALL.merges)
+    again.__dict__["_encoder"] = spy = Spy(again._encoder)
+    word = "Hund" * 300_000
+    assert again.decode(again.encode(word)) == word
+    assert max(spy.given) < 2**21

@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from algoformer import programs
-from algoformer.language import TextCheckpoint, TextClassifier, Tokenizer, TokenModel
-from algoformer.language.classify import Classifying
+from algoformer.language import (
+    TextCheckpoint,
+    TextClassifier,
+    Tokenizer,
+    TokenModel,
+    UncachedDecoder,
+    generate,
+)
+from algoformer.language.batches import source_batch
+from algoformer.language.classify import Classifier
 from algoformer.language.early_exit import EarlyExit
-from algoformer.language.translate import Decoding, Translator, cut
+from algoformer.language.tokenizer import EOS
+from algoformer.language.tokens import TokenTable
+from algoformer.language.translate import Decoding, Translation, Translator, cut, is_translator
 
 LINES = ["", "the dog", "   ", "a cat sees the dog. " * 30, "ß🎉\u2028ü", "x" * 500, "\x00\x07", "the dog"]
 
@@ -118,9 +132,9 @@ def test_checkpoints_that_cannot_do_it_are_refused(tokenizer: Tokenizer) -> None
     with pytest.raises(ValueError, match="use classify"):
         Translator(TextCheckpoint(model=model, tokenizer=text))
     with pytest.raises(ValueError, match="has no tokenizer"):
-        Classifying(TextCheckpoint(model=model))
+        Classifier(TextCheckpoint(model=model))
     with pytest.raises(ValueError, match="tokens, the model"):
-        Classifying(TextCheckpoint(model=model, tokenizer=Tokenizer([]).to_json()))
+        Classifier(TextCheckpoint(model=model, tokenizer=Tokenizer([]).to_json()))
     with pytest.raises(ValueError, match="beam must be at least 1"):
         Decoding(beam=0)
 
@@ -130,8 +144,8 @@ def test_labels_come_in_order_with_the_probability_of_the_model(tokenizer: Token
     program = programs.algoformer(heads=2, steps=2, causal=False)
     model = TextClassifier(program, labels=("a", "b", "c"), vocabulary=len(tokenizer), context=16, width=8)
     torch.nn.init.normal_(model.head.weight)
-    classifying = Classifying(TextCheckpoint(model=model, tokenizer=tokenizer.to_json()), batch=3)
-    found = list(classifying.classify(LINES))
+    classifier = Classifier(TextCheckpoint(model=model, tokenizer=tokenizer.to_json()), batch=3)
+    found = list(classifier.classify(LINES))
     assert [label is None for label in found] == [not " ".join(line.split()) for line in LINES]
     assert [label is not None and label.shortened for label in found] == [
         len(tokenizer.encode(" ".join(line.split()))) > 16 for line in LINES
@@ -142,3 +156,111 @@ def test_labels_come_in_order_with_the_probability_of_the_model(tokenizer: Token
             scores = model(ids, torch.ones_like(ids, dtype=torch.bool))[-1, 0].detach()
             assert label.name == model.labels[int(scores.argmax())]
             assert label.probability == pytest.approx(float(scores.softmax(dim=0).max()), rel=1e-4)
+
+
+def test_a_translation_scores_the_mean_log_probability_of_its_tokens(tokenizer: Tokenizer) -> None:
+    several = translator(tokenizer, Decoding(beam=1, whole_lines=True))
+    (found,) = several.translations(["the dog"])
+    # the source as the translator pads it, then what it generated, scored in one uncached pass
+    ids = tokenizer.encode("the dog")
+    given = source_batch(TokenTable.of([ids]), np.array([0]), length=8)
+    made = generate(several.model, given.ids, given.mask, end=EOS, most=17)
+    tokens = made.tokens[:, 0, : int(made.lengths[0, 0])]
+    full = torch.cat([given.ids, tokens], dim=1)
+    decoder = UncachedDecoder(several.model)
+    logs = []
+    for place in range(tokens.shape[1]):
+        end = given.ids.shape[1] + place
+        scores = decoder.prefill(given.ids, given.mask) if place == 0 else decoder.step(full[:, end - 1])
+        logs.append(float(scores.detach().float().log_softmax(dim=-1)[0, full[0, end]]))
+    assert found.score == pytest.approx(sum(logs) / len(logs), rel=1e-4)
+
+
+@pytest.mark.parametrize("penalty", [0.0, 0.6, 1.0])
+def test_a_score_does_not_depend_on_the_length_penalty_it_was_found_with(
+    tokenizer: Tokenizer, penalty: float
+) -> None:
+    plain, other = (
+        next(translator(tokenizer, Decoding(beam=1, length_penalty=one)).translations(["the dog. A cat!"]))
+        for one in (1.0, penalty)
+    )
+    assert other.text == plain.text
+    assert other.score == pytest.approx(plain.score, rel=1e-5)
+
+
+def test_a_translation_below_the_threshold_is_flagged(tokenizer: Tokenizer) -> None:
+    (found,) = translator(tokenizer, Decoding(beam=1)).translations(["the dog"])
+    for threshold, flagged in ((found.score - 0.01, False), (found.score + 0.01, True), (-math.inf, False)):
+        decoding = Decoding(beam=1, flag_below=threshold)
+        assert next(translator(tokenizer, decoding).translations(["the dog"])).flagged is flagged
+    (empty,) = translator(tokenizer, Decoding(beam=1)).translations(["  "])
+    assert isinstance(empty, Translation)
+    assert (empty.text, empty.flagged, math.isnan(empty.score)) == ("", False, True)
+
+
+@pytest.mark.parametrize(
+    ("prefix_lm", "card", "translates"),
+    [
+        (True, {}, True),
+        (False, {}, False),
+        (False, {"kind": "translation"}, True),
+        (True, {"kind": "language"}, False),
+        (False, {"experiment": {"text": {"kind": "translation"}}}, True),
+        (True, {"experiment": {"text": {"kind": "language"}}}, False),
+        (False, {"data": {"name": "translation"}}, True),
+        (True, {"experiment": {"data": {"name": "plain_text"}}}, False),
+        (True, {"experiment": [], "data": 3}, True),
+    ],
+)
+def test_a_plain_language_model_does_not_translate(
+    tokenizer: Tokenizer, prefix_lm: bool, card: dict[str, object], translates: bool
+) -> None:
+    program = programs.algoformer(heads=2, steps=2)
+    model = TokenModel(program, vocabulary=len(tokenizer), context=24, width=8, prefix_lm=prefix_lm)
+    checkpoint = TextCheckpoint(model=model, tokenizer=tokenizer.to_json(), card=card)
+    assert is_translator(checkpoint) is translates
+    if not translates:
+        with pytest.raises(ValueError, match="not trained to translate; use generate"):
+            Translator(checkpoint)
+
+
+def test_cutting_looks_at_every_token_a_bounded_number_of_times() -> None:
+    class Counting(Tokenizer):
+        """A tokenizer that counts how often it is asked for a piece."""
+
+        asked = 0
+
+        def piece(self, token: int) -> bytes:
+            self.asked += 1
+            return b" a" if token % 2 else b"b"
+
+    class Numbers(list[int]):
+        """A list that counts how many of its elements are copied by slicing."""
+
+        copied = 0
+
+        def __getitem__(self, place: Any) -> Any:
+            found = super().__getitem__(place)
+            self.copied += len(found) if isinstance(place, slice) else 1
+            return found
+
+    counting, tokens = Counting([]), Numbers([5 + place % 3 for place in range(100_000)])
+    parts = cut(tokens, counting, 50)
+    assert [token for part in parts for token in part] == list(tokens)
+    assert counting.asked < 2 * len(tokens)
+    assert tokens.copied < 3 * len(tokens)
+
+
+def test_a_label_with_control_characters_stays_on_its_line(tokenizer: Tokenizer) -> None:
+    program = programs.algoformer(heads=2, steps=2, causal=False)
+    labels = ("a\nb", "\x1b]0;x\x07")
+    model = TextClassifier(program, labels=labels, vocabulary=len(tokenizer), context=8, width=8)
+    classifier = Classifier(TextCheckpoint(model=model, tokenizer=tokenizer.to_json()))
+    names = {label.name for label in classifier.classify(LINES) if label is not None}
+    assert names <= {"a\\nb", "\\x1b]0;x\\x07"}
+
+
+@pytest.mark.parametrize("penalty", [1000, 1e308, -0.1, float("nan")])
+def test_a_length_penalty_that_would_overflow_is_refused(tokenizer: Tokenizer, penalty: float) -> None:
+    with pytest.raises(ValueError, match=r"length_penalty must lie in 0\.\.10"):
+        translator(tokenizer, Decoding(beam=2, length_penalty=penalty)).translate_block(["the dog"])

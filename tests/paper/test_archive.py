@@ -6,15 +6,15 @@ import pytest
 
 from made_up_results import constructed
 from paper.archive import Archive
-from paper.runs import TrainedRun
+from paper.runs import RunSpec
 from paper.summary import all_items
 
 ITEMS = {item.name: item for item in all_items("short")}
 RUN = ITEMS["representation/algoformer"]
 
 
-def run_of(steps: int) -> TrainedRun:
-    assert isinstance(RUN, TrainedRun)
+def run_of(steps: int) -> RunSpec:
+    assert isinstance(RUN, RunSpec)
     return RUN.with_steps(steps)
 
 

@@ -10,7 +10,7 @@ from paper.claims import iterations_to_settle
 from paper.comparison import Missing, need
 from paper.measuring import read_at
 from paper.result import Result
-from paper.runs import TrainedRun
+from paper.runs import RunSpec
 from paper.summary import all_items
 from paper.verdicts import CLAIMS
 
@@ -86,7 +86,7 @@ def newtons(*changes: int) -> dict[str, Result]:
 
 def other_steps(results: dict[str, Result], name: str) -> Results:
     item = ITEMS[name]
-    assert isinstance(item, TrainedRun)
+    assert isinstance(item, RunSpec)
     return results | {name: constructed(item.with_steps(77), results[name].error)}
 
 
@@ -184,16 +184,6 @@ def test_at_the_small_scale_one_layer_has_four_heads() -> None:
     results = {name: constructed(small[name]) for name in ("layers/algoformer-1", "heads/algoformer-8")}
     because = BY_NUMBER[6].verdict(results).because
     assert "heads 4: 0.00100 (300 steps), 8: 0.00100 (300 steps)" in because
-
-
-def test_the_paces_of_two_runs_compare_only_where_each_was_alone() -> None:
-    names = ("representation/algoformer", "representation/standard")
-    results = made(dict.fromkeys(names, 1e-3))
-    words = "measured with the recommended recipe"
-    assert words in BY_NUMBER[11].verdict(results).because
-    first = results[names[0]]
-    beside = replace(first, provenance={**first.provenance, "runs at once": 3})
-    assert words not in BY_NUMBER[11].verdict(results | {names[0]: beside}).because
 
 
 def test_there_are_thirteen_claims_in_order() -> None:

@@ -6,7 +6,7 @@ import pytest
 from made_up_results import constructed
 from paper.archive import Archive
 from paper.command import main
-from paper.runs import TrainedRun
+from paper.runs import RunSpec
 from paper.summary import all_items
 
 ITEMS = {item.name: item for item in all_items("short")}
@@ -20,22 +20,19 @@ def results(tmp_path: Path) -> Path:
         left_out = name == "layers/standard-2" or name.endswith("-slow")
         if left_out or not name.startswith(("layers/", "heads/")):
             continue
-        assert isinstance(item, TrainedRun)
+        assert isinstance(item, RunSpec)
         archive.add(constructed(item.with_steps(7_000) if name == "layers/standard-4" else item))
     return tmp_path / "results"
 
 
-def test_the_list_says_what_is_done_and_what_is_missing_and_how_long_it_takes(
+def test_the_list_says_what_is_done_and_what_is_missing(
     results: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["fig4", "--scale", "short", "--results", str(results), "--list"]) == 0
     rows = {line.split()[0]: line for line in capsys.readouterr().out.splitlines() if "/" in line}
     assert " done " in rows["layers/standard-1"]
     assert " missing " in rows["layers/standard-2"]
-    assert "estimate from" in rows["layers/standard-2"]
     assert "has 7,000 steps" in rows["layers/standard-4"]
-    # 400 s over 7,000 steps make 143 s over 2,500, and 20 s to begin with
-    assert "2.7 min (as layers/standard-4)" in rows["layers/standard-4"]
 
 
 @pytest.mark.parametrize(
@@ -65,9 +62,7 @@ def test_the_list_of_everything_has_a_row_for_each_figure(
     assert [row[0] for row in rows] == ["fig2", "fig5", "fig3", "fig4", "depth", "fig2"]
     # one run is missing and those at a lower rate, one has other steps, one is a run of figure 3 too and
     # counted there
-    assert rows[3][-6:-3] == ["12", "of", "25"]
-    total = next(line.split()[4] for line in out.splitlines() if line.startswith("One after the other"))
-    assert float(total) == pytest.approx(sum(float(row[-3]) for row in rows), abs=0.4)
+    assert rows[3][-3:] == ["12", "of", "25"]
     assert not (results / "README.md").exists(), "a list writes nothing"
 
 
@@ -173,7 +168,7 @@ def test_verdicts_are_printed_and_written(results: Path, capsys: pytest.CaptureF
     assert "| not decided | error as a share of standard's with as many layers: so far" in row
     assert "4: 100% (trained over differing steps); not run: layers/standard-2" in row
     # regression with representation has a run of the same configuration in figure 4, over fewer steps
-    assert page.count("| not run |") == 9 + 1, "and the head of the table that counts runs"
+    assert page.count("| not run |") == 3 + 1, "and the head of the table that counts runs"
 
 
 def test_a_mangled_result_is_left_out_with_a_word(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -217,7 +212,6 @@ def test_textbook_methods_are_measured_into_results_that_are_there(
         (["fig5", "--steps", "0"], "steps must be at least 1, got 0"),
         (["fig5", "--workers", "0"], "workers must be at least 1, got 0"),
         (["fig5", "--max-minutes", "-1"], "max-minutes must be positive, got -1"),
-        (["fig5", "--shard-mb", "0"], "shard_mb must be a positive number of MB"),
         (["verdicts", "--workers", "-3", "--list"], "workers must be at least 1, got -3"),
         (["verdicts", "--only", "foo", "--list"], "leave out --only"),
         (["verdicts", "--no-train", "--max-minutes", "1"], "leave out --no-train, --max-minutes"),

@@ -8,7 +8,7 @@ import pytest
 from made_up_results import constructed
 from paper.comparison import at_its_rate, beats, beats_at_its_rate
 from paper.result import Result
-from paper.runs import TrainedRun
+from paper.runs import RunSpec
 from paper.summary import all_items
 
 ITEMS = {item.name: item for item in all_items("short")}
@@ -66,7 +66,7 @@ def test_the_rate_is_chosen_on_training_batches() -> None:
 
 def test_a_lower_rate_over_other_steps_is_no_comparison() -> None:
     item = ITEMS[f"{OWN}-slow"]
-    assert isinstance(item, TrainedRun)
+    assert isinstance(item, RunSpec)
     runs = {OWN: result(OWN, error=1.2), f"{OWN}-slow": constructed(item.with_steps(99_000), 0.1)}
     assert at_its_rate(runs, OWN) == [runs[OWN]]
 

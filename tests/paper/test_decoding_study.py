@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-
-from algoformer import programs
-from algoformer.language import TextCheckpoint, TokenModel
-from algoformer.language.cache import cache_bytes
-from paper.decoding_study import THRESHOLDS, study, study_table
 from tests.language.training.small_text import small_text
 from tests.language.training.test_measure import fresh
+
+from algoformer import programs
+from algoformer.language import TextCheckpoint, TokenModel, cache_bytes
+from paper.decoding_study import THRESHOLDS, study, study_table
 
 pytest.importorskip("sacrebleu", reason="the extra `text` is not installed")
 

@@ -14,13 +14,13 @@ from paper.measuring import (
     measure_run,
     read_at,
 )
-from paper.runs import Reference, TrainedRun, trained
+from paper.runs import BaselineSpec, RunSpec, trained
 from paper.summary import all_items
 
 CHAIN = ChainOfThought(dim=2, points=5, layers=2)
 
 
-def small(program=None, task=CHAIN, **changes) -> TrainedRun:
+def small(program=None, task=CHAIN, **changes) -> RunSpec:
     run = trained("a/b", "label", task, program or algoformer(heads=2, steps=3), "smoke", window=2)
     return replace(run, prompts=16, deep_prompts=8, **changes).with_steps(2)
 
@@ -103,7 +103,7 @@ def test_the_result_says_where_it_comes_from(tmp_path: Path) -> None:
 
 
 ITEMS = {item.name: item for item in all_items("smoke")}
-REFERENCES = {name: item for name, item in ITEMS.items() if isinstance(item, Reference)}
+REFERENCES = {name: item for name, item in ITEMS.items() if isinstance(item, BaselineSpec)}
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 from algoformer.report import save
 from made_up_results import constructed
 from paper.recipes import RECIPES
-from paper.runs import TrainedRun
+from paper.runs import RunSpec
 
 EVERYTHING = {
     name: {item.name: constructed(item) for item in recipe.items("short")} for name, recipe in RECIPES.items()
@@ -93,7 +93,7 @@ def test_other_seeds_of_the_ablation_are_thin_lines_of_the_same_color() -> None:
 def test_the_ablation_leaves_out_what_changes_two_things() -> None:
     results = dict(EVERYTHING["depth"])
     item = next(item for item in RECIPES["depth"].items("short") if item.name == "depth-linear/gate")
-    assert isinstance(item, TrainedRun)
+    assert isinstance(item, RunSpec)
     results["depth-linear/gate"] = constructed(item.with_steps(20_000))
     del results["depth-representation/gate"], results["depth-representation/gate-seed1"]
     ((_, figure),) = RECIPES["depth"].draw(results, "short")
@@ -111,7 +111,7 @@ def test_a_second_seed_alone_is_drawn_as_well() -> None:
 def test_a_run_over_other_steps_says_so() -> None:
     results = dict(EVERYTHING["fig2"])
     item = next(item for item in RECIPES["fig2"].items("short") if item.name == "chain/looped")
-    assert isinstance(item, TrainedRun)
+    assert isinstance(item, RunSpec)
     results["chain/looped"] = constructed(item.with_steps(9_000))
     figure = dict(RECIPES["fig2"].draw(results, "short"))["fig2"]
     assert "looped (9,000 steps)" in legend_of(figure)
@@ -137,7 +137,7 @@ def test_textbook_methods_alone_make_no_figure() -> None:
 
 def test_another_seed_over_other_steps_is_not_drawn_as_a_repeat() -> None:
     item = next(item for item in RECIPES["fig2"].items("short") if item.name == "chain/looped-seed1")
-    assert isinstance(item, TrainedRun)
+    assert isinstance(item, RunSpec)
     lines = []
     for again in (item, item.with_steps(77)):
         results = {"chain/looped": EVERYTHING["fig2"]["chain/looped"], item.name: constructed(again)}
@@ -148,7 +148,7 @@ def test_another_seed_over_other_steps_is_not_drawn_as_a_repeat() -> None:
 def test_sizes_over_other_steps_stand_apart_in_figure_4() -> None:
     results = dict(EVERYTHING["fig4"])
     item = next(item for item in RECIPES["fig4"].items("short") if item.name == "layers/algoformer-1")
-    assert isinstance(item, TrainedRun)
+    assert isinstance(item, RunSpec)
     results[item.name] = constructed(item.with_steps(16_000))
     figure = dict(RECIPES["fig4"].draw(results, "short"))["fig4"]
     assert "AlgoFormer, L + L + L layers (16,000 steps)" in legend_of(figure)

@@ -7,7 +7,7 @@ from algoformer.tasks import LinearRegression, RegressionWithRepresentation
 from algoformer.training import Experiment, Ramp, TrainConfig
 from algoformer.training.schedule import stage
 from paper.recipes import RECIPES
-from paper.runs import RECOMMENDED, TrainedRun, fingerprint, trained
+from paper.runs import RECOMMENDED, RunSpec, fingerprint, trained
 from paper.summary import all_items
 
 RUN = Experiment(
@@ -25,7 +25,7 @@ TRAINING_CHANGES = {
 
 
 def hashed(experiment: Experiment) -> str:
-    return fingerprint(TrainedRun(name="a/b", label="", experiment=experiment).settings)
+    return fingerprint(RunSpec(name="a/b", label="", experiment=experiment).settings)
 
 
 def test_every_field_of_the_training_is_in_the_hash() -> None:
@@ -58,7 +58,7 @@ def test_the_hash_survives_storing() -> None:
 
 
 def test_a_name_or_a_label_does_not_change_the_hash() -> None:
-    one = TrainedRun(name="a/b", label="x", experiment=RUN)
+    one = RunSpec(name="a/b", label="x", experiment=RUN)
     assert fingerprint(one.settings) == fingerprint(replace(one, name="c/d", label="y").settings)
 
 
@@ -87,7 +87,7 @@ def test_the_important_runs_of_figure_2_come_first() -> None:
 def test_models_of_one_group_are_trained_under_the_same_conditions(figure, scale) -> None:
     groups: dict[str, list[TrainConfig]] = {}
     for item in RECIPES[figure].items(scale):
-        if isinstance(item, TrainedRun):
+        if isinstance(item, RunSpec):
             config = item.experiment.training
             if item.name.endswith("-slow"):  # the one thing that this control is about
                 assert config.learning_rate == pytest.approx(1e-3)
@@ -117,7 +117,7 @@ def test_fewer_steps_squeeze_every_curriculum() -> None:
 
 
 def test_the_paper_scale_has_the_papers_constants_and_figure_3_both_ways_to_train_for_depth() -> None:
-    runs = {item.name: item for item in all_items("paper") if isinstance(item, TrainedRun)}
+    runs = {item.name: item for item in all_items("paper") if isinstance(item, RunSpec)}
     for run in runs.values():
         config = run.experiment.training
         assert (config.steps, config.batch, config.learning_rate) == (500_000, 64, 1e-4)
@@ -129,9 +129,7 @@ def test_the_paper_scale_has_the_papers_constants_and_figure_3_both_ways_to_trai
 
 
 def test_the_short_scale_is_the_recommended_recipe() -> None:
-    runs = {
-        item.name: item.experiment.training for item in all_items("short") if isinstance(item, TrainedRun)
-    }
+    runs = {item.name: item.experiment.training for item in all_items("short") if isinstance(item, RunSpec)}
     config = runs["representation/algoformer"]
     assert (config.optimizer, config.learning_rate, config.schedule) == ("muon", 3e-3, "cosine")
     assert (config.clip, config.precision) == (1, "bf16")
@@ -163,7 +161,7 @@ def test_noise_and_another_representation_are_other_tasks() -> None:
 def test_how_far_loops_are_run_is_the_scales(scale, far: int, farthest: int) -> None:
     for item in all_items(scale):
         assert item.far == far
-        if isinstance(item, TrainedRun):
+        if isinstance(item, RunSpec):
             assert item.farthest == farthest
             # prompts of 287 rows, and sweeps, are run to the end on a quarter of them
             costly = ("chain/", "loops/", "layers/", "heads/", "depth-", "linear-noise-")

@@ -3,17 +3,19 @@ from pathlib import Path
 
 import pytest
 
+from algoformer.evaluation import Cell
 from made_up_results import constructed
-from paper.runs import TrainedRun
+from paper.archive import Results
+from paper.runs import RunSpec
 from paper.summary import (
     BEGIN,
     END,
     ablation_table,
     all_items,
     coverage_table,
+    headline_table,
     page_lines,
     run_table,
-    target_table,
     textbook_table,
     verdict_table,
     write_page,
@@ -22,61 +24,56 @@ from paper.summary import (
 ITEMS = {item.name: item for item in all_items("short")}
 
 
-def test_a_missed_number_is_called_missed() -> None:
-    errors = {"linear/algoformer": 3e-4, "representation/algoformer": 0.004, "chain/algoformer": 0.2}
-    results = {name: constructed(ITEMS[name], error, growth=1.2) for name, error in errors.items()}
-    table = target_table(results)
-    words = [str(row[5]) for row in table.rows]
-    assert words[:4] == ["needed reached", "aim reached", "not run", "missed"]
-    assert words[4:6] == ["missed", "missed"], "the error at 200 is 1.2 times that at 20"
-    assert table.rows[0][6] == "20,000 steps in 6.7 min on NVIDIA H200"
+def headline(results: Results, words: str) -> dict[str, Cell]:
+    """The one row of the table of headlines whose task begins with these words."""
+    table = headline_table(results)
+    (row,) = (row for row in table.rows if str(row[0]).startswith(words))
+    return dict(zip(table.columns, row, strict=True))
 
 
-def test_a_number_that_one_seed_missed_is_missed() -> None:
-    name = "linear/algoformer-recommended"
-    first, second = ITEMS[name], ITEMS[f"{name}-seed1"]
-    results = {
-        first.name: constructed(first, error=9e-5, growth=0.9),
-        second.name: constructed(second, error=2e-4, growth=1.01),
-    }
-    error, at_200, _ = (row for row in target_table(results).rows if "as recommended" in str(row[0]))
-    assert error[4:6] == ("9.00e-5, 2.00e-4", "needed reached")
-    assert at_200[4:6] == ("0.90000, 1.01000", "needed reached")
-
-
-def test_what_others_have_is_what_their_results_say() -> None:
+def test_our_error_stands_beside_what_was_published_and_what_a_textbook_has() -> None:
     errors = {
+        "linear/algoformer": 3e-4,
+        "linear/oracle": 1e-14,
+        "representation/oracle": 0.001,
         "representation/linear-in-x": 0.231,
-        "representation/fixed-step": 0.12,
         "representation/gd": 0.09,
         "autoregressive/zero": 1.624,
         "autoregressive/oracle": 1.133,
     }
-    linear, representation, autoregressive, _ = (
-        row[1]
-        for row in target_table({name: constructed(ITEMS[name], errors[name]) for name in errors}).rows[:4]
+    results = {name: constructed(ITEMS[name], error, growth=1.2) for name, error in errors.items()}
+    linear = headline(results, "linear regression, ")
+    assert linear["ours"] == "3.00e-4"
+    assert str(linear["published"]).startswith("the paper: around 1e-3; Yang et al., 500,000 steps")
+    assert linear["textbook, on the same prompts"] == "least squares 1.00e-14"
+    assert (linear["at 200 ÷ at T"], linear["at 1000 ÷ at T"]) == ("1.20000", "1.20000")
+    assert linear["trained"] == "20,000 steps on NVIDIA H200"
+    assert headline(results, "regression with representation")["textbook, on the same prompts"] == (
+        "least squares on Φ* 0.00100; 20 steps of gradient descent on Φ* 0.0900; best linear in x 0.231"
     )
-    assert str(linear).startswith("Yang et al., 500,000 steps")
-    assert representation == "best linear in x 0.231; 20 steps of gradient descent on Φ* 0.0900"
-    assert autoregressive == "predict zero 1.62; ridge with Φ* known 1.13"
+    assert headline(results, "AR(3)")["textbook, on the same prompts"] == (
+        "ridge with Φ* known 1.13; predict zero 1.62"
+    )
 
 
-def test_of_others_that_were_not_run_nothing_is_said() -> None:
-    only = {"representation/fixed-step": constructed(ITEMS["representation/fixed-step"], 0.12)}
-    others = [row[1] for row in target_table(only).rows[:4]]
-    assert others[1:3] == ["20 steps of gradient descent on Φ* 0.120", ""]
+def test_every_seed_has_its_number() -> None:
+    name = "linear/algoformer-recommended"
+    first, second = ITEMS[name], ITEMS[f"{name}-seed1"]
+    results = {
+        first.name: constructed(first, error=9e-5, growth=0.9),
+        second.name: constructed(second, error=2e-4, growth=1.00001),
+    }
+    row = headline(results, "linear regression as recommended")
+    assert row["ours"] == "9.00e-5, 2.00e-4"
+    assert row["at 200 ÷ at T"] == "0.90000, 1.00001"
 
 
-def test_what_is_beyond_the_paper_has_a_row_once_it_was_run() -> None:
-    assert not any("log loss" in str(row[0]) for row in target_table({}).rows)
-    results = {"linear/algoformer-log": constructed(ITEMS["linear/algoformer-log"], 9e-5, growth=0.99)}
-    rows = [row for row in target_table(results).rows if "log loss" in str(row[0])]
-    assert [row[5] for row in rows] == ["aim reached"] * 3, "the error, and at 200 and 1000 iterations"
-
-
-def test_depth_that_holds_reaches_the_aim() -> None:
-    results = {"linear/algoformer": constructed(ITEMS["linear/algoformer"], growth=0.98)}
-    assert [row[5] for row in target_table(results).rows[4:6]] == ["aim reached", "aim reached"]
+def test_what_was_not_run_is_called_so_and_what_is_beyond_the_paper_is_left_out() -> None:
+    table = headline_table({})
+    assert table.column("ours") == ("not run",) * 4
+    assert table.column("textbook, on the same prompts") == ("",) * 4
+    results = {"linear/algoformer-log": constructed(ITEMS["linear/algoformer-log"], 9e-5)}
+    assert headline(results, "linear regression by log loss")["ours"] == "9.00e-5"
 
 
 def test_tables_have_a_row_for_each_thing() -> None:
@@ -96,7 +93,7 @@ def test_a_run_that_two_figures_share_is_listed_once() -> None:
 
 def test_the_ablation_says_over_how_many_steps_and_leaves_out_what_was_not_run() -> None:
     held, fixed = (ITEMS[f"depth-linear/{name}"] for name in ("holding", "fixed"))
-    assert isinstance(held, TrainedRun)
+    assert isinstance(held, RunSpec)
     results = {
         held.name: constructed(held.with_steps(45_000), growth=0.9),
         fixed.name: constructed(fixed, growth=300),
@@ -116,7 +113,7 @@ def test_the_ablation_has_a_number_for_each_seed() -> None:
     }
     (row,) = ablation_table(results).rows
     assert row[1:5] == ("5,000", "0.00100, 0.00200", "9.00e-4, 0.00250", "0.900, 1.25")
-    assert isinstance(second, TrainedRun)
+    assert isinstance(second, RunSpec)
     results[second.name] = constructed(second.with_steps(9_000))
     assert ablation_table(results).rows[0][2] == "0.00100", "another length is no other seed"
     del results[first.name]
@@ -125,7 +122,7 @@ def test_the_ablation_has_a_number_for_each_seed() -> None:
 
 def test_what_is_there_and_what_is_missing_is_counted() -> None:
     chain, loop = ITEMS["chain/algoformer"], ITEMS["chain/looped"]
-    assert isinstance(chain, TrainedRun)
+    assert isinstance(chain, RunSpec)
     results = {chain.name: constructed(chain.with_steps(9_000)), loop.name: constructed(loop)}
     rows = {str(row[0]): row for row in coverage_table(results, "short").rows}
     assert rows["fig2"][1:3] == ("1 of 66", "chain/algoformer (9,000 steps)")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-
 from algoformer.language.training.experiment import build_text_model
+
 from algoformer.model.program import default_steps
-from paper.text_items import SETS, TRANSLATIONS, TextItem, table_items
+from paper.text_items import SETS, TRANSLATIONS, TextRunSpec, table_items
 
 
 @pytest.mark.parametrize("scale", ["smoke", "short", "paper"])
@@ -16,7 +16,7 @@ from paper.text_items import SETS, TRANSLATIONS, TextItem, table_items
 def test_compared_models_have_the_same_budget(table: Any, scale: Any) -> None:
     items = table_items(table, scale)
     assert len({item.name for item in items}) == len(items)
-    groups: dict[tuple[str, str, str], list[TextItem]] = {}
+    groups: dict[tuple[str, str, str], list[TextRunSpec]] = {}
     for item in items:
         if item.size != "shipped" and (scale != "smoke" or not item.variant):
             groups.setdefault((item.name.partition("/")[0], item.size, item.variant), []).append(item)

@@ -1,7 +1,8 @@
-import re
+import base64
 import sys
 from functools import cache
 from html.parser import HTMLParser
+from xml.etree import ElementTree
 
 import pytest
 
@@ -82,35 +83,26 @@ def full(text: str) -> Page:
 def test_every_text_is_escaped() -> None:
     page = Reader(render(full(EVIL)))
     assert "script" not in page.tags
-    assert "img" not in page.tags
+    assert page.tags.count("img") == 2
     assert not [name for name, _ in page.attributes if name.startswith("on")]
     # title, heading and lead; section: heading, two paragraphs, claim and reason, two captions; table: title,
     # column, cell, note; code; command; fact: name and value
     assert sum(word.count(EVIL) for word in page.words) == 3 + 7 + 4 + 1 + 1 + 2
-    assert [value for name, value in page.attributes if name == "aria-label"] == [EVIL] * 2
+    assert [value for name, value in page.attributes if name == "alt"] == [EVIL] * 2
 
 
 def test_the_page_loads_nothing() -> None:
     text = render(full("plain"))
-    assert "http" not in text
-    assert "//" not in text
-    assert "@import" not in text
     page = Reader(text)
-    assert not {"script", "link", "iframe", "object", "embed", "img"} & set(page.tags)
-    assert all(value.startswith("#") for name, value in page.attributes if name in ("href", "src"))
-    assert all(target.startswith("#") for target in re.findall(r"url\(([^)]*)\)", text))
-
-
-def test_no_identifier_comes_twice() -> None:
-    names = [value for name, value in Reader(render(full("plain"))).attributes if name == "id"]
-    assert names
-    assert len(names) == len(set(names))
-
-
-def test_every_reference_has_its_target() -> None:
-    text = render(full("plain"))
-    names = {value for name, value in Reader(text).attributes if name == "id"}
-    assert set(re.findall(r'(?:href="|url\()#([^")]+)', text)) <= names
+    assert not {"script", "link", "iframe", "object", "embed", "svg"} & set(page.tags)
+    sources = [value for name, value in page.attributes if name in ("href", "src")]
+    assert len(sources) == 2
+    assert all(source.startswith("data:image/svg+xml;base64,") for source in sources)
+    rest = text
+    for source in sources:
+        rest = rest.replace(source, "")
+    for reaching_out in ("http", "//", "@import", "url("):
+        assert reaching_out not in rest
 
 
 def test_the_numbers_are_in_the_page_as_people_read_them() -> None:
@@ -140,10 +132,26 @@ def test_the_page_follows_the_reader() -> None:
         assert need in text
 
 
-def test_a_picture_that_is_no_drawing_is_refused() -> None:
-    section = Section(title="s", pictures=(Picture(svg="<svg><script>alert(1)</script></svg>"),))
-    with pytest.raises(ValueError, match="must not hold <script>"):
-        render(Page(title="t", sections=(section,)))
+@pytest.mark.parametrize(
+    "svg",
+    [
+        "<svg><script>alert(1)</script></svg>",
+        "<svg><style>body{display:none}</style></svg>",
+        "<svg><rect style='fill:u\\72l(http://x)'/></svg>",
+        "<svg onload='alert(1)'/>",
+        '"><script>alert(1)</script>',
+        "\ud800",
+    ],
+)
+def test_nothing_of_a_drawing_reaches_the_page_itself(svg: str) -> None:
+    section = Section(title="s", pictures=(Picture(svg=svg),))
+    text = render(Page(title="t", sections=(section,)))
+    page = Reader(text)
+    assert page.tags.count("script") == 0
+    assert page.tags.count("style") == 1
+    (source,) = (value for name, value in page.attributes if name == "src")
+    shown = base64.b64decode(source.removeprefix("data:image/svg+xml;base64,")).decode()
+    assert shown == svg.encode("utf-8", "replace").decode()
 
 
 def test_the_same_page_gives_the_same_text() -> None:
@@ -153,7 +161,24 @@ def test_the_same_page_gives_the_same_text() -> None:
 def test_figures_of_both_kinds_can_stand_in_a_page() -> None:
     figure = error_by_step([line(axis="iterations", x=(1.0, 30.0))], trained=20)
     section = Section(title="s", pictures=(Picture(svg=inline_svg(figure)),))
-    assert "currentColor" in render(Page(title="t", sections=(section,)))
+    (source,) = (
+        value
+        for name, value in Reader(render(Page(title="t", sections=(section,)))).attributes
+        if name == "src"
+    )
+    root = ElementTree.fromstring(base64.b64decode(source.partition(",")[2]))
+    assert root.tag == "{http://www.w3.org/2000/svg}svg"
+    style = root[0].text or ""
+    assert "prefers-color-scheme:dark" in style
+    assert "currentColor" in ElementTree.tostring(root, encoding="unicode")
+
+
+@pytest.mark.parametrize("label", ["a\x07b", "\x1b[31mred", "a\u2028b", "\x00", "a\ud800", "<b>&\"'"])
+def test_a_label_with_any_character_gives_well_formed_svg(label: str) -> None:
+    figure = error_by_sample([line(label=label), line(label="AlgoFormer")], title=label)
+    text = inline_svg(figure)
+    ElementTree.fromstring(text)
+    text.encode("utf-8")
 
 
 def test_a_missing_jinja_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

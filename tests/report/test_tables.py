@@ -46,3 +46,10 @@ def test_nothing_optional_is_imported_before_it_is_needed(path: Path) -> None:
         if isinstance(node, ast.Import | ast.ImportFrom):
             module = node.module or "" if isinstance(node, ast.ImportFrom) else node.names[0].name
             assert module.split(".")[0] not in ("rich", "matplotlib", "jinja2", "markupsafe")
+
+
+def test_a_cell_from_a_file_cannot_drive_the_terminal() -> None:
+    table = Table(columns=("a\x1b",), rows=(("\x1b]0;title\x07 b",),), title="\x1b", note="\x9b")
+    shown = printed(table)
+    assert "\\x1b]0;title\\x07 b" in shown
+    assert not {"\x1b", "\x07", "\x9b"} & set(shown)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from algoformer.training.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 
 from algoformer.algorithms import GradientDescent
 from algoformer.model import AlgoFormer
@@ -20,7 +21,6 @@ from algoformer.theory import (
 )
 from algoformer.theory.checks import step_size_limit
 from algoformer.trace import Unroll
-from algoformer.training.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from algoformer.training.config import Experiment, TrainConfig
 from algoformer.training.trainer import train
 

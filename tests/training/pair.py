@@ -15,7 +15,8 @@ import torch.distributed as dist
 import torch.multiprocessing as mp
 
 from algoformer.training import Experiment, train
-from algoformer.training.step import TrainingStep
+from algoformer.training.step import Step
+from training.small import told as telling
 
 PATIENCE = 180
 """Seconds that a job may take; it takes one or two, but shared machines stall."""
@@ -42,7 +43,7 @@ class Mishap:
     rank: int
     step: int
 
-    def strike(self, training: TrainingStep) -> None:
+    def strike(self, training: Step) -> None:
         if self.kind == "nan":
             training.sums.fill_(torch.nan)
         elif self.kind == "ctrl-c":
@@ -112,18 +113,18 @@ def _train(
         if mishap is not None and mishap.kind == "progress" and mishap.step == done:
             raise KeyboardInterrupt
 
-    run, steps = TrainingStep.run, iter(range(1, experiment.training.steps + 1))
+    run, steps = Step.run, iter(range(1, experiment.training.steps + 1))
 
-    def struck(self: TrainingStep, unroll: Any) -> None:
-        run(self, unroll)
+    def struck(self: Step, number: int) -> None:
+        run(self, number)
         if mishap is not None and mishap.rank == rank and mishap.step == next(steps):
             mishap.strike(self)
 
-    TrainingStep.run = struck  # type: ignore[method-assign]
+    Step.run = struck  # type: ignore[method-assign]
     try:
-        done = train(experiment, folder, progress=progress, **options)
+        done = train(experiment, folder, callbacks=telling(progress), **options)
     finally:
-        TrainingStep.run = run  # type: ignore[method-assign]
+        Step.run = run  # type: ignore[method-assign]
     return Outcome(
         step=done.step,
         metrics=[dict(row) for row in done.metrics],

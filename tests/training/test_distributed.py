@@ -17,23 +17,23 @@ from algoformer import programs
 from algoformer.cli import main
 from algoformer.cli.failure import is_said_elsewhere
 from algoformer.training import Run, load_checkpoint, read_metrics, train
-from algoformer.training.distributed import VARIABLES, plan_spread
+from algoformer.training.distributed import VARIABLES, DistributedGroup, _Agreement, _to_send, plan_group
 from algoformer.training.engine import plan_engine
-from algoformer.training.spread import Agreement, Spread, Stop, _to_send
+from algoformer.training.process_group import Stop
 from tiny import TINY
 from training.pair import Mishap, Outcome, Pair
-from training.small import small, timeless
+from training.small import small, timeless, told
 
 CPU, CUDA = torch.device("cpu"), torch.device("cuda")
 SETTINGS: dict[str, Any] = {
-    "batch": 6,
+    "batch_size": 6,
     "steps": 30,
     "log_every": 1,
     "checkpoint_every": 10,
-    "clip": 0.5,
+    "clip_norm": 0.5,
     "burn_in": (0, 1),
 }
-FILES = ["checkpoint.safetensors", "config.json", "metrics.jsonl"]
+FILES = [".lock", "checkpoint.safetensors", "config.json", "metrics.jsonl"]
 
 
 @pytest.fixture(scope="module")
@@ -131,7 +131,7 @@ def test_sharded_half_precision_rounds_the_whole_weights(pair: Pair) -> None:
     ids=["two_loops", "nested", "standard"],
 )
 def test_sharded_programs_of_any_shape_take_the_same_steps(pair: Pair, program: Any) -> None:
-    experiment = small(program, batch=4, steps=4, log_every=1)
+    experiment = small(program, batch_size=4, steps=4, log_every=1)
     first, _ = pair.train(experiment, parallel="fsdp")
     _check_curves(first, train(experiment), 1e-5)
 
@@ -151,7 +151,7 @@ def test_a_run_goes_on_with_another_number_of_processes(
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        train(experiment, folder, resume=True, progress=stop_again)
+        train(experiment, folder, resume=True, callbacks=told(stop_again))
     card = load_checkpoint(folder / "checkpoint.safetensors").card
     assert card["step"] == 15
     assert "processes" not in card
@@ -165,7 +165,14 @@ def test_a_run_goes_on_with_another_number_of_processes(
 @pytest.mark.parametrize("parallel", ["ddp", "fsdp"])
 def test_other_optimizers_and_averages_take_the_same_steps(pair: Pair, tmp_path: Path, parallel: str) -> None:
     """Muon multiplies in bf16, and pieces of a matrix in another order than the whole."""
-    settings = {"batch": 4, "steps": 6, "log_every": 1, "optimizer": "muon", "weight_decay": 0.1, "ema": 0.9}
+    settings = {
+        "batch_size": 4,
+        "steps": 6,
+        "log_every": 1,
+        "optimizer": "muon",
+        "weight_decay": 0.1,
+        "ema": 0.9,
+    }
     experiment, folder = small(**settings), tmp_path / "run"
     pair.train(experiment, folder, parallel=parallel, mishap=Mishap(kind="progress", rank=0, step=3))
     first, _ = pair.train(experiment, folder, parallel=parallel, resume=True)
@@ -178,7 +185,7 @@ def test_other_optimizers_and_averages_take_the_same_steps(pair: Pair, tmp_path:
 def test_a_checkpoint_in_the_middle_of_a_row_of_metrics_keeps_the_mean_over_processes(
     pair: Pair, tmp_path: Path
 ) -> None:
-    experiment, folder = small(batch=4, steps=6, log_every=4, checkpoint_every=2), tmp_path / "run"
+    experiment, folder = small(batch_size=4, steps=6, log_every=4, checkpoint_every=2), tmp_path / "run"
     stop = Mishap(kind="nan", rank=1, step=3)
     outcomes = pair.train(experiment, folder, mishap=stop)
     assert load_checkpoint(folder / "checkpoint.safetensors").card["step"] == 2
@@ -193,41 +200,41 @@ def test_a_checkpoint_in_the_middle_of_a_row_of_metrics_keeps_the_mean_over_proc
 def test_what_is_no_number_on_one_process_ends_all(
     pair: Pair, tmp_path: Path, rank: int, parallel: str
 ) -> None:
-    experiment = small(batch=4, steps=9, log_every=5, checkpoint_every=2)
+    experiment = small(batch_size=4, steps=9, log_every=5, checkpoint_every=2)
     mishap = Mishap(kind="nan", rank=rank, step=3)
     for outcome in pair.train(experiment, tmp_path / "run", mishap=mishap, parallel=parallel):
         assert isinstance(outcome.error, FloatingPointError)
-        assert "no longer a number at step 4" in str(outcome.error)
+        assert "not finite at step 4" in str(outcome.error)
     assert load_checkpoint(tmp_path / "run" / "checkpoint.safetensors").card["step"] == 2
 
 
 @pytest.mark.parametrize("rank", [0, 1])
 def test_ctrl_c_on_one_process_ends_all_after_the_same_step(pair: Pair, tmp_path: Path, rank: int) -> None:
     """They go on together only if they stopped together: resuming would wait for ever, or be refused."""
-    experiment, folder = small(batch=4, steps=5000, log_every=5000), tmp_path / "run"
+    experiment, folder = small(batch_size=4, steps=5000, log_every=5000), tmp_path / "run"
     outcomes = pair.train(experiment, folder, mishap=Mishap(kind="ctrl-c", rank=rank, step=3))
     assert [type(outcome.error) for outcome in outcomes] == [KeyboardInterrupt] * 2
     assert 3 <= load_checkpoint(folder / "checkpoint.safetensors").card["step"] < 5000
 
 
 def test_time_runs_out_for_all_at_once(pair: Pair) -> None:
-    first, second = pair.train(small(batch=4, steps=100_000), max_minutes=0.001)
+    first, second = pair.train(small(batch_size=4, steps=100_000), max_minutes=0.001)
     assert 1 <= first.step == second.step < 100_000
 
 
 def test_what_the_first_process_cannot_write_ends_all(pair: Pair, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
-    for outcome in pair.train(small(batch=4), tmp_path / "file" / "run"):
+    for outcome in pair.train(small(batch_size=4), tmp_path / "file" / "run"):
         assert isinstance(outcome.error, OSError)
     (tmp_path / "taken").mkdir()
     (tmp_path / "taken" / "something").write_text("")
-    for outcome in pair.train(small(batch=4), tmp_path / "taken"):
+    for outcome in pair.train(small(batch_size=4), tmp_path / "taken"):
         assert isinstance(outcome.error, ValueError)
         assert "exists already" in str(outcome.error)
 
 
 def test_processes_that_do_not_see_the_same_checkpoint_are_refused(pair: Pair, tmp_path: Path) -> None:
-    experiment = small(batch=4, steps=2)
+    experiment = small(batch_size=4, steps=2)
     train(experiment, tmp_path / "run")
     for outcome in pair.train(experiment, [tmp_path / "run", tmp_path / "elsewhere"], resume=True):
         assert isinstance(outcome.error, ValueError)
@@ -237,9 +244,13 @@ def test_processes_that_do_not_see_the_same_checkpoint_are_refused(pair: Pair, t
 @pytest.mark.parametrize(
     ("settings", "options", "words"),
     [
-        ({"batch": 5}, {}, "batch=5 cannot be shared evenly by 2 processes; choose a multiple of 2"),
-        ({"batch": 4}, {"parallel": "tp"}, "parallel must be one of auto, ddp, fsdp, got 'tp'"),
-        ({"batch": 4}, {"device": "meta"}, "on cpu or cuda, got meta"),
+        (
+            {"batch_size": 5},
+            {},
+            "batch_size=5 cannot be shared evenly by 2 processes; choose a multiple of 2",
+        ),
+        ({"batch_size": 4}, {"parallel": "tp"}, "parallel must be one of auto, ddp, fsdp, got 'tp'"),
+        ({"batch_size": 4}, {"device": "meta"}, "on cpu or cuda, got meta"),
     ],
 )
 def test_what_two_processes_cannot_do_is_refused_by_both(
@@ -255,11 +266,11 @@ def test_several_processes_need_a_group(
 ) -> None:
     with pytest.raises(ValueError, match="parallel='fsdp' needs several processes: start them with torchrun"):
         train(small(), parallel="fsdp")
-    assert plan_spread("auto", batch=3, device=CPU).alone
+    assert plan_group("auto", device=CPU).is_single
     assert not caplog.text
     for name in VARIABLES:
         monkeypatch.setenv(name, "2")
-    assert plan_spread("auto", batch=3, device=CPU).alone
+    assert plan_group("auto", device=CPU).is_single
     assert "each process of this torchrun trains on its own" in caplog.text
 
 
@@ -276,28 +287,28 @@ def test_engines_of_several_processes_capture_nothing(
     monkeypatch: Any, wanted: Any, device: torch.device, steps: int, engine: str, word: str
 ) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: object())
-    plan = plan_engine(wanted, device=device, steps=steps, alone=False)
+    plan = plan_engine(wanted, device=device, steps=steps, single=False)
     assert plan.engine == engine
     assert word in plan.reason
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    assert plan_engine("auto", device=device, steps=2001, alone=False).engine == "eager"
+    assert plan_engine("auto", device=device, steps=2001, single=False).engine == "eager"
     with pytest.raises(ValueError, match="exchange of gradients would have to be captured"):
-        plan_engine("graph", device=CUDA, steps=10, alone=False)
+        plan_engine("graph", device=CUDA, steps=10, single=False)
 
 
-class Talk(Spread):
+class Talk(DistributedGroup):
     """A process whose only partner answers what it is told to."""
 
     def __init__(self, answers: list[tuple[Stop, int]]) -> None:
-        super().__init__("ddp", processes=2)
+        super().__init__("ddp", rank=0, processes=2)
         self.answers = iter(answers)
 
-    def ask_all(self, value: Any) -> list[Any]:
+    def all_gather_object(self, value: Any) -> list[Any]:
         return [value, next(self.answers)]
 
 
 def test_processes_ask_each_other_at_the_steps_they_agreed_on() -> None:
-    agreement = Agreement(Talk([(Stop.NO, 1), (Stop.NO, 1), (Stop.OUT_OF_TIME, 9), (Stop.NO, 9)]))
+    agreement = _Agreement(Talk([(Stop.NO, 1), (Stop.NO, 1), (Stop.OUT_OF_TIME, 9), (Stop.NO, 9)]))
     agreement.stop(1, Stop.NO)
     assert agreement.next_step == 2, "the partner wants to be asked after each step"
     agreement.stop(2, Stop.NO)
@@ -311,7 +322,7 @@ def test_the_time_between_agreements_comes_near_a_second(monkeypatch: pytest.Mon
     now = 0.0
     monkeypatch.setattr("time.monotonic", lambda: now)
     spread = Talk([(Stop.NO, 10**9)] * 200)
-    agreement, asked = Agreement(spread), []
+    agreement, asked = _Agreement(spread), []
     for step in range(1, 3001):
         now += 0.01 if step <= 2000 else 0.1  # a later stage of a curriculum may be slower
         before = agreement.next_step

@@ -1,9 +1,8 @@
 import logging
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +13,7 @@ from algoformer import programs
 from algoformer.training import train
 from algoformer.training.captured import CapturedStep, Snapshot
 from algoformer.training.engine import Plan, open_engine, plan_engine
-from algoformer.training.schedule import learning_rate, stage, unroll_at
-from training.small import same_weights, small, stepper
+from training.small import same_weights, small, stepper, told
 
 TESTS = Path(__file__).parents[1]
 CPU, CUDA = torch.device("cpu"), torch.device("cuda")
@@ -71,14 +69,13 @@ ADAMW: dict[str, Any] = {"optimizer": "adamw", "weight_decay": 0.1, "schedule": 
 @pytest.mark.parametrize("settings", [{}, ADAMW, MUON], ids=["adam", "adamw", "muon"])
 def test_a_snapshot_undoes_steps(started: bool, settings: dict[str, Any]) -> None:
     experiment = small(burn_in=(1,), **settings)
-    unroll = unroll_at(experiment, 0)
     step, plain = stepper(experiment), stepper(experiment)
     if started:
-        step.run(unroll)
-        plain.run(unroll)
+        step.run(0)
+        plain.run(0)
     before = Snapshot(step)
-    for _ in range(3):
-        step.run(unroll)
+    for number in range(3):
+        step.run(number)
     assert not same_weights(step.model, plain.model)
     places = [weight.data_ptr() for weight in step.model.parameters()]
     before.restore()
@@ -86,9 +83,9 @@ def test_a_snapshot_undoes_steps(started: bool, settings: dict[str, Any]) -> Non
     assert same_weights(step.model, plain.model)
     assert step.read_sums() == plain.read_sums()
     assert same_weights(step.trained, plain.trained)
-    for _ in range(2):
-        step.run(unroll)
-        plain.run(unroll)
+    for number in range(2):
+        step.run(number)
+        plain.run(number)
     assert same_weights(step.model, plain.model)
     assert same_weights(step.trained, plain.trained)
     assert step.read_sums() == plain.read_sums()
@@ -100,14 +97,20 @@ def test_a_snapshot_undoes_steps(started: bool, settings: dict[str, Any]) -> Non
 def test_what_a_step_changes_is_what_it_says_it_changes(settings: dict[str, Any]) -> None:
     experiment = small(**settings)
     step = stepper(experiment)
-    step.run(unroll_at(experiment, 0))
+    step.run(0)
     told = {tensor.data_ptr() for tensor in step.changing()}
-    found = [step.dims, step.weights, step.optimizer.rate, *step.model.parameters(), step.sums]
+    found = [
+        step.batches.dims,
+        step.batches.weights,
+        step.optimizer.rate,
+        *step.model.parameters(),
+        step.sums,
+    ]
     found += [tensor for kept in step.optimizer.state.values() for tensor in kept.values()]
     if step.average is not None:
         found += [*step.average.model.parameters(), step.average.updates]
     before = [tensor.detach().clone() for tensor in found]
-    step.run(unroll_at(experiment, 1))
+    step.run(1)
     for tensor, old in zip(found, before, strict=True):
         assert torch.equal(tensor, old) or tensor.data_ptr() in told
 
@@ -127,11 +130,12 @@ from algoformer.training.schedule import unroll_at
 from algoformer.trace import Unroll
 import torch._dynamo.utils as counted
 
+AGAIN = {"gradient_checkpointing": True}
 CASES = {
     "algoformer": (programs.algoformer(steps=3, heads=2), {"burn_in": (0, 1, 4)}, 4),
     "half": (programs.looped(steps=3, heads=2), {"precision": "bf16", "burn_in": (2,)}, 3),
-    "again": (programs.algoformer(steps=3, heads=2), {"grad": "full", "recompute": True}, 3),
-    "half again": (programs.looped(steps=3, heads=2), {"precision": "bf16", "recompute": True}, 3),
+    "again": (programs.algoformer(steps=3, heads=2), {"backprop": "full", **AGAIN}, 3),
+    "half again": (programs.looped(steps=3, heads=2), {"precision": "bf16", **AGAIN}, 3),
     "deep": (programs.standard(5, heads=2), {}, 2),
 }
 for name, (program, settings, graphs) in CASES.items():
@@ -141,13 +145,12 @@ for name, (program, settings, graphs) in CASES.items():
     fast, plain = stepper(experiment), stepper(experiment)
     with compiled_pieces(fast.model, backend="aot_eager"):
         for number in range(4):
-            unroll = unroll_at(experiment, number)
-            fast.run(unroll)
-            plain.run(unroll)
+            fast.run(number)
+            plain.run(number)
         found = counted.counters["stats"]["unique_graphs"]
         assert found == graphs, f"{name}: {found} pieces compiled, {graphs} expected"
         if name == "algoformer":
-            prompt = plain.sample()
+            prompt = plain.batches.current().prompt
             kept = Unroll(steps=2, window=1, keep=("loop[2]", "pre/0"))
             one, other = fast.model(prompt, kept), plain.model(prompt, kept)
             assert torch.equal(one.states["loop[2]"], other.states["loop[2]"])
@@ -158,8 +161,8 @@ for name, (program, settings, graphs) in CASES.items():
 WHOLE = {
     "algoformer": (programs.algoformer(steps=3, heads=2), {"burn_in": (0, 1, 4)}, True),
     "looped": (programs.looped(steps=3, heads=2), {}, True),
-    "again": (programs.algoformer(steps=3, heads=2), {"grad": "full", "recompute": True}, False),
-    "two loops": (programs.two_loops(steps=3, heads=2), {"grad": "full"}, True),
+    "again": (programs.algoformer(steps=3, heads=2), {"backprop": "full", **AGAIN}, False),
+    "two loops": (programs.two_loops(steps=3, heads=2), {"backprop": "full"}, True),
 }
 for name, (program, settings, compiles) in WHOLE.items():
     torch._dynamo.reset()
@@ -169,12 +172,12 @@ for name, (program, settings, compiles) in WHOLE.items():
     ways = set()
     with compiled_body(fast.model, backend="aot_eager"):
         for number in range(8):
-            unroll = unroll_at(experiment, number)
+            unroll = unroll_at(experiment.program, experiment.training, number)
             ways.add(unroll)
-            fast.run(unroll)
-            plain.run(unroll)
+            fast.run(number)
+            plain.run(number)
         with torch.no_grad():
-            prompt = plain.sample()
+            prompt = plain.batches.current().prompt
             unroll = Unroll(steps=2, window=1)
             assert torch.equal(fast.model(prompt, unroll).final, plain.model(prompt, unroll).final)
         found = counted.counters["stats"]["unique_graphs"]
@@ -223,9 +226,9 @@ class PretendCuda:
 
         capture = CapturedStep._capture
 
-        def remember(self: CapturedStep, take: Callable[[], None]) -> Any:
-            captured: Any = capture(self, take)
-            captured.take = take
+        def remember(self: CapturedStep) -> Any:
+            captured: Any = capture(self)
+            captured.take = step.take
             return captured
 
         monkeypatch.setattr(CapturedStep, "_capture", remember)
@@ -248,22 +251,19 @@ class PretendCuda:
 def test_captures_are_made_once_for_each_unroll_and_change_nothing(
     monkeypatch: pytest.MonkeyPatch, settings: dict[str, Any]
 ) -> None:
-    experiment = small(burn_in=(0, 1, 2), steps=15, clip=0.5, **settings)
+    experiment = small(burn_in=(0, 1, 2), steps=15, clip_norm=0.5, **settings)
     step, plain = stepper(experiment), stepper(experiment)
     pretended = PretendCuda(monkeypatch, step)
     captured = CapturedStep(step)
     for number in range(15):
-        unroll = unroll_at(experiment, number)
-        for each in (step, plain):
-            each.prepare(learning_rate(experiment.training, number), stage(experiment, number))
-        captured.run(unroll, partial(step.run, unroll))
-        plain.run(unroll)
+        captured.run(number)
+        plain.run(number)
         assert step.read_sums() == plain.read_sums()
     assert same_weights(step.model, plain.model)
     assert same_weights(step.trained, plain.trained)
-    assert torch.equal(step.generator.get_state(), plain.generator.get_state())
+    assert torch.equal(step.batches.generator.get_state(), plain.batches.generator.get_state())
     assert pretended.captures == len(captured.graphs) == 3
-    assert pretended.generators == [step.generator] * 3
+    assert pretended.generators == [step.batches.generator] * 3
 
 
 @pytest.mark.gpu
@@ -271,11 +271,11 @@ def test_captures_are_made_once_for_each_unroll_and_change_nothing(
 @pytest.mark.parametrize(
     "settings",
     [
-        {"grad": "full"},
+        {"backprop": "full"},
         {"burn_in": (0, 3)},
-        {"clip": 0.1},
+        {"clip_norm": 0.1},
         {"loss": "log"},
-        {"precision": "bf16", "fp32_end": 0.4, "burn_in": (0, 3)},
+        {"precision": "bf16", "burn_in": (0, 3)},
         ADAMW,
         {**MUON, "schedule": "cosine"},
     ],
@@ -304,7 +304,7 @@ def test_a_captured_run_goes_on_with_the_same_prompts(tmp_path: Any, settings: d
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        train(experiment, tmp_path / "run", device="cuda", engine="graph", progress=stop)
+        train(experiment, tmp_path / "run", device="cuda", engine="graph", callbacks=told(stop))
     rest = train(experiment, tmp_path / "run", device="cuda", engine="graph", resume=True)
     for one, other in zip(whole.metrics, rest.metrics, strict=True):
         assert one["loss"] == pytest.approx(other["loss"], rel=1e-5)

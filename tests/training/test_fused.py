@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from algoformer import programs, tasks
+from algoformer.data.objective import window_loss
 from algoformer.kernels import operations
 from algoformer.model.algoformer import AlgoFormer
 from algoformer.model.program import Layers, Loop, Program
@@ -14,11 +15,10 @@ from algoformer.nn import set_dropout
 from algoformer.prompt import Prompt
 from algoformer.trace import Trace, Unroll
 from algoformer.training import Experiment, TrainConfig, train
-from algoformer.training.engine import Plan, open_engine, plan_engine, plan_for, plans_for
-from algoformer.training.fused import FusedBody, why_not_experiment, why_not_fused
-from algoformer.training.objective import window_loss
+from algoformer.training.engine import Plan, open_engine, plan_engine, plan_for, why_not_experiment
+from algoformer.training.fused import FusedBody, why_not_fused
 from algoformer.training.precision import HalfBody
-from algoformer.training.step import TrainingStep
+from algoformer.training.step import Step
 from training.small import small
 
 TASK = tasks.LinearRegression(dim=3, points=6)
@@ -91,8 +91,8 @@ def test_blanks_before_the_prompt_move_the_rows_that_are_read() -> None:
 @pytest.mark.usefixtures("as_a_user")
 def test_it_refuses_to_recompute_instead_of_forgetting_it() -> None:
     body = FusedBody(model_of(PROGRAMS["algoformer"]), operations=operations)
-    with pytest.raises(ValueError, match="keeps what recompute=True would drop"):
-        body.answer(prompt_of(), Unroll(steps=3, window=2, recompute=True))
+    with pytest.raises(ValueError, match="keeps what gradient_checkpointing=True would drop"):
+        body.answer(prompt_of(), Unroll(steps=3, window=2, gradient_checkpointing=True))
 
 
 def dropping(model: AlgoFormer) -> AlgoFormer:
@@ -124,7 +124,7 @@ def test_what_the_kernels_do_not_cover_is_said(model: AlgoFormer, word: str) -> 
 
 def experiment_of(**training: Any) -> Experiment:
     return Experiment(
-        program=PROGRAMS["algoformer"], task=TASK, width=64, training=TrainConfig(window=3, **training)
+        program=PROGRAMS["algoformer"], data=TASK, width=64, training=TrainConfig(window=3, **training)
     )
 
 
@@ -136,29 +136,10 @@ def test_the_plan_knows_for_whom_the_kernels_are() -> None:
     exact = plan_for(experiment_of(), "auto", device=CUDA)
     assert exact.engine == "compiled"
     assert "precision bf16, not fp32" in exact.reason
-    sparing = plan_for(experiment_of(precision="bf16", recompute=True), "auto", device=CUDA)
+    sparing = plan_for(experiment_of(precision="bf16", gradient_checkpointing=True), "auto", device=CUDA)
     assert sparing.engine == "compiled"
-    assert "recomputation" in sparing.reason
-    assert plan_for(half, "auto", device=CUDA, alone=False).engine != "fused"
-
-
-def test_the_kernels_stop_where_a_run_becomes_exact() -> None:
-    pytest.importorskip("triton", reason="Triton is not installed")
-    ending = experiment_of(precision="bf16", fp32_end=0.1, steps=30_000)
-    for wanted in ("auto", "fused"):
-        plans = plans_for(ending, wanted, device=CUDA)
-        assert [(precision, plan.engine) for precision, plan in plans.items()] == [
-            ("bf16", "fused"),
-            ("fp32", "compiled"),
-        ]
-    assert (
-        plans_for(experiment_of(precision="bf16", fp32_end=0.1, steps=10_000), "auto", device=CUDA)[
-            "fp32"
-        ].engine
-        == "graph"
-    )
-    with pytest.raises(ValueError, match="does not fit"):
-        plans_for(experiment_of(fp32_end=0.1), "fused", device=CUDA)
+    assert "gradient checkpointing" in sparing.reason
+    assert plan_for(half, "auto", device=CUDA, single=False).engine != "fused"
 
 
 @pytest.mark.usefixtures("as_a_user")
@@ -168,24 +149,24 @@ def test_what_cannot_be_done_is_refused() -> None:
     with pytest.raises(ValueError, match="does not fit: they are for precision bf16, not fp32"):
         plan_for(experiment_of(), "fused", device=CUDA)
     with pytest.raises(ValueError, match="captures the step of one process"):
-        plan_engine("fused", device=CUDA, steps=10, alone=False, against=None)
+        plan_engine("fused", device=CUDA, steps=10, single=False, against=None)
 
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not HAS_CUDA, reason="needs CUDA")
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_on_a_gpu_it_learns_like_a_captured_step(name: str) -> None:
-    training = TrainConfig(window=3, precision="bf16", grad="full", learning_rate=1e-3)
-    experiment = Experiment(program=PROGRAMS[name], task=TASK, width=64, training=training)
+    training = TrainConfig(window=3, precision="bf16", backprop="full", lr=1e-3)
+    experiment = Experiment(program=PROGRAMS[name], data=TASK, width=64, training=training)
 
     def losses(engine: Any) -> list[float]:
         model = on_the_gpu(experiment)
-        step = TrainingStep(experiment, model, torch.Generator(CUDA).manual_seed(0))
+        step = Step(experiment, model)
         found = []
         with open_engine(step, Plan(engine=engine, reason="to compare")) as run:
-            for _ in range(20):
+            for number in range(20):
                 step.sums.zero_()
-                run(unroll_of(model))
+                run(number)
                 found.append(step.read_sums()[0])
         return found
 

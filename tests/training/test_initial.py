@@ -7,7 +7,7 @@ import torch
 
 from algoformer import programs
 from algoformer.training import build_model, load_checkpoint, train
-from training.small import small
+from training.small import small, told
 
 
 def weights(model) -> torch.Tensor:
@@ -15,7 +15,7 @@ def weights(model) -> torch.Tensor:
 
 
 def test_a_run_begins_with_the_weights_it_is_given_and_leaves_them_alone() -> None:
-    experiment = small(steps=1, learning_rate=1e-12)
+    experiment = small(steps=1, lr=1e-12)
     initial = build_model(small(seed=5))
     before = weights(initial).clone()
     run = train(experiment, initial=initial)
@@ -33,7 +33,7 @@ def test_such_a_run_resumes_from_its_checkpoint_alone(tmp_path: Path) -> None:
             raise InterruptedError
 
     with pytest.raises(InterruptedError):
-        train(experiment, str(tmp_path / "cut"), initial=initial, progress=stop)
+        train(experiment, str(tmp_path / "cut"), initial=initial, callbacks=told(stop))
     resumed = train(experiment, str(tmp_path / "cut"), resume=True)
     assert torch.equal(weights(whole.model), weights(resumed.model))
 
@@ -58,7 +58,7 @@ def test_what_a_run_began_with_is_remembered_when_it_goes_on(tmp_path: Path) -> 
         raise InterruptedError
 
     with pytest.raises(InterruptedError):
-        train(small(), tmp_path / "second", initial=first, progress=stop)
+        train(small(), tmp_path / "second", initial=first, callbacks=told(stop))
     train(small(), tmp_path / "second", resume=True)
     second = load_checkpoint(tmp_path / "second" / "checkpoint.safetensors")
     assert (second.card["step"], second.card["initial"]["step"]) == (12, 12)
@@ -74,7 +74,7 @@ def test_a_model_of_another_program_or_for_other_prompts_is_refused(tmp_path: Pa
 
     with pytest.raises(ValueError, match="the task has dim=3"):
         train(small(task=tasks.LinearRegression(dim=3, points=4)), initial=build_model(small()))
-    with pytest.raises(ValueError, match="room for 8 rows, a prompt of the task has 10"):
+    with pytest.raises(ValueError, match="room for 8 rows, a prompt has 10"):
         train(
             small(task=tasks.LinearRegression(dim=2, points=5)),
             tmp_path / "run",

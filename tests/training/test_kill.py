@@ -5,9 +5,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-import torch
-
 from algoformer.training import load_checkpoint, read_metrics, train
 from training.small import same_weights, small, timeless
 
@@ -26,7 +23,6 @@ from training.small import small
 from algoformer.training import train
 
 folder, settings, lives = Path(sys.argv[1]), json.loads(sys.argv[2]), int(sys.argv[3])
-shard_mb = json.loads(sys.argv[4])
 settings["burn_in"] = tuple(settings["burn_in"])
 experiment = small(**settings)
 train(small(steps=1))  # what the first step of a process loads is loaded before the forks
@@ -56,12 +52,6 @@ def half_a_file(tensors, path, metadata):
     die()
 
 
-def half_a_shard(path, data):
-    with path.open("wb") as file:
-        file.write(data[: len(data) // 2])
-    die()
-
-
 save = safetensors.save_file
 STAGES = [
     ("half a file", lambda: setattr(safetensors, "save_file", half_a_file)),
@@ -72,17 +62,11 @@ STAGES = [
     ("at the next file", lambda: setattr(os, "replace", deadly(os.replace, True, 4))),
     ("before a removal", lambda: setattr(os, "unlink", deadly(os.unlink, True, 12))),
 ]
-if shard_mb is not None:
-    STAGES.insert(0, ("half a shard", lambda: setattr(Path, "write_bytes", half_a_shard)))
-
 
 def live(prepare):
     try:
         prepare()
-        # the form is told once: later lives go on with the one that they find
-        resume = (folder / "config.json").exists()
-        found = (folder / "checkpoint.safetensors").exists()
-        train(experiment, folder, resume=resume, shard_mb=None if found else shard_mb)
+        train(experiment, folder, resume=(folder / "checkpoint.safetensors").exists())
     except BaseException as error:
         print(repr(error), file=sys.stderr, flush=True)
         os._exit(1)
@@ -107,18 +91,14 @@ print(json.dumps(killed))
 """
 
 
-@pytest.mark.parametrize("shard_mb", [None, 0.02], ids=["one file", "shards"])
-def test_killed_at_any_moment_a_run_ends_with_the_same_weights(
-    tmp_path: Path, shard_mb: float | None
-) -> None:
+def test_killed_at_any_moment_a_run_ends_with_the_same_weights(tmp_path: Path) -> None:
     whole = train(small(**SETTINGS))
     folder = tmp_path / "run"
-    command = [sys.executable, "-c", LIVES, str(folder), json.dumps(SETTINGS), "13", json.dumps(shard_mb)]
+    command = [sys.executable, "-c", LIVES, str(folder), json.dumps(SETTINGS), "13"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=200, cwd=TESTS)
     assert done.returncode == 0, done.stderr
     killed = json.loads(done.stdout)
-    # in one file there is no shard to be killed in
-    assert len(set(killed)) == (9 if shard_mb else 8), killed
+    assert len(set(killed)) == 8, killed
     found = load_checkpoint(folder / "checkpoint.safetensors")
     assert found.card["step"] == SETTINGS["steps"]
     assert same_weights(found.model, whole.model)
@@ -127,22 +107,19 @@ def test_killed_at_any_moment_a_run_ends_with_the_same_weights(
     assert steps == [*range(4, 101, 4)]
     # the processes above may have TensorBoard, this one has not
     files = sorted(path for path in folder.iterdir() if path.name != "tensorboard")
-    shards = [path for path in files if "-of-" in path.name]
-    assert [path.name for path in files if path not in shards] == [
+    assert [path.name for path in files] == [
+        ".lock",
         "checkpoint.safetensors",
         "config.json",
         "metrics.jsonl",
     ]
-    assert (len(shards) > 1) == (shard_mb is not None)
-    assert len(shards) == len({path.name.split("-of-")[1] for path in shards})
-    assert all(path.stat().st_size <= 20_000 for path in shards)
 
 
 def test_a_run_killed_while_its_folder_was_made_starts_again(tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / ".config.json.4711.part").write_text("{")
     assert train(small(steps=1), tmp_path / "run").finished
-    assert not list((tmp_path / "run").glob(".*"))
+    assert [path.name for path in (tmp_path / "run").glob(".*")] == [".lock"]
 
 
 def test_a_run_killed_while_writing_its_checkpoint_forgets_the_half_of_it(tmp_path: Path) -> None:
@@ -151,13 +128,4 @@ def test_a_run_killed_while_writing_its_checkpoint_forgets_the_half_of_it(tmp_pa
     (folder / ".checkpoint.safetensors.4711.part").write_bytes(b"half")
     again = train(small(), folder, resume=True)
     assert same_weights(whole.model, again.model)
-    assert not list(folder.glob(".*"))
-
-
-def test_the_generator_comes_back_with_the_checkpoint(tmp_path: Path) -> None:
-    train(small(), tmp_path / "run")
-    stored = load_checkpoint(tmp_path / "run" / "checkpoint.safetensors").state["generator"]
-    generator = torch.Generator()
-    generator.set_state(stored)
-    fresh = torch.Generator().manual_seed(0)
-    assert not torch.equal(torch.randn(3, generator=generator), torch.randn(3, generator=fresh))
+    assert [path.name for path in folder.glob(".*")] == [".lock"]

@@ -13,7 +13,6 @@ from algoformer.training import muon as muon_module
 from algoformer.training.average import move_towards
 from algoformer.training.muon import TensorRateMuon, orthogonalized
 from algoformer.training.optimizer import ModelOptimizer, hidden_matrices
-from algoformer.training.schedule import stage, unroll_at
 from training.small import same_weights, small, stepper
 from training.test_step import NothingReadBack
 
@@ -185,7 +184,7 @@ def test_adamw_is_pytorchs_with_the_decay_on_matrices() -> None:
     model = build_model(small())
     twin = copy.deepcopy(model)
     optimizer = ModelOptimizer(
-        model, TrainConfig(optimizer="adamw", weight_decay=0.3, betas=(0.5, 0.8), learning_rate=0.01)
+        model, TrainConfig(optimizer="adamw", weight_decay=0.3, betas=(0.5, 0.8), lr=0.01)
     )
     matrices = _named(hidden_matrices(model), model)
     groups = [
@@ -206,7 +205,7 @@ def test_adamw_without_decay_is_adam() -> None:
     steps = [stepper(small(optimizer=name, betas=(0.8, 0.9))) for name in ("adam", "adamw")]
     for step in steps:
         for _ in range(3):
-            step.run(unroll_at(step.experiment, 0))
+            step.run(0)
     assert same_weights(steps[0].model, steps[1].model)
 
 
@@ -216,7 +215,7 @@ def test_a_step_goes_as_far_as_the_newest_rate_says(name: Any) -> None:
     for rate in (1e-3, 2e-3):
         model = build_model(small()).double()  # a small step from a large weight must not be rounded away
         before = [weight.detach().clone() for weight in model.parameters()]
-        optimizer = ModelOptimizer(model, TrainConfig(optimizer=name, learning_rate=0.5))
+        optimizer = ModelOptimizer(model, TrainConfig(optimizer=name, lr=0.5))
         optimizer.set_rate(rate)
         _give_gradients(model.parameters(), 3)
         optimizer.step()
@@ -235,9 +234,9 @@ def test_muon_needs_a_matrix() -> None:
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 @pytest.mark.parametrize("name", ["adam", "adamw", "muon"])
 def test_nothing_in_a_step_with_any_optimizer_is_read_back(name: Any, precision: Any) -> None:
-    experiment = small(optimizer=name, ema=0.9, precision=precision, clip=1.0)
+    experiment = small(optimizer=name, ema=0.9, precision=precision, clip_norm=1.0)
     step = stepper(experiment)
-    step.run(unroll_at(experiment, 0))  # first calls may fill caches
+    step.run(0)  # first calls may fill caches
+    step.prepare(1)
     with NothingReadBack():
-        step.prepare(2e-3, stage(experiment, 1))
-        step.run(unroll_at(experiment, 1))
+        step.take()

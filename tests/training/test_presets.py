@@ -1,10 +1,11 @@
 import pytest
 
 from algoformer.cli.demo_runs import MODELS, plan
+from algoformer.data.prompts import curricula
 from algoformer.model.presets import PRESETS
 from algoformer.tasks import TASKS
 from algoformer.training.presets import experiment
-from algoformer.training.schedule import stage
+from algoformer.training.schedule import iterations_at
 
 
 @pytest.mark.parametrize("scale", ["smoke", "short", "paper"])
@@ -12,32 +13,72 @@ from algoformer.training.schedule import stage
 @pytest.mark.parametrize("task", TASKS)
 def test_every_program_can_be_trained_on_every_task_at_every_scale(task, program, scale) -> None:
     run = experiment(task, program, scale)
-    last = stage(run, run.training.steps - 1)
-    assert last.dims == run.task.dim, "the curriculum must reach the whole task"
-    assert last.samples * run.task.parts >= run.task.context
+    dims, samples = curricula(run.task, run.training, run.training.steps - 1)
+    assert dims == run.task.dim, "the curriculum must reach the whole task"
+    assert samples * run.task.parts >= run.task.context
 
 
 def test_the_paper_scale_is_the_protocols_default_configuration() -> None:
     run = experiment("linear", "algoformer", "paper")
     training = run.training
-    assert (run.width, training.steps, training.batch, training.learning_rate) == (256, 500_000, 64, 1e-4)
-    assert (training.window, training.schedule, training.clip, training.warmup) == (15, "constant", None, 0)
+
+    def stages(place: int, *steps: int) -> list[int]:
+        return [curricula(run.task, training, step)[place] for step in steps]
+
+    assert (run.width, training.steps, training.batch_size, training.lr) == (256, 500_000, 64, 1e-4)
+    assert (training.window, training.schedule, training.clip_norm, training.warmup) == (
+        15,
+        "constant",
+        None,
+        0,
+    )
     # dims 5 -> 20 by 1 and points 11 -> 41 by 2 every 5000 steps, loops 15 -> 20 by 2 every 500
-    assert [stage(run, step).dims for step in (4_999, 5_000, 74_999, 75_000)] == [5, 6, 19, 20]
-    assert [stage(run, step).samples for step in (4_999, 5_000, 74_999, 75_000)] == [11, 13, 39, 41]
-    assert [stage(run, step).unroll.steps for step in (499, 500, 1_000, 1_500)] == [15, 17, 19, 20]
+    assert stages(0, 4_999, 5_000, 74_999, 75_000) == [
+        5,
+        6,
+        19,
+        20,
+    ]
+    assert stages(1, 4_999, 5_000, 74_999, 75_000) == [
+        11,
+        13,
+        39,
+        41,
+    ]
+    assert [iterations_at(run.program, training, step) for step in (499, 500, 1_000, 1_500)] == [
+        15,
+        17,
+        19,
+        20,
+    ]
 
 
 def test_linear_regression_is_trained_as_recommended_where_that_was_tried() -> None:
     run = experiment("linear", "algoformer", "short")
     training = run.training
-    assert (training.loss, training.precision, training.fp32_end) == ("log", "bf16", 0.25)
+
+    def stages(place: int, *steps: int) -> list[int]:
+        return [curricula(run.task, training, step)[place] for step in steps]
+
+    assert (training.loss, training.precision) == ("log", "tf32")
     # a thousand steps with 5 coordinates, then one more every 200
-    assert [stage(run, step).dims for step in (0, 1_199, 1_200, 3_999, 4_000)] == [5, 5, 6, 19, 20]
-    assert [stage(run, step).samples for step in (0, 1_199, 1_200, 3_999, 4_000)] == [11, 11, 13, 39, 41]
+    assert stages(0, 0, 1_199, 1_200, 3_999, 4_000) == [
+        5,
+        5,
+        6,
+        19,
+        20,
+    ]
+    assert stages(1, 0, 1_199, 1_200, 3_999, 4_000) == [
+        11,
+        11,
+        13,
+        39,
+        41,
+    ]
     for task, scale in (("linear", "paper"), ("linear", "smoke"), ("representation", "short")):
         other = experiment(task, "algoformer", scale).training
-        assert (other.loss, other.fp32_end, other.points.delay) == ("mean", 0, 0)
+        assert (other.loss, other.samples.delay) == ("mean", 0)
 
 
 def test_only_plain_tasks_have_a_curriculum_over_dimensions() -> None:
@@ -57,5 +98,5 @@ def test_the_demo_compares_models_under_the_same_conditions(tmp_path) -> None:
     assert set(plans) == set(MODELS) == {"algoformer", "looped", "standard"}
     runs = [planned.experiment for planned in plans.values()]
     assert len({run.task for run in runs}) == len({run.width for run in runs}) == 1
-    same = ("steps", "batch", "learning_rate", "schedule", "clip", "dims", "points", "seed")
+    same = ("steps", "batch_size", "lr", "schedule", "clip_norm", "dims", "samples", "seed")
     assert all(len({getattr(run.training, name) for run in runs}) == 1 for name in same)

@@ -1,4 +1,3 @@
-from functools import partial
 from typing import Any
 
 import pytest
@@ -7,23 +6,22 @@ import torch
 from algoformer.model.parts import LayersModule, LoopModule
 from algoformer.training import train
 from algoformer.training.captured import CapturedStep
-from algoformer.training.schedule import unroll_at
-from training.small import same_weights, small, stepper
+from training.small import loss_at, same_weights, small, stepper
 from training.test_engine import PretendCuda
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
-@pytest.mark.parametrize("settings", [{"grad": "full"}, {"burn_in": (0, 2)}], ids=str)
+@pytest.mark.parametrize("settings", [{"backprop": "full"}, {"burn_in": (0, 2)}], ids=str)
 def test_a_run_that_recomputes_takes_the_same_steps(precision: Any, settings: dict[str, Any]) -> None:
     plain = train(small(precision=precision, steps=4, **settings))
-    again = train(small(precision=precision, steps=4, recompute=True, **settings))
+    again = train(small(precision=precision, steps=4, gradient_checkpointing=True, **settings))
     assert same_weights(plain.model, again.model)
 
 
 @pytest.mark.usefixtures("as_a_user")
 def test_half_precision_is_recomputed_with_the_rounded_weights() -> None:
     """By the time of the backward pass the model holds its own weights: the copies must be put back."""
-    experiment = small(precision="bf16", grad="full", recompute=True)
+    experiment = small(precision="bf16", backprop="full", gradient_checkpointing=True)
     step = stepper(experiment)
     (loop,) = [part for part in step.model.modules() if isinstance(part, LoopModule)]
     assert isinstance(loop.body.parts[0], LayersModule)
@@ -33,7 +31,7 @@ def test_half_precision_is_recomputed_with_the_rounded_weights() -> None:
     linear.register_forward_hook(
         lambda module, given, result: seen.append((phase["backward"], module.weight.dtype))
     )
-    loss = step.loss(unroll_at(experiment, 0))
+    loss = loss_at(step)
     phase["backward"] = True
     loss.backward()
     assert seen == [(False, torch.bfloat16)] * 3 + [(True, torch.bfloat16)] * 3
@@ -42,12 +40,12 @@ def test_half_precision_is_recomputed_with_the_rounded_weights() -> None:
 
 @pytest.mark.usefixtures("as_a_user")
 def test_a_capture_knows_whether_it_recomputes(monkeypatch: pytest.MonkeyPatch) -> None:
-    step = stepper(small(grad="full"))
+    step = stepper(small(backprop="full"))
     pretended = PretendCuda(monkeypatch, step)
     captured = CapturedStep(step)
     for recompute in (False, True, False):
-        unroll = unroll_at(small(grad="full", recompute=recompute), 0)
-        captured.run(unroll, partial(step.run, unroll))
+        step.training = small(backprop="full", gradient_checkpointing=recompute).training
+        captured.run(0)
     assert pretended.captures == 2
 
 
@@ -56,8 +54,8 @@ def test_a_capture_knows_whether_it_recomputes(monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize("engine", ["graph", "compiled"])
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 def test_engines_recompute_too(engine: Any, precision: Any) -> None:
-    settings: dict[str, Any] = {"steps": 10, "log_every": 1, "grad": "full", "precision": precision}
+    settings: dict[str, Any] = {"steps": 10, "log_every": 1, "backprop": "full", "precision": precision}
     plain = train(small(**settings), device="cuda", engine=engine)
-    again = train(small(recompute=True, **settings), device="cuda", engine=engine)
+    again = train(small(gradient_checkpointing=True, **settings), device="cuda", engine=engine)
     for one, other in zip(plain.metrics, again.metrics, strict=True):
         assert one["loss"] == pytest.approx(other["loss"], rel=1e-5)

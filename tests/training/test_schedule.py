@@ -8,9 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from algoformer import programs, tasks
+from algoformer.config import ramp_value
+from algoformer.data.prompts import samples_of
 from algoformer.training import Ramp, TrainConfig
-from algoformer.training.schedule import learning_rate, ramp_value, samples_of, stage, unroll_at
-from training.small import small
+from algoformer.training.schedule import learning_rate, unroll_at
+from training.small import small, stepper
 
 
 def yang(start: int, end: int, increment: int, interval: int, steps: int) -> list[int]:
@@ -73,9 +75,7 @@ def test_no_ramp_stands_at_its_end_and_a_start_beyond_it_too() -> None:
 
 @given(st.integers(1, 1000), st.floats(0, 0.9), st.floats(0, 1))
 def test_the_cosine_follows_its_formula(steps: int, warmup: float, final: float) -> None:
-    config = TrainConfig(
-        steps=steps, learning_rate=0.5, schedule="cosine", warmup=warmup, final_rate=final, window=1
-    )
+    config = TrainConfig(steps=steps, lr=0.5, schedule="cosine", warmup=warmup, min_lr_ratio=final, window=1)
     warm = warmup * steps
     for step in {0, steps // 3, steps // 2, steps - 1}:
         if step < warm:
@@ -90,11 +90,11 @@ def test_the_cosine_follows_its_formula(steps: int, warmup: float, final: float)
 def test_wsd_follows_its_formula(steps: int, warmup: float, cooldown: float, final: float) -> None:
     config = TrainConfig(
         steps=steps,
-        learning_rate=0.5,
+        lr=0.5,
         schedule="wsd",
         warmup=warmup,
         cooldown=cooldown,
-        final_rate=final,
+        min_lr_ratio=final,
         window=1,
     )
     for step in {0, steps // 3, steps // 2, 2 * steps // 3, steps - 1}:
@@ -109,9 +109,7 @@ def test_wsd_follows_its_formula(steps: int, warmup: float, cooldown: float, fin
 
 
 def test_wsd_is_constant_until_its_cooldown_and_falls_at_each_step_of_it() -> None:
-    config = TrainConfig(
-        steps=100, learning_rate=2.0, schedule="wsd", warmup=0.1, cooldown=0.2, final_rate=0.1
-    )
+    config = TrainConfig(steps=100, lr=2.0, schedule="wsd", warmup=0.1, cooldown=0.2, min_lr_ratio=0.1)
     rates = [learning_rate(config, step) for step in range(100)]
     assert set(rates[10:81]) == {2.0}
     assert all(later < before for before, later in itertools.pairwise(rates[80:]))
@@ -120,7 +118,7 @@ def test_wsd_is_constant_until_its_cooldown_and_falls_at_each_step_of_it() -> No
 
 
 def test_the_warm_up_rises_in_a_line_and_a_constant_rate_stays() -> None:
-    config = TrainConfig(steps=100, learning_rate=2.0, warmup=0.1)
+    config = TrainConfig(steps=100, lr=2.0, warmup=0.1)
     assert [learning_rate(config, step) for step in range(10)] == pytest.approx(
         [0.2 * i for i in range(1, 11)]
     )
@@ -129,53 +127,57 @@ def test_the_warm_up_rises_in_a_line_and_a_constant_rate_stays() -> None:
 
 @pytest.mark.parametrize("warmup", [0.05, 0.15, 0.25, 0.37])
 def test_a_warm_up_that_is_no_whole_number_of_steps_never_exceeds_the_rate(warmup: float) -> None:
-    config = TrainConfig(steps=10, learning_rate=1.0, warmup=warmup)
+    config = TrainConfig(steps=10, lr=1.0, warmup=warmup)
     assert max(learning_rate(config, step) for step in range(10)) == 1.0
 
 
 def test_a_window_larger_than_the_early_loops_shrinks_with_them() -> None:
     experiment = small(
-        programs.algoformer(steps=20, heads=2), window=15, steps=100, loops=Ramp(start=4, increment=8)
+        programs.algoformer(steps=20, heads=2), window=15, steps=100, iterations=Ramp(start=4, increment=8)
     )
-    first = unroll_at(experiment, 0)
+    first = unroll_at(experiment.program, experiment.training, 0)
     assert (first.steps, first.window, first.grad_steps) == (4, 4, 4)
-    second = unroll_at(experiment, 1)
+    second = unroll_at(experiment.program, experiment.training, 1)
     assert (second.steps, second.window, second.grad_steps) == (12, 12, 12)
-    last = unroll_at(experiment, 99)
+    last = unroll_at(experiment.program, experiment.training, 99)
     assert (last.steps, last.window, last.grad_steps) == (20, 15, 15)
 
 
 def test_the_full_gradient_goes_through_all_loops_but_not_through_the_burn_in() -> None:
-    experiment = small(window=2, grad="full", burn_in=(7,))
-    unroll = unroll_at(experiment, 0)
+    experiment = small(window=2, backprop="full", burn_in=(7,))
+    unroll = unroll_at(experiment.program, experiment.training, 0)
     assert (unroll.steps, unroll.window, unroll.grad_steps) == (10, 2, 3)
 
 
 def test_the_burn_in_depends_on_seed_and_step_alone() -> None:
     experiment = small(burn_in=(0, 5, 9), steps=300)
-    extras = [unroll_at(experiment, step).steps - 3 for step in range(300)]
-    assert extras == [unroll_at(experiment, step).steps - 3 for step in range(300)]
+    extras = [unroll_at(experiment.program, experiment.training, step).steps - 3 for step in range(300)]
+    assert extras == [
+        unroll_at(experiment.program, experiment.training, step).steps - 3 for step in range(300)
+    ]
     assert all(count > 70 for count in Counter(extras).values())
     assert set(extras) == {0, 5, 9}
     other = small(burn_in=(0, 5, 9), steps=300, seed=1)
-    assert extras != [unroll_at(other, step).steps - 3 for step in range(300)]
+    assert extras != [unroll_at(other.program, other.training, step).steps - 3 for step in range(300)]
 
 
 def test_a_program_without_a_loop_is_read_once() -> None:
-    unroll = unroll_at(small(programs.standard(1, heads=2)), 0)
+    experiment = small(programs.standard(1, heads=2))
+    unroll = unroll_at(experiment.program, experiment.training, 0)
     assert (unroll.steps, unroll.window) == (1, 1)
 
 
-def test_a_stage_holds_all_curricula() -> None:
+def test_the_metrics_say_where_all_curricula_stand() -> None:
     experiment = small(
         task=tasks.LinearRegression(dim=6, points=9),
         steps=100,
         dims=Ramp(start=2, increment=1, interval=0.1),
-        points=Ramp(start=3, increment=2, interval=0.2),
+        samples=Ramp(start=3, increment=2, interval=0.2),
     )
-    assert (stage(experiment, 0).dims, stage(experiment, 0).samples) == (2, 3)
-    assert (stage(experiment, 20).dims, stage(experiment, 20).samples) == (4, 5)
-    assert (stage(experiment, 99).dims, stage(experiment, 99).samples) == (6, 9)
+    batches = stepper(experiment).batches
+    assert batches.metrics(0) == {"dims": 2, "samples": 3}
+    assert batches.metrics(20) == {"dims": 4, "samples": 5}
+    assert batches.metrics(99) == {"dims": 6, "samples": 9}
 
 
 @pytest.mark.parametrize("name", tasks.TASKS)

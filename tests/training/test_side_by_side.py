@@ -11,7 +11,7 @@ from algoformer.training.side_by_side import Planned, train_side_by_side
 
 def tiny(program: str, **changes: object):
     run = experiment("linear", program, "smoke")
-    return replace(run, training=replace(run.training, steps=3, batch=2, log_every=1, **changes))
+    return replace(run, training=replace(run.training, steps=3, batch_size=2, log_every=1, **changes))
 
 
 def test_runs_side_by_side_are_the_runs_one_by_one(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Textbook methods as solvers: each answers question i from the pairs before it, step by step."""
+"""Textbook methods as solvers, which answer question i from the pairs before it."""
 
 from algoformer.algorithms.catalog import SOLVERS, ListedSolver, build_solver
 from algoformer.algorithms.closed_form import Averaging, LeastSquares, LinearInX, Ridge, Zero

@@ -16,13 +16,17 @@ from algoformer.trace import Solver
 
 @dataclass(frozen=True, kw_only=True)
 class ListedSolver:
-    """How to build a solver for a view of the prompts and a noise level, and a line that says what it is."""
+    """A solver's builder, which takes a view of the prompts and a noise level, and a one-line description."""
 
     build: Callable[[View, float], Solver]
     description: str
 
 
-def _posterior_mean(view: View, noise: float) -> Solver:
+def _oracle(view: View, noise: float) -> Solver:
+    """Return the posterior mean for labels that are linear in the features, with standard normal weights.
+
+    For a task whose `problems` do not describe it exactly, this is a strong baseline and not Bayes-optimal.
+    """
     return Ridge(strength=noise**2, view=view) if noise > 0 else LeastSquares(view=view)
 
 
@@ -53,26 +57,26 @@ SOLVERS: dict[str, ListedSolver] = {
     ),
     "zero": ListedSolver(
         build=lambda view, noise: Zero(view=view),
-        description="zero weights, whatever is shown",
+        description="zero weights for every prompt",
     ),
     "irls": ListedSolver(
         build=lambda view, noise: IterativelyReweighted(view=view),
-        description="iteratively reweighted least squares, which sees through outliers",
+        description="iteratively reweighted least squares, robust to outliers",
     ),
     "oracle": ListedSolver(
-        build=_posterior_mean,
-        description="Bayes: the posterior mean with the task's representation and noise known",
+        build=_oracle,
+        description="ridge with strength noise² on the task's own features (least squares without noise)",
     ),
     "linear-in-x": ListedSolver(
         build=lambda view, noise: LinearInX(noise=noise),
-        description="ridge on the raw x and a constant, for whoever has no representation",
+        description="ridge on the raw x and a constant, without the task's representation",
     ),
 }
-"""Every solver of this room under the name that the command line uses."""
+"""Every solver under the name that the command line uses; add your own here."""
 
 
 def build_solver(name: str, *, view: View = pairs, noise: float = 0.0) -> Solver:
-    """The solver of that name, reading prompts through `view` and expecting labels with this noise.
+    """Return the solver of that name, reading prompts through `view` and expecting labels with this noise.
 
     >>> build_solver("oracle", noise=0.5).strength
     0.25

@@ -1,4 +1,4 @@
-"""Solutions without iteration: the limits and yardsticks of the iterative methods."""
+"""Closed-form solutions: the limits and baselines of the iterative methods."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class LeastSquares:
     view: View = pairs
 
     def __call__(self, prompt: Prompt, unroll: Unroll) -> Trace:
-        """The same answer at every step, for every question from the pairs before it."""
+        """Return the same answer at every step, for every question from the pairs before it."""
         return trace_of_solution(self._weights, in_double(self.view(prompt)), unroll)
 
     def _weights(self, prefixes: Prefixes) -> Tensor:
@@ -54,7 +54,7 @@ class Ridge:
             raise ValueError(f"strength must be > 0 (LeastSquares is its limit at 0), got {self.strength}")
 
     def __call__(self, prompt: Prompt, unroll: Unroll) -> Trace:
-        """The same answer at every step, for every question from the pairs before it."""
+        """Return the same answer at every step, for every question from the pairs before it."""
         return trace_of_solution(self._weights, in_double(self.view(prompt)), unroll)
 
     def _weights(self, prefixes: Prefixes) -> Tensor:
@@ -64,7 +64,7 @@ class Ridge:
 
 @dataclass(frozen=True, kw_only=True)
 class LinearInX:
-    """Ridge on (x, √dim) with strength dim + noise²: what one does with raw rows and no representation.
+    """Ridge regression on (x, √dim) with strength dim + noise²: a baseline without the representation.
 
     It is the posterior mean if the label is a constant, a part linear in x and a misfit of equal variance.
     Least squares on x alone would chase the misfit: where pairs and coordinates are equally many its error is
@@ -78,7 +78,7 @@ class LinearInX:
             raise ValueError(f"noise must be a finite number >= 0, got {self.noise}")
 
     def __call__(self, prompt: Prompt, unroll: Unroll) -> Trace:
-        """The same answer at every step, for every question from the pairs before it."""
+        """Return the same answer at every step, for every question from the pairs before it."""
         return Ridge(strength=prompt.dim + self.noise**2, view=_pairs_with_constant)(prompt, unroll)
 
 
@@ -94,7 +94,7 @@ class Averaging:
     view: View = pairs
 
     def __call__(self, prompt: Prompt, unroll: Unroll) -> Trace:
-        """The same answer at every step, for every question from the pairs before it."""
+        """Return the same answer at every step, for every question from the pairs before it."""
         return trace_of_solution(self._weights, self.view(prompt), unroll)
 
     def _weights(self, prefixes: Prefixes) -> Tensor:
@@ -103,12 +103,12 @@ class Averaging:
 
 @dataclass(frozen=True, kw_only=True)
 class Zero:
-    """Weights zero whatever is shown: what every other solver has to beat."""
+    """Zero weights: the baseline that every solver should beat."""
 
     view: View = pairs
 
     def __call__(self, prompt: Prompt, unroll: Unroll) -> Trace:
-        """The same answer at every step: the link of zero."""
+        """Return the same answer at every step: the link of zero."""
         return trace_of_solution(self._weights, self.view(prompt), unroll)
 
     def _weights(self, prefixes: Prefixes) -> Tensor:

@@ -42,7 +42,7 @@ class GradientDescent:
         _check_step_size(self.step_size, ("optimal", "lipschitz", "practical"))
 
     def __call__(self, prompt: Prompt, unroll: Unroll) -> Trace:
-        """The answers after each step, for every question from the pairs before it."""
+        """Return the answers after each step, for every question from the pairs before it."""
         return trace_of_iteration(self._iterates, self.view(prompt), unroll)
 
     def _iterates(self, prefixes: Prefixes) -> Iterator[Tensor]:
@@ -91,7 +91,7 @@ class HeavyBall:
             raise ValueError(f"momentum must lie in [0, 1), got {self.momentum}")
 
     def __call__(self, prompt: Prompt, unroll: Unroll) -> Trace:
-        """The answers after each step, for every question from the pairs before it."""
+        """Return the answers after each step, for every question from the pairs before it."""
         return trace_of_iteration(self._iterates, self.view(prompt), unroll)
 
     def _iterates(self, prefixes: Prefixes) -> Iterator[Tensor]:

@@ -42,7 +42,7 @@ class Newton:
             )
 
     def __call__(self, prompt: Prompt, unroll: Unroll) -> Trace:
-        """The answers after each step, for every question from the pairs before it."""
+        """Return the answers after each step, for every question from the pairs before it."""
         return trace_of_iteration(self._iterates, self.view(prompt), unroll)
 
     def _iterates(self, prefixes: Prefixes) -> Iterator[Tensor]:

@@ -1,4 +1,4 @@
-"""What every textbook method needs of a prompt: for each question, the moments of the pairs before it."""
+"""The moments of the pairs before each question, from which textbook methods work."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ class Prefixes:
         return samples < self.count[:, None]
 
     def features_seen(self) -> Float[Tensor, "batch point sample dim"]:
-        """The features before each question; zeros from the question on."""
+        """Return the features before each question; zeros from the question on."""
         return self.problems.features[:, self.problem] * self.seen[..., None]
 
     def labels_seen(self) -> Float[Tensor, "batch point sample out"]:
-        """The labels before each question; zeros from the question on."""
+        """Return the labels before each question; zeros from the question on."""
         return self.problems.labels[:, self.problem] * self.seen[..., None]
 
     def answers(self, weights: Float[Tensor, "batch point dim out"]) -> Float[Tensor, "batch point out"]:
-        """What a linear model with these weights answers."""
+        """Return the answers of a linear model with these weights."""
         return self.problems.link((self.query[..., None] * weights).sum(dim=-2))
 
 
@@ -100,7 +100,7 @@ def trace_of_solution(
 
 
 def in_double(problems: Problems) -> Problems:
-    """The same problems in float64; answers come back in the precision the prompt has."""
+    """Return the same problems in float64; answers come back in the precision the prompt has."""
     dtype = problems.features.dtype
     return replace(
         problems,

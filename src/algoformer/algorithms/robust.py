@@ -21,7 +21,7 @@ class IterativelyReweighted:
     """Minimize Σ |y_j - <w, f_j>|^power by weighted least squares, again and again.
 
     Each outer step gives pair j the importance (r_j² + ε²)^(power/2 - 1), r_j being its residual so far,
-    and the inner loop then solves the weighted problem: exactly (`inner_steps=None`) or by so many
+    and the inner loop then solves the weighted problem: exactly (`inner_steps=None`) or by that many
     gradient steps of size 1/λ_max from where the last outer step ended, in float64 either way. Step t of
     the trace is outer step t; in the first all pairs count alike. ε starts at the root mean square of the
     labels and shrinks by `shrink` at every outer step down to `floor` times its start, which keeps the
@@ -46,7 +46,7 @@ class IterativelyReweighted:
             raise ValueError(f"inner_steps must be at least 1, or None (exact); got {self.inner_steps}")
 
     def __call__(self, prompt: Prompt, unroll: Unroll) -> Trace:
-        """The answers after each outer step, for every question from the pairs before it."""
+        """Return the answers after each outer step, for every question from the pairs before it."""
         return trace_of_iteration(self._iterates, in_double(self.view(prompt)), unroll)
 
     def _iterates(self, prefixes: Prefixes) -> Iterator[Tensor]:

@@ -41,7 +41,7 @@ class Spectrum:
         return basis @ basis.mT
 
     def minimum_norm(self, cross: Float[Tensor, "*batch dim out"]) -> Float[Tensor, "*batch dim out"]:
-        """The smallest solution of gram · w = cross."""
+        """Return the smallest solution of gram · w = cross."""
         inverses = self.values.reciprocal().where(self.kept, torch.zeros_like(self.values))
         return self.vectors @ (inverses[..., None] * (self.vectors.mT @ cross.double()))
 

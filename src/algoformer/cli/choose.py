@@ -1,48 +1,69 @@
-"""From `--task`, `--program` and `--scale` to an experiment with every setting as an option."""
+"""Turn `--data`, `--program` and `--scale` into an experiment whose every setting is an option."""
 
 from __future__ import annotations
 
-import argparse
-from dataclasses import make_dataclass, replace
+import ast
+import inspect
+import textwrap
+from dataclasses import fields, is_dataclass, make_dataclass, replace
+from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any, get_args
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import tyro
 
-from algoformer.cli.overrides import apply_settings, model_settings
 from algoformer.cli.parse import parse
-from algoformer.common.names import check_choice
-from algoformer.model.presets import PRESETS
-from algoformer.model.program import Program, from_data
-from algoformer.tasks import TASKS
-from algoformer.training.config import Experiment
-from algoformer.training.files import read_json
-from algoformer.training.presets import Scale, experiment, recommended
 
-FIRST = {
-    "task": (str, "linear", f"What to learn: {', '.join(TASKS)}."),
-    "program": (str, "algoformer", f"What learns: {', '.join(PRESETS)}, or a JSON file with a program."),
-    "scale": (Scale, "smoke", "smoke: two CPU cores; short: minutes on a GPU; paper: 500,000 steps."),
-    "config": (Path | None, None, "A run's config.json to start from instead of these three."),
+if TYPE_CHECKING:
+    from algoformer.data import Data
+    from algoformer.model.program import Program
+    from algoformer.training import Experiment
+
+FIRST: dict[str, tuple[Any, Any, str]] = {
+    "data": (
+        tuple[str, ...],
+        ("linear",),
+        "A task, or a kind of text followed by your files: translation SOURCE TARGET, labels FILE, "
+        "text FILE ...; without files, translation and labels use a small corpus of the package.",
+    ),
+    "program": (str, "algoformer", "The architecture: a preset, or a JSON file with a program."),
+    "scale": (str, "smoke", "smoke: two CPU cores; short: minutes on a GPU; paper: the paper's sizes."),
+    "config": (Path | None, None, "Start from a run's config.json instead of these three."),
 }
-"""These decide which further options there are, so they are read first."""
+"""These options decide which others there are, so they are read first."""
+
+TEXT_FILES = {"translation": ("source", "target"), "labels": ("files",), "text": ("files",)}
+"""The kinds of text, and the settings that take the files given after `--data KIND`."""
+
+Field = tuple[str, Any, Any]
+
+
+def option(kind: Any, text: str) -> Any:
+    """Return the type of an option together with its help."""
+    return Annotated[kind, tyro.conf.arg(help=text)]
 
 
 def read_experiment(
-    arguments: list[str], *, command: str, description: str, extra: list[tuple[str, Any, Any]]
+    arguments: list[str], *, command: str, description: str, extra: list[Field], short_help: str
 ) -> tuple[Experiment, Any]:
-    """The experiment that the options describe, and the object that holds the command's own options."""
+    """Return the experiment that the options describe, and the object with the command's own options."""
+    if "--help" in arguments or "-h" in arguments:  # before anything is read or imported
+        print(short_help)
+        raise SystemExit(0)
+    from algoformer.cli.overrides import apply_settings, model_settings
+    from algoformer.training import Experiment
+
     start = _start(arguments)
-    model = model_settings(start.program, start.width)
-    options = [(name, _option(kind, text), value) for name, (kind, value, text) in FIRST.items()]
+    model, data = model_settings(start.program), _data_settings(start.data)
     settings_kind = make_dataclass(
         "settings",
         [
-            *options,
+            *((name, option(kind, text), value) for name, (kind, value, text) in FIRST.items()),
             *extra,
+            ("width", option(int, "Width of the residual stream (d_model)."), start.width),
+            ("training", Annotated[type(start.training), tyro.conf.arg(name="")], start.training),
+            ("data_settings", Annotated[type(data), tyro.conf.arg(name="data")], data),
             ("model", type(model), model),
-            ("task_settings", Annotated[type(start.task), tyro.conf.arg(name="data")], start.task),
-            ("training", type(start.training), start.training),
         ],
         frozen=True,
     )
@@ -51,36 +72,121 @@ def read_experiment(
     )
     built = Experiment(
         program=apply_settings(start.program, settings.model),
-        task=settings.task_settings,
-        width=settings.model.width,
+        data=_with_settings(start.data, settings.data_settings),
+        width=settings.width,
         training=settings.training,
     )
     return built, settings
 
 
 def _start(arguments: list[str]) -> Experiment:
-    first = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
-    for name in FIRST:
-        first.add_argument(f"--{name}", nargs="?")
-    chosen, _ = first.parse_known_args(arguments)
-    if chosen.config is not None:
-        return Experiment.from_data(read_json(Path(chosen.config)))
-    values: dict[str, Any] = {name: getattr(chosen, name) or FIRST[name][1] for name in FIRST}
-    check_choice("scale", values["scale"], get_args(Scale))
-    if values["program"].endswith(".json"):
-        return _own_program(read_program(Path(values["program"])), values["task"], values["scale"])
-    return experiment(values["task"], values["program"], values["scale"])
+    """Build the experiment that the first options name, before any setting is changed."""
+    from algoformer.common.files import read_json
+    from algoformer.training import Experiment
+
+    chosen = _first_words(arguments)
+    if "config" in chosen:
+        return Experiment.from_data(read_json(Path(chosen["config"][0])))
+    data = chosen.get("data", ["linear"])
+    program, scale = (chosen.get(name, [FIRST[name][1]])[0] for name in ("program", "scale"))
+    return named_experiment(data[0], program, scale, files=data[1:])
 
 
-def _own_program(program: Program, task: str, scale: Scale) -> Experiment:
-    like = experiment(task, "algoformer", scale)
-    return replace(like, program=program, training=recommended(program, like.task, scale))
+def named_experiment(name: str, program: str, scale: str, *, files: list[str]) -> Experiment:
+    """Return the recipe for a task or a kind of text, with the user's own files and program."""
+    from algoformer.model.program import default_steps
+    from algoformer.training import presets, text_recipes
+
+    own = read_program(Path(program)) if program.endswith(".json") else None
+    if name not in TEXT_FILES:
+        if files:
+            raise ValueError(f"--data {name} is a task and takes no files, got {files[0]!r}")
+        if own is None:
+            return presets.experiment(name, program, scale)  # type: ignore[arg-type]
+        like = presets.experiment(name, "algoformer", scale)  # type: ignore[arg-type]
+        return replace(like, program=own, training=presets.recommended(own, like.task, scale))  # type: ignore[arg-type]
+    settings = _file_settings(name, files)
+    if own is None:
+        return text_recipes.text_experiment(name, program, scale, **settings)  # type: ignore[arg-type]
+    like = text_recipes.text_experiment(name, "algoformer", scale, **settings)  # type: ignore[arg-type]
+    training = text_recipes.text_training(own, name, scale)  # type: ignore[arg-type]
+    return replace(like, program=own, training=replace(training, window=default_steps(own)))
+
+
+def _file_settings(name: str, files: list[str]) -> dict[str, Any]:
+    """Assign the files after `--data KIND` to the settings that take them."""
+    if not files:
+        return {}
+    if name == "translation":
+        if len(files) != 2:
+            raise ValueError(
+                f"--data translation takes two files, the source and the target, got {len(files)}; "
+                "line n of one is the translation of line n of the other"
+            )
+        return dict(zip(TEXT_FILES[name], files, strict=True))
+    return {"files": tuple(files)}
+
+
+def _first_words(arguments: list[str]) -> dict[str, list[str]]:
+    """Return the values of the first options as they stand in the arguments."""
+    found: dict[str, list[str]] = {}
+    current: list[str] | None = None
+    for word in arguments:
+        if word.startswith("--"):
+            name, equals, value = word[2:].partition("=")
+            current = found.setdefault(name, []) if name in FIRST else None
+            if current is not None and equals:
+                current.append(value)
+        elif current is not None:
+            current.append(word)
+    return {name: values for name, values in found.items() if values}
 
 
 def read_program(path: Path) -> Program:
-    """A program from a JSON file."""
+    """Read a program from a JSON file."""
+    from algoformer.common.files import read_json
+    from algoformer.model.program import from_data
+
     return from_data(read_json(path))
 
 
-def _option(kind: Any, text: str) -> Any:
-    return Annotated[kind, tyro.conf.arg(help=text)]
+def _described(data: Data) -> Any:
+    """Return the object whose fields are the data's settings: the task of prompts, or the data itself."""
+    return getattr(data, "task", data)
+
+
+def _data_settings(data: Data) -> Any:
+    """Return an object with a field for every setting of the data."""
+    described = _described(data)
+    if described is not data:
+        return described
+    hints, texts = get_type_hints(type(data)), field_docs(type(data))
+    kinds = [
+        (item.name, option(hints[item.name], texts.get(item.name, "")), getattr(data, item.name))
+        for item in fields(described)
+        if item.metadata.get("stored")  # the other fields are local to this machine
+    ]
+    return make_dataclass("data", kinds, frozen=True)()
+
+
+def _with_settings(data: Data, settings: Any) -> Any:
+    described: Any = _described(data)
+    if described is not data:
+        from algoformer.data import PromptData
+
+        return PromptData(settings)
+    return replace(described, **{item.name: getattr(settings, item.name) for item in fields(settings)})
+
+
+def field_docs(kind: type) -> dict[str, str]:
+    """Return the docstring below each field of a dataclass, on one line."""
+    found: dict[str, str] = {}
+    for owner in reversed([one for one in kind.__mro__ if is_dataclass(one)]):
+        (body,) = ast.parse(textwrap.dedent(inspect.getsource(owner))).body
+        assert isinstance(body, ast.ClassDef)
+        for item, below in pairwise(body.body):
+            if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name):
+                text = below.value if isinstance(below, ast.Expr) else None
+                if isinstance(text, ast.Constant) and isinstance(text.value, str):
+                    found[item.target.id] = " ".join(text.value.split())
+    return found

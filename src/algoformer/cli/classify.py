@@ -5,30 +5,31 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated
 
 import tyro
 
-from algoformer.cli.parse import parse
-from algoformer.cli.text_files import (
-    CheckpointOption,
+from algoformer.cli.lines_in_out import (
+    DeviceOption,
     EncodingOption,
     ErrorsOption,
     FileOption,
+    IterationsOption,
+    ModelOption,
     answer_lines,
     open_text_model,
 )
-from algoformer.common.devices import pick_device
-from algoformer.language.classify import Classifying
+from algoformer.cli.parse import parse
 
-DESCRIPTION = """Name the class of each line: its label, a tab, its probability.
+DESCRIPTION = """Print the class of each line, a tab, and its probability.
 
-An empty line gives an empty line. Lines longer than the model's context are judged by their beginning, and
-a note on standard error says how many there were.
+Every line gets one of the classes the model was trained with, also a line that fits none of them;
+--classes lists them. An empty line gives an empty line. Lines longer than the model's context are classified
+by their beginning, and their number is printed to standard error.
 
 Examples:
-  algoformer classify runs/small_topics-algoformer texts.txt
-  echo "They lost the match." | algoformer classify model.safetensors
+  algoformer classify dbpedia texts.txt
+  echo "They lost the match." | algoformer classify dbpedia
 """
 
 
@@ -36,24 +37,33 @@ Examples:
 class ClassifyOptions:
     """Options of `algoformer classify`."""
 
-    checkpoint: CheckpointOption
+    model: ModelOption
     file: FileOption = None
-    batch: Annotated[int, tyro.conf.arg(help="Lines at a time.")] = 64
+    iterations: IterationsOption = None
+    classes: Annotated[bool, tyro.conf.arg(help="List the classes of the model and exit.")] = False
+    batch_size: Annotated[int, tyro.conf.arg(help="Lines in a batch.")] = 64
     encoding: EncodingOption = "utf-8"
     errors: ErrorsOption = "strict"
-    device: Annotated[Literal["auto", "cpu", "cuda", "mps"], tyro.conf.arg(help="Where it runs.")] = "auto"
+    device: DeviceOption = "auto"
 
 
 def run_classify(arguments: list[str]) -> int:
     """Classify line by line."""
     chosen = parse(ClassifyOptions, arguments, command="classify", description=DESCRIPTION)
-    checkpoint = open_text_model(chosen.checkpoint, pick_device(chosen.device))
-    classifying = Classifying(checkpoint, batch=chosen.batch)
+    from algoformer.common.devices import pick_device
+    from algoformer.common.terminal import printable
+    from algoformer.language.classify import Classifier
+
+    checkpoint = open_text_model(chosen.model, pick_device(chosen.device))
+    classifier = Classifier(checkpoint, batch=chosen.batch_size, steps=chosen.iterations)
+    if chosen.classes:
+        print("\n".join(map(printable, classifier.model.labels)))
+        return 0
     shortened = 0
 
     def answer(lines: Iterable[str]) -> Iterator[str]:
         nonlocal shortened
-        for label in classifying.classify(lines):
+        for label in classifier.classify(lines):
             shortened += label is not None and label.shortened
             yield "" if label is None else f"{label.name}\t{label.probability:.4f}"
 
@@ -61,11 +71,12 @@ def run_classify(arguments: list[str]) -> int:
         chosen.file,
         encoding=chosen.encoding,
         errors=chosen.errors,
-        most=classifying.batch * classifying.ahead,
+        most=classifier.batch * classifier.ahead,
         answer=answer,
+        greeting="type text to classify",
     )
     if shortened:
-        most = classifying.model.trunk.context
         words = "1 line was" if shortened == 1 else f"{shortened} lines were"
-        print(f"{words} judged by the first {most} tokens", file=sys.stderr)
+        context = classifier.model.trunk.context
+        print(f"{words} longer than {context} tokens and classified by the beginning", file=sys.stderr)
     return 0

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from algoformer.algorithms import build_solver
+from algoformer.checkpoint import model_kind
 from algoformer.evaluation import Evaluation, compare, evaluation_prompts
 from algoformer.evaluation.errors import Progress
 from algoformer.model.program import default_steps
 from algoformer.tasks import Task
 from algoformer.trace import Solver
 from algoformer.training import Experiment, load_checkpoint
-from algoformer.training.checkpoint import holds_text
 from algoformer.training.presets import experiment
 from algoformer.training.side_by_side import Planned
 
@@ -75,7 +75,7 @@ def shipped(folder: Path, *, prompts: int = 128, progress: Progress | None = Non
     """The trained models of prompts in `folder`, measured as they are on a few prompts."""
     found = []
     for path in sorted(folder.glob("*.safetensors")):
-        if holds_text(path):
+        if model_kind(path) != "algoformer":
             continue
         checkpoint = load_checkpoint(path)
         if checkpoint.task is None:

@@ -1,4 +1,4 @@
-"""`algoformer evaluate`: runs and textbook solvers in one table and one picture."""
+"""`algoformer evaluate`: runs beside textbook solvers, or a model of text on its test set."""
 
 from __future__ import annotations
 
@@ -9,20 +9,17 @@ from typing import Annotated, Literal
 
 import tyro
 
-from algoformer.algorithms import SOLVERS, build_solver
-from algoformer.cli.measure import measure_runs
 from algoformer.cli.parse import parse
 from algoformer.cli.say import say
-from algoformer.common.devices import pick_device
-from algoformer.evaluation import summary_table
 
-DESCRIPTION = f"""Measure runs on fixed held-out prompts, beside textbook solvers; draw them on one picture.
+DESCRIPTION = """Measure models on held-out prompts beside textbook solvers, or on the test set of their text.
 
 Examples:
-  algoformer evaluate runs/linear-algoformer-smoke-seed0 --against newton,gd
-  algoformer evaluate runs/a runs/b --against oracle --steps 200 --out comparison
+  algoformer evaluate linear --against newton,gd
+  algoformer evaluate runs/a runs/b --against oracle --iterations 200 --out comparison
+  algoformer evaluate runs/small_de_en-algoformer-smoke-seed0
 
-Solvers for --against: {", ".join(SOLVERS)}
+Solvers for --against: algoformer evaluate --solvers
 """
 
 
@@ -30,47 +27,85 @@ Solvers for --against: {", ".join(SOLVERS)}
 class EvaluateOptions:
     """Options of `algoformer evaluate`."""
 
-    runs: Annotated[tyro.conf.Positional[tuple[Path, ...]], tyro.conf.arg(help="Run folders or checkpoints.")]
+    runs: Annotated[
+        tyro.conf.Positional[tuple[Path, ...]],
+        tyro.conf.arg(metavar="MODEL ...", help="Run folders, checkpoint files or shipped models."),
+    ] = ()
     against: Annotated[str, tyro.conf.arg(help="Textbook solvers, separated by commas.")] = ""
-    steps: Annotated[int | None, tyro.conf.arg(help="Iterations; by default as trained.")] = None
-    prompts: Annotated[int, tyro.conf.arg(help="Held-out prompts.")] = 1280
-    raw: Annotated[bool, tyro.conf.arg(help="Take a run's last weights where it keeps their average.")] = (
-        False
-    )
+    iterations: Annotated[
+        int | None, tyro.conf.arg(help="Iterations of the loop; by default as trained.")
+    ] = None
+    prompts: Annotated[int, tyro.conf.arg(help="Number of held-out prompts.")] = 1280
+    raw: Annotated[
+        bool, tyro.conf.arg(help="Use the last weights of a run that keeps a moving average of them.")
+    ] = False
     device: Annotated[Literal["auto", "cpu", "cuda", "mps"], tyro.conf.arg(help="Where models run.")] = "auto"
-    out: Annotated[Path | None, tyro.conf.arg(help="Where numbers and pictures go; by default the run.")] = (
-        None
-    )
+    out: Annotated[
+        Path | None,
+        tyro.conf.arg(help="Folder for numbers and plots; by default the folder of a single run."),
+    ] = None
+    data_folder: Annotated[
+        str | None, tyro.conf.arg(help="Folder with named corpora; by default $ALGOFORMER_DATA.")
+    ] = None
+    solvers: Annotated[bool, tyro.conf.arg(help="List the textbook solvers and exit.")] = False
 
 
 def run_evaluate(arguments: list[str]) -> int:
     """Measure, print, draw."""
     chosen = parse(EvaluateOptions, arguments, command="evaluate", description=DESCRIPTION)
+    from algoformer.algorithms import SOLVERS, build_solver
+    from algoformer.cli.measure import measure_runs, measure_text, open_checkpoint
+    from algoformer.common.devices import pick_device
+    from algoformer.evaluation import summary_table
+
+    if chosen.solvers:
+        print("\n".join(SOLVERS))
+        return 0
     if not chosen.runs:
-        raise ValueError("evaluate needs at least one run folder or checkpoint file")
+        raise ValueError("evaluate needs a run folder, a checkpoint file or a shipped model")
     against = [name.strip() for name in chosen.against.split(",") if name.strip()]
     for name in against:
         build_solver(name)  # an unknown name is refused before anything is measured
-    if chosen.steps is not None and chosen.steps < 1:
-        raise ValueError(f"steps must be at least 1, got {chosen.steps}")
-    folder = chosen.out or default_folder(chosen.runs)
-    results = measure_runs(
-        chosen.runs,
-        against=against,
-        folder=folder,
-        prompts=chosen.prompts,
-        steps=chosen.steps,
-        raw=chosen.raw,
-        command=shlex.join(["algoformer", "evaluate", *arguments]),
-        device=pick_device(chosen.device),
-    )
-    say(summary_table(results))
-    print(f"numbers and pictures: {folder}")
+    if chosen.iterations is not None and chosen.iterations < 1:
+        raise ValueError(f"iterations must be at least 1, got {chosen.iterations}")
+    out = chosen.out or default_folder(chosen.runs)
+    command, device = shlex.join(["algoformer", "evaluate", *arguments]), pick_device(chosen.device)
+    if len(chosen.runs) == 1 and open_checkpoint(chosen.runs[0]).task is None:
+        _refuse_prompt_options(chosen)
+        table = measure_text(
+            chosen.runs[0], out=out, command=command, device=device, folder=chosen.data_folder
+        )
+    else:
+        results = measure_runs(
+            chosen.runs,
+            against=against,
+            out=out,
+            prompts=chosen.prompts,
+            steps=chosen.iterations,
+            raw=chosen.raw,
+            command=command,
+            device=device,
+        )
+        table = summary_table(results)
+    say(table)
+    if out is not None:
+        print(f"written to {out}: {', '.join(sorted(_written(out)))}")
     return 0
 
 
-def default_folder(runs: tuple[Path, ...]) -> Path:
-    """One run keeps its numbers; several need a place of their own."""
+def _refuse_prompt_options(chosen: EvaluateOptions) -> None:
+    if chosen.against or chosen.iterations is not None:
+        option = "--against" if chosen.against else "--iterations"
+        raise ValueError(f"{option} is for models that answer prompts; this one was trained on text")
+
+
+def _written(folder: Path) -> list[str]:
+    names = ("evaluation.json", "scores.json", "error_by_sample.png", "error_by_step.png")
+    return [name for name in names if (folder / name).exists()]
+
+
+def default_folder(runs: tuple[Path, ...]) -> Path | None:
+    """Return where results go: into the folder of a single run; of a file or a shipped model, nowhere."""
     if len(runs) == 1:
-        return runs[0] if runs[0].is_dir() else runs[0].with_suffix("")
+        return runs[0] if runs[0].is_dir() else None
     return Path("evaluation")

@@ -1,4 +1,4 @@
-"""The exit code of a command, with errors on one line of standard error."""
+"""Run a command and return its exit status, with errors on one line of standard error."""
 
 from __future__ import annotations
 
@@ -6,14 +6,11 @@ import os
 import sys
 from collections.abc import Callable
 
-from algoformer.cli.failure import describe_failure, is_said_elsewhere
-
-WRONG = (ValueError, FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError)
-"""Exceptions that mean that the options or files of a command are wrong."""
+from algoformer.cli.failure import describe_failure, is_reported_by_rank_zero, is_users_mistake
 
 
 def exit_code(command: Callable[[], int], *, name: str) -> int:
-    """Run a command and return its exit code: 2 if its options or files are wrong, 1 for other failures.
+    """Run a command and return its exit status: 2 if its options or files are wrong, 1 for other failures.
 
     After Ctrl-C it is 130, as for any program. An exception becomes one line that begins with `name`; with
     the environment variable `ALGOFORMER_TRACEBACK` set, it is raised.
@@ -21,10 +18,10 @@ def exit_code(command: Callable[[], int], *, name: str) -> int:
     try:
         code = command()
         if sys.stdout is not None:
-            sys.stdout.flush()  # where the reader has gone, this is the last moment to notice
+            sys.stdout.flush()  # a closed pipe is noticed here at the latest
         return code
     except KeyboardInterrupt:
-        print(f"\n{name}: stopped by Ctrl-C; what was saved is kept", file=sys.stderr)
+        print(f"\n{name}: interrupted; finished checkpoints and results are kept", file=sys.stderr)
         return 130
     except BrokenPipeError:
         # the reader (head, less) has gone; without this Python complains once more at exit
@@ -33,6 +30,6 @@ def exit_code(command: Callable[[], int], *, name: str) -> int:
     except Exception as error:
         if os.environ.get("ALGOFORMER_TRACEBACK"):
             raise
-        if not is_said_elsewhere(error):
+        if not is_reported_by_rank_zero(error):
             print(f"{name}: {describe_failure(error)}", file=sys.stderr)
-        return 2 if isinstance(error, WRONG) else 1
+        return 2 if is_users_mistake(error) else 1

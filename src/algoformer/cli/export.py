@@ -2,77 +2,109 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import torch
 import tyro
 
-from algoformer.cli.measure import held_out_prompts, load_contender
 from algoformer.cli.new_file import refuse_existing
 from algoformer.cli.parse import parse
-from algoformer.cli.progress import counting
-from algoformer.common.devices import pick_device
-from algoformer.evaluation import depth_sweep, evaluate
-from algoformer.training import Checkpoint, save_checkpoint
-from algoformer.training.session import COMMAND, RUNS_AT_ONCE
-from algoformer.training.solver import open_solver
-from algoformer.training.stored_model import in_half_precision
-from algoformer.training.trainer import ORIGIN
 
-DESCRIPTION = """Write the model of a run, without what only training needs, to one file with measured facts:
-task, steps, error at the trained depth and beyond it.
+if TYPE_CHECKING:
+    from algoformer.cli.measure import Contender
+
+DESCRIPTION = """Write a trained model, without the optimizer, to one file with a card of measured facts:
+data, steps, errors at the trained depth and beyond it or scores on the test set, provenance.
 
 Example: algoformer export runs/linear-algoformer-smoke-seed0 linear.safetensors
 """
-
-CARRIED = (
-    *("step", "seconds", RUNS_AT_ONCE, "experiment", "weights", "torch", "device", "commit", COMMAND),
-    *("engine", "precision", ORIGIN),
-)
-"""What the card takes over from the run."""
 
 
 @dataclass(frozen=True)
 class ExportOptions:
     """Options of `algoformer export`."""
 
-    run: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(help="A run folder or a checkpoint file.")]
-    file: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(help="What to write.")]
-    half: Annotated[bool, tyro.conf.arg(help="Store in half precision; measured as it will be read.")] = False
-    raw: Annotated[bool, tyro.conf.arg(help="Take a run's last weights where it keeps their average.")] = (
-        False
+    run: Annotated[
+        tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN", help="A run folder or a checkpoint file.")
+    ]
+    file: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="FILE", help="The file to write.")]
+    half: Annotated[
+        bool, tyro.conf.arg(help="Store in half precision; the model is measured as it will be read.")
+    ] = True
+    raw: Annotated[
+        bool, tyro.conf.arg(help="Use the last weights of a run that keeps a moving average of them.")
+    ] = False
+    depths: Annotated[tuple[int, ...], tyro.conf.arg(help="Further numbers of iterations to measure at.")] = (
+        200,
+        1000,
     )
-    depths: Annotated[tuple[int, ...], tyro.conf.arg(help="Measure after so many iterations.")] = (200, 1000)
-    prompts: Annotated[int, tyro.conf.arg(help="Held-out prompts.")] = 1280
+    prompts: Annotated[int, tyro.conf.arg(help="Number of held-out prompts.")] = 1280
     device: Annotated[Literal["auto", "cpu", "cuda", "mps"], tyro.conf.arg(help="Where to measure.")] = "auto"
+    data_folder: Annotated[
+        str | None, tyro.conf.arg(help="Folder with named corpora; by default $ALGOFORMER_DATA.")
+    ] = None
 
 
 def run_export(arguments: list[str]) -> int:
     """Measure the model as it will be stored, and write it."""
     chosen = parse(ExportOptions, arguments, command="export", description=DESCRIPTION)
     refuse_existing(chosen.file)
+    from algoformer.cli.measure import open_checkpoint
+    from algoformer.common.devices import pick_device
+
+    device = pick_device(chosen.device)
+    if open_checkpoint(chosen.run).task is None:
+        _export_text(chosen, device, shlex.join(["algoformer", "export", *arguments]))
+    else:
+        _export_prompts(chosen, device)
+    print(f"{chosen.file}: {chosen.file.stat().st_size / 1e6:.1f} MB")
+    return 0
+
+
+def _export_prompts(chosen: ExportOptions, device: str) -> None:
+    from algoformer.checkpoint import Checkpoint, in_half_precision, save_checkpoint
+    from algoformer.cli.measure import load_contender, open_checkpoint
+    from algoformer.training.card import exported_facts
+
     contender = load_contender(chosen.run, raw=chosen.raw)
-    card = {name: value for name, value in contender.card.items() if name in CARRIED}
-    model = contender.model
     if chosen.half:
-        model = in_half_precision(model)
-    model = model.to(pick_device(chosen.device))
+        in_half_precision(contender.model)
+    card = exported_facts(contender.card) | _measured(contender, chosen, device)
+    stored = Checkpoint(model=contender.model.cpu(), data=open_checkpoint(chosen.run).data, card=card)
+    save_checkpoint(chosen.file, stored, half=chosen.half)
+
+
+def _measured(contender: Contender, chosen: ExportOptions, device: str) -> dict[str, Any]:
+    """Measure a model of prompts at its trained depth and beyond it."""
+    from algoformer.cli.measure import held_out_prompts
+    from algoformer.cli.progress import counting
+    from algoformer.evaluation import depth_sweep, evaluate
+    from algoformer.training.solver import open_solver
+
     prompt = held_out_prompts([contender], chosen.prompts)
     scale, depths = contender.task.scale, sorted({contender.steps, *chosen.depths})
-    with counting("measuring") as progress, open_solver(model) as solver:  # reads all depths from one run
+    model = contender.model.to(device)
+    with counting("measuring") as progress, open_solver(model) as solver:  # all depths from one run
         result = evaluate(solver, prompt, steps=contender.steps, scale=scale, label=contender.label, window=1)
         curve = depth_sweep(solver, prompt, depths=depths, scale=scale, progress=progress)
-    card |= {
+    for depth in depths:
+        print(f"error at T = {depth}: {curve.at(depth):.3g}")
+    return {
         "prompts": chosen.prompts,
         "error_by_sample": list(result.by_sample.error),
         "error_band": [result.by_sample.low[-1], result.by_sample.high[-1]],
         "error_by_depth": {str(depth): curve.at(depth) for depth in depths},
     }
-    stored = model.cpu().half() if chosen.half else model.cpu().to(torch.float32)
-    save_checkpoint(chosen.file, Checkpoint(model=stored, task=contender.task, card=card))
-    for depth in depths:
-        print(f"error at T = {depth}: {curve.at(depth):.3g}")
-    print(chosen.file)
-    return 0
+
+
+def _export_text(chosen: ExportOptions, device: str, command: str) -> None:
+    from algoformer.cli.measure import best_checkpoint, score_table
+    from algoformer.cli.say import say
+    from algoformer.training.export import export_text
+
+    checkpoint = best_checkpoint(chosen.run, folder=chosen.data_folder)
+    checkpoint.model.to(device).eval()
+    found = export_text(chosen.file, checkpoint, half=chosen.half, command=command)
+    say(score_table(found if hasattr(found[0], "scores") else found[0]))

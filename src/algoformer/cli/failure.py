@@ -1,19 +1,24 @@
-"""What went wrong, in one line that says what to do about it."""
+"""Describe a failure in one line that says what to do about it."""
 
 from __future__ import annotations
 
 import errno
 import os
 
+from algoformer.common.terminal import printable
+
 WRONG_PLACE = (
     *(errno.EACCES, errno.EPERM, errno.EROFS),
-    *(errno.ENOENT, errno.EEXIST, errno.EISDIR, errno.ENOTDIR, errno.ENAMETOOLONG),
+    *(errno.ENOENT, errno.EEXIST, errno.EISDIR, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP),
 )
-"""What goes wrong when a file or folder cannot be where it was asked for: the user's to mend."""
+"""Error numbers of files and folders that cannot be where they were asked for: mistakes of the user."""
+
+LONGEST = 2000
+"""Characters of a message that are printed; a file can make a message as long as it likes."""
 
 
 def is_first_process() -> bool:
-    """Whether this process speaks for all: of those that torchrun started, only the first one does."""
+    """Return whether this process prints messages: of those that torchrun started, only rank zero does."""
     if os.environ.get("RANK", "0") == "0":
         return True
     from algoformer.training.distributed import started_by_torchrun
@@ -21,23 +26,33 @@ def is_first_process() -> bool:
     return not started_by_torchrun()
 
 
-def is_said_elsewhere(error: BaseException) -> bool:
-    """Whether the first process of a torchrun has met with the same error, and says so."""
-    # settings, files and numbers go wrong for all processes alike; what else happens, happens to one
+def is_reported_by_rank_zero(error: BaseException) -> bool:
+    """Return whether rank zero of a torchrun meets the same error and prints it."""
+    # settings, files and numbers go wrong in all processes alike; anything else happens to one of them
     return not is_first_process() and isinstance(error, ValueError | FloatingPointError | OSError)
 
 
+def is_users_mistake(error: BaseException) -> bool:
+    """Return whether wrong options or files caused this error, so that the exit status is 2."""
+    wrong_file = isinstance(error, OSError) and error.errno in WRONG_PLACE
+    return wrong_file or isinstance(error, ValueError | OverflowError)
+
+
 def describe_failure(error: BaseException) -> str:
-    """The error as one line; errors that are not the user's keep their type, for a report."""
-    text = " ".join(str(error).split())
+    """Return the error as one line; errors that are not the user's keep their type, for a report."""
+    return printable(_described(error))[:LONGEST]
+
+
+def _described(error: BaseException) -> str:
+    text = " ".join(str(error)[: 2 * LONGEST].split())
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return f"the disk is full ({error.filename or text}); nothing that was there before is lost"
+        return f"the disk is full ({error.filename or text}); files that were there before are unchanged"
     if isinstance(error, OSError) and error.errno in WRONG_PLACE:
-        # what this library says about a file has the file's name in it already
+        # errors of this library name the file in their text already
         said = error.strerror or text
         return said if error.filename is None else f"{said}: {error.filename}"
     if "No space left" in text:
-        return f"the disk is full ({text}); nothing that was there before is lost"
+        return f"the disk is full ({text}); files that were there before are unchanged"
     if isinstance(error, ValueError | FloatingPointError | ModuleNotFoundError):
         return text
     return f"{type(error).__name__}: {text} (set ALGOFORMER_TRACEBACK=1 to see where)"

@@ -1,104 +1,174 @@
-"""`algoformer info`: what a model is and what it costs."""
+"""`algoformer info`: a model's program, card and cost."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from algoformer.cli.choose import read_experiment
-from algoformer.cli.say import say
-from algoformer.cli.text_files import open_text_model
-from algoformer.evaluation import Table
-from algoformer.model.cost import Cost, computation_comparison, cost
-from algoformer.trace import Unroll
-from algoformer.training import Experiment, load_checkpoint
-from algoformer.training.schedule import unroll_at
-from algoformer.training.trainer import ORIGIN
+from algoformer.cli.choose import Field, option, read_experiment
 
-DESCRIPTION = """The outline and the cost of a model: parameters, FLOPs, memory, part by part.
+if TYPE_CHECKING:
+    from algoformer.evaluation import Table
+    from algoformer.model.cost import Cost
+    from algoformer.training import Checkpoint, Experiment
 
-Examples:
-  algoformer info --scale paper --program algoformer
-  algoformer info runs/linear-algoformer-smoke-seed0      a run, or a checkpoint file
-  algoformer info --compare                               the paper's computation comparison
-"""
+HELP = """usage: algoformer info MODEL
+       algoformer info [--data NAME] [--program NAME] [--scale NAME] [OPTIONS]
+       algoformer info --compare
+
+Describe a model: its program, its card, and its parameters, FLOPs and memory part by part.
+
+  MODEL            a run folder, a checkpoint file or a shipped model
+  --data NAME      the task whose prompts are counted (default: linear)
+  --program NAME   a preset, or a JSON file with a program
+  --scale NAME     smoke, short or paper
+  --width N        width of the residual stream
+  --compare        the computation comparison of the paper
+
+algoformer info --help-all lists every option.
+
+examples
+  algoformer info linear
+  algoformer info runs/linear-algoformer-smoke-seed0
+  algoformer info --scale paper --program algoformer"""
+
+DESCRIPTION = "Describe a model: its program, its card, and its cost part by part."
+
+FIRST_FACTS = ("step", "seconds", "device", "precision", "commit", "command")
+"""Facts about training that stand first on a card."""
+
+HIDDEN = ("experiment", "program", "parameters", "error_by_sample", "engine", "weights", "torch", "files")
+"""Facts that are pages of numbers or say little to a reader; they stay in the file."""
 
 
 def run_info(arguments: list[str]) -> int:
     """Describe a run, a checkpoint, or the model that options describe."""
     if arguments and not arguments[0].startswith("-"):
         if len(arguments) > 1:
-            raise ValueError(
-                f"info takes one run or checkpoint and no options beside it, got {arguments[1]!r}"
-            )
+            raise ValueError(f"info MODEL takes no further options, got {arguments[1]!r}")
         return _describe_file(Path(arguments[0]))
-    extra: list[tuple[str, Any, Any]] = [("compare", bool, False)]
-    experiment, settings = read_experiment(arguments, command="info", description=DESCRIPTION, extra=extra)
+    extra: list[Field] = [("compare", option(bool, "The computation comparison of the paper."), False)]
+    experiment, settings = read_experiment(
+        arguments, command="info", description=DESCRIPTION, extra=extra, short_help=HELP
+    )
     if settings.compare:
-        _say_comparison()
+        _print_comparison()
         return 0
     print(experiment.program)
-    _say_cost(experiment)
+    _print_cost(experiment)
     return 0
 
 
 def _describe_file(path: Path) -> int:
-    file = path / "checkpoint.safetensors" if path.is_dir() else path
-    try:
-        checkpoint = load_checkpoint(file)
-    except ValueError as error:
-        return _describe_text(path, error)
-    print(checkpoint.model.program)
-    print(f"task: {checkpoint.task if checkpoint.task is not None else 'none (built by hand)'}")
-    for name, value in checkpoint.card.items():
-        if name != "experiment":
-            print(f"{name}: {_without_experiment(value) if name == ORIGIN else value}")
+    from algoformer.cli.measure import best_checkpoint
+    from algoformer.cli.say import say
+    from algoformer.model.algoformer import AlgoFormer
+    from algoformer.model.cost import cost
+
+    checkpoint = best_checkpoint(path)
     model = checkpoint.model
-    bill = cost(model.program, dim=model.dim, out=model.out, context=model.context, width=model.width)
-    say(_cost_table(bill, "one prompt, one forward pass"))
+    print(model.program)
+    for line in card_lines(checkpoint):
+        print(line)
+    if isinstance(model, AlgoFormer):
+        bill = cost(model.program, dim=model.dim, out=model.out, context=model.context, width=model.width)
+        say(_cost_table(bill, "one prompt, one forward pass"))
     return 0
 
 
-def _without_experiment(card: Any) -> Any:
-    """A card in a line: the experiment, which is a page, left out, and that of what came before as well."""
-    if not isinstance(card, dict):
-        return card
-    return {name: _without_experiment(value) for name, value in card.items() if name != "experiment"}
+def card_lines(checkpoint: Checkpoint) -> list[str]:
+    """Return the card as lines for a reader: data, size, training, measured errors or scores, the rest."""
+    from algoformer.common.terminal import printable
+
+    card, count = dict(checkpoint.card), sum(weight.numel() for weight in checkpoint.model.parameters())
+    lines = [("data", _data_words(checkpoint)), ("parameters", f"{count:,}")]
+    lines += [(name, _shown(card.pop(name))) for name in FIRST_FACTS if name in card]
+    if isinstance(depths := card.pop("error_by_depth", None), dict):
+        band = card.pop("error_band", None)
+        prompts = card.pop("prompts", "?")
+        lines += [(f"error at T = {depth}", _shown(error)) for depth, error in depths.items()]
+        if isinstance(band, list) and len(band) == 2:
+            lines.append(
+                ("5–95 % band", f"{_shown(band[0])} to {_shown(band[1])} over {_shown(prompts)} prompts")
+            )
+    for one in card.pop("measurements", None) or ():
+        lines += _score_lines(one)
+    lines += [(name, _shown(value)) for name, value in card.items() if name not in HIDDEN]
+    broad = max(len(name) for name, _ in lines[:40])
+    return [f"{printable(str(name)).replace('_', ' '):<{broad}}  {printable(value)}" for name, value in lines]
 
 
-def _describe_text(path: Path, refused: ValueError) -> int:
-    try:
-        checkpoint = open_text_model(path, "cpu")
-    except ValueError:
-        raise refused from None
-    print(checkpoint.model.program)
-    print(f"parameters: {sum(weight.numel() for weight in checkpoint.model.parameters()):,}")
-    for name, value in checkpoint.card.items():
-        if name not in ("experiment", "program", "parameters"):
-            print(f"{name}: {value}")
-    return 0
+def _data_words(checkpoint: Checkpoint) -> str:
+    if checkpoint.task is not None:
+        return str(checkpoint.task)
+    return "none (built by hand)" if checkpoint.data is None else checkpoint.data.name
 
 
-def _say_cost(experiment: Experiment) -> None:
+def _score_lines(one: Any) -> list[tuple[str, str]]:
+    if not isinstance(one, dict) or not isinstance(one.get("scores"), dict):
+        return [("measured", _shown(one))]
+    return [
+        (
+            f"{name} on {one.get('split')}",
+            f"{_shown(score.get('value'))} (95 %: {_shown(score.get('low'))} to "
+            f"{_shown(score.get('high'))}, {_shown(one.get('rows'))} texts)",
+        )
+        for name, score in one["scores"].items()
+        if isinstance(score, dict)
+    ]
+
+
+def _shown(value: Any) -> str:
+    """Return a value of a card in a few words: four digits, short lists, no nested experiments."""
+    from algoformer.common.terminal import short
+
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, str):
+        return value if len(value) <= 200 else value[:197] + "..."
+    if isinstance(value, dict):
+        kept = [
+            f"{name} {_shown(inner)}"
+            for name, inner in list(value.items())[:8]
+            if name not in HIDDEN and not isinstance(inner, dict)
+        ]
+        return ", ".join(kept)
+    if isinstance(value, list):
+        return ", ".join(_shown(one) for one in value[:6]) + (", ..." if len(value) > 6 else "")
+    return short(value)
+
+
+def _print_cost(experiment: Experiment) -> None:
+    from algoformer.cli.say import say
+    from algoformer.model.cost import cost
+    from algoformer.trace import Unroll
+    from algoformer.training.schedule import unroll_at
+
     task, training = experiment.task, experiment.training
     sizes: dict[str, Any] = {
         "dim": task.dim,
         "out": task.out,
         "context": task.context,
         "width": experiment.width,
-        "batch": training.batch,
+        "batch": training.batch_size,
     }
-    last = unroll_at(experiment, training.steps - 1)
-    say(
-        _cost_table(cost(experiment.program, unroll=Unroll(steps=last.steps, window=1), **sizes), "inference")
-    )
+    last = unroll_at(experiment.program, training, training.steps - 1)
+    inference = cost(experiment.program, unroll=Unroll(steps=last.steps, window=1), **sizes)
+    say(_cost_table(inference, "inference"))
     title = (
-        f"a training step: batch {training.batch}, window {last.length}, gradient through {last.grad_steps}"
+        f"a training step: batch size {training.batch_size}, window {last.length}, "
+        f"gradient through {last.grad_steps}"
     )
     say(_cost_table(cost(experiment.program, unroll=last, **sizes), title, training=True))
 
 
 def _cost_table(bill: Cost, title: str, *, training: bool = False) -> Table:
+    from algoformer.evaluation import Table
+
     lines = [(part.name, part.parameters, part.work) for part in bill.parts]
     lines.append(("total", bill.parameters, bill.work))
     columns: tuple[str, ...] = ("part", "parameters", "layer runs", "forward GFLOP")
@@ -118,7 +188,11 @@ def _cost_table(bill: Cost, title: str, *, training: bool = False) -> Table:
     return Table(columns=columns, rows=tuple(rows), title=title)
 
 
-def _say_comparison() -> None:
+def _print_comparison() -> None:
+    from algoformer.cli.say import say
+    from algoformer.evaluation import Table
+    from algoformer.model.cost import computation_comparison
+
     comparison = computation_comparison()
     shares = tuple(
         (share.setting, share.steps, f"{share.layers:.1%}", f"{share.flops:.1%}")
@@ -128,8 +202,8 @@ def _say_comparison() -> None:
         Table(
             columns=("setting", "T", "of layer runs", "of FLOPs"),
             rows=shares,
-            title="what the pre- and post-transformer take",
-            note="The paper says about 1/10 at T = 20 and 1/100 at T = 200. It holds for inference; "
+            title="share of the pre- and post-transformer",
+            note="The paper says about 1/10 at T = 20 and 1/100 at T = 200. This holds for inference; "
             "in training the post-transformer runs on every iteration of the window (ΔT = 15).",
         )
     )
@@ -137,12 +211,12 @@ def _say_comparison() -> None:
         (name, bill.core_parameters, bill.units, bill.training / 1e12, bill.activation_bytes / 2**30)
         for name, bill in comparison.models.items()
     )
-    columns = ("model", "parameters", "layer units a step", "TFLOP a step", "kept GiB")
     say(
         Table(
-            columns=columns,
+            columns=("model", "parameters", "layer units a step", "TFLOP a step", "kept GiB"),
             rows=models,
-            title="a training step at T = 20, ΔT = 15, batch 64, 41 points",
-            note="Parameters without positions, read-in, read-out; back through a layer counts as two units.",
+            title="a training step at T = 20, ΔT = 15, batch size 64, 41 samples",
+            note="Parameters without positions, read-in and read-out; the backward pass of a layer counts as "
+            "two units.",
         )
     )

@@ -1,22 +1,21 @@
-"""`algoformer tasks` and `algoformer programs`: what there is."""
+"""`algoformer tasks` and `algoformer programs`: lists of the tasks and of the named programs."""
 
 from __future__ import annotations
 
 import inspect
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
 from algoformer.cli.choose import read_program
+from algoformer.cli.new_file import refuse_existing
 from algoformer.cli.parse import parse
 from algoformer.common.names import check_choice
-from algoformer.model.presets import PRESETS
-from algoformer.model.program import Program
-from algoformer.report.diagram import diagram
-from algoformer.tasks import TASKS
-from algoformer.training.files import write_text
+
+if TYPE_CHECKING:
+    from algoformer.model.program import Program
 
 
 @dataclass(frozen=True)
@@ -40,6 +39,8 @@ def run_tasks(arguments: list[str]) -> int:
     chosen = parse(
         TasksOptions, arguments, command="tasks", description="The tasks.\n\nExample: algoformer tasks chain"
     )
+    from algoformer.tasks import TASKS
+
     if chosen.name:
         check_choice("task", chosen.name, TASKS)
     for name, kind in TASKS.items():
@@ -59,19 +60,28 @@ def run_programs(arguments: list[str]) -> int:
     )
     if (chosen.svg or chosen.json) and not chosen.name:
         raise ValueError("--svg and --json need the name of a program, or a JSON file")
+    from algoformer.model.presets import PRESETS
+
     if not chosen.name:
         for name, build in PRESETS.items():
             print(f"{name}: {_first_line(build)}\n{_indented(str(build()))}\n")
         return 0
     program = named_program(chosen.name)
+    if chosen.svg is not None:
+        refuse_existing(chosen.svg)
     print(program.to_json() if chosen.json else program)
     if chosen.svg is not None:
+        from algoformer.common.files import write_text
+        from algoformer.report.diagram import diagram
+
         write_text(chosen.svg, diagram(program))
     return 0
 
 
 def named_program(name: str) -> Program:
     """A preset by name, or the program in a JSON file."""
+    from algoformer.model.presets import PRESETS
+
     if name.endswith(".json"):
         return read_program(Path(name))
     check_choice("program", name, PRESETS)

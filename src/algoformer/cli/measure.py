@@ -1,34 +1,41 @@
-"""Runs and textbook solvers on the same held-out prompts: numbers, table, pictures."""
+"""Measure runs and textbook solvers on held-out prompts, or models of text on their test sets."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from algoformer.algorithms import build_solver
 from algoformer.cli.progress import counting
-from algoformer.evaluation import Evaluation, compare, evaluation_prompts
+from algoformer.cli.say import say
+from algoformer.common.files import write_json
+from algoformer.common.provenance import source_commit
+from algoformer.evaluation import Evaluation, Table, compare, evaluation_prompts, summary_table
 from algoformer.extras import require
 from algoformer.model import AlgoFormer
 from algoformer.model.program import default_steps
-from algoformer.prompt import Prompt
 from algoformer.report import error_by_sample, error_by_step, save
-from algoformer.tasks import Task
-from algoformer.trace import Solver
-from algoformer.training import Checkpoint, load_checkpoint
-from algoformer.training.files import write_json
-from algoformer.training.provenance import source_commit
+from algoformer.training import load
 from algoformer.training.resume import raw_model
 from algoformer.training.solver import open_solver
+
+if TYPE_CHECKING:
+    from algoformer.prompt import Prompt
+    from algoformer.tasks import Task
+    from algoformer.trace import Solver
+    from algoformer.training import Checkpoint
+
+UNLEARNED = 0.9
+"""Above this error a model does hardly better than the answer 0, whose error is 1."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Contender:
-    """A trained model, what it was trained on, what it is called and what its card says."""
+    """A trained model, its task, its label in tables, and its card."""
 
     label: str
     model: AlgoFormer
@@ -37,34 +44,31 @@ class Contender:
 
     @property
     def steps(self) -> int:
-        """How many iterations its loop was trained with."""
+        """The number of iterations that its loop was trained with."""
         return default_steps(self.model.program)
 
 
-def open_checkpoint(path: Path) -> Checkpoint:
-    """What a run folder or a checkpoint file holds.
+def open_checkpoint(path: Path, *, folder: str | None = None) -> Checkpoint:
+    """Load a run folder, a checkpoint file or a shipped model.
 
-    Raises:
-        ValueError: there is no such thing, or no checkpoint in it yet.
+    Args:
+        path: the path or the name.
+        folder: the folder with named corpora, for models of text.
     """
-    if not path.exists():
-        raise ValueError(f"{path} does not exist; give a run folder or a checkpoint file")
-    file = path / "checkpoint.safetensors" if path.is_dir() else path
-    if not file.exists():
-        raise ValueError(f"{path} holds no checkpoint.safetensors; was the run started?")
-    return load_checkpoint(file)
+    checkpoint = load(path)
+    if folder is not None and hasattr(checkpoint.data, "folder"):
+        checkpoint = replace(checkpoint, data=replace(checkpoint.data, folder=folder))  # type: ignore[type-var]
+    return checkpoint
 
 
 def load_contender(path: Path, *, raw: bool = False) -> Contender:
-    """A run folder or a checkpoint file as something that can be measured.
-
-    Where a run keeps an average of its weights that is what is loaded, unless `raw` asks for the weights.
-    """
+    """Load a model that answers prompts; `raw` takes the last weights of a run that keeps their average."""
     checkpoint = open_checkpoint(path)
     if checkpoint.task is None:
-        raise ValueError(f"{path} was not trained on a task, so there are no prompts to measure it on")
+        kind = "no data" if checkpoint.data is None else f"data of the kind {checkpoint.data.name!r}"
+        raise ValueError(f"{path} has {kind}, so there are no prompts to measure it on")
     try:
-        model = raw_model(checkpoint) if raw else checkpoint.model
+        model: Any = raw_model(checkpoint) if raw else checkpoint.model
     except ValueError as error:
         raise ValueError(f"{path}: {error}; leave out --raw") from None
     return Contender(
@@ -76,25 +80,42 @@ def load_contender(path: Path, *, raw: bool = False) -> Contender:
 
 
 def held_out_prompts(contenders: Sequence[Contender], count: int) -> Prompt:
-    """The fixed prompts of the contenders' task; full attention may be shown one question only, the last."""
-    if count < 1:
-        raise ValueError(f"prompts must be at least 1, got {count}")
+    """Return the fixed prompts of the task; models with full attention are asked the last question only."""
+    if not 1 <= count <= 10**7:
+        raise ValueError(f"prompts must lie in 1..10000000, got {count}")
     prompt = evaluation_prompts(contenders[0].task, count=count)
     return prompt if all(contender.model.causal for contender in contenders) else prompt.prefix()
+
+
+def measure_after_training(folder: Path, *, command: str, device: str) -> None:
+    """Measure a finished run, print a table, and leave numbers and plots in its folder."""
+    if load(folder).task is None:
+        say(measure_text(folder, out=folder, command=command, device=device))
+        return
+    results = measure_runs(
+        [folder], against=(), out=folder, prompts=1280, steps=None, command=command, device=device
+    )
+    say(summary_table(results))
+    if results[0].error > UNLEARNED:
+        print(
+            "the error is close to 1, the error of always answering 0: the model has not learned the task "
+            "yet; train longer (--steps), or with a lower learning rate (--lr)",
+            file=sys.stderr,
+        )
 
 
 def measure_runs(
     paths: Sequence[Path],
     *,
     against: Sequence[str],
-    folder: Path,
+    out: Path | None,
     prompts: int,
     steps: int | None,
     command: str,
     raw: bool = False,
     device: str = "cpu",
 ) -> list[Evaluation]:
-    """Measure runs and solvers, and leave `evaluation.json` and the pictures in `folder`.
+    """Measure runs and solvers on the same prompts; with `out`, write `evaluation.json` and plots there.
 
     On CUDA the models run as captured graphs; textbook solvers stay on the CPU.
     """
@@ -106,9 +127,11 @@ def measure_runs(
                 f"{contenders[0].label} and {other.label} were trained on different tasks "
                 f"({task} and {other.task}); measure them one at a time"
             )
+    if out is not None:
+        out.mkdir(parents=True, exist_ok=True)  # a folder that cannot be written is noticed before measuring
     names = [contender.label for contender in contenders]
     solvers: dict[str, Solver] = {
-        # two runs of the same name in different places: say where
+        # two runs of the same name are told apart by their paths
         str(path) if names.count(contender.label) > 1 else contender.label: contender.model
         for path, contender in zip(paths, contenders, strict=True)
     }
@@ -125,18 +148,63 @@ def measure_runs(
         results = compare(
             solvers, prompt, steps=depth, scale=task.scale, progress=progress, provenance=origin
         )
-    write_json(folder / "evaluation.json", [result.to_data() for result in results])
-    draw_results(results, folder, trained=contenders[0].steps)
+    if out is not None:
+        write_json(out / "evaluation.json", [result.to_data() for result in results])
+        draw_results(results, out, trained=contenders[0].steps)
     return results
 
 
-def draw_results(results: Sequence[Evaluation], folder: Path, *, trained: int | None) -> None:
-    """Both pictures of an evaluation, if matplotlib is there; otherwise a line that says what is missing."""
+def measure_text(
+    path: Path, *, out: Path | None, command: str, device: str, folder: str | None = None
+) -> Table:
+    """Score a model of text on its test set; with `out`, write `scores.json` there."""
+    checkpoint = best_checkpoint(path, folder=folder)
+    assert checkpoint.data is not None
+    found = checkpoint.data.evaluate(checkpoint.model.to(device).eval())
+    scores = [one.to_data() for one in found] if isinstance(found, list) else found.to_data()
+    if out is not None:
+        names = ("step", "valid_loss", "valid_accuracy", "corpus", "commit")
+        card = {name: checkpoint.card[name] for name in names if name in checkpoint.card}
+        write_json(out / "scores.json", {"command": command, **card, "measurements": scores})
+    return score_table(found)
+
+
+def best_checkpoint(path: Path, *, folder: str | None = None) -> Checkpoint:
+    """Load a model of text; of a run folder, the weights that did best in validation."""
+    best = path / "best.safetensors"
+    return open_checkpoint(best if best.exists() else path, folder=folder)
+
+
+def score_table(found: Any) -> Table:
+    """Return the scores of a model of text as a table: one row per score, or one per iteration."""
+    if isinstance(found, list):
+        rows: tuple[tuple[str | int | float, ...], ...] = tuple(
+            (one.split, one.rows, name, number.value, f"{number.low:.2f} – {number.high:.2f}")
+            for one in found
+            for name, number in one.scores.items()
+        )
+        return Table(columns=("split", "texts", "score", "value", "95 %"), rows=rows)
+    rows = tuple(
+        (iteration, loss, perplexity, bits)
+        for iteration, (loss, perplexity, bits) in enumerate(
+            zip(found.cross_entropy, found.perplexity, found.bits_per_byte, strict=True), start=1
+        )
+    )
+    return Table(
+        columns=("iterations", "cross-entropy", "perplexity", "bits per byte"),
+        rows=rows,
+        note=f"Cross-entropy in nats per token, over {found.tokens:,} tokens of the test text.",
+    )
+
+
+def draw_results(results: Sequence[Evaluation], folder: Path, *, trained: int | None) -> bool:
+    """Draw both plots of an evaluation; without matplotlib, print what is missing and return False."""
     try:
         require("matplotlib", extra="viz")
     except ModuleNotFoundError as error:
-        print(f"no pictures: {error}", file=sys.stderr)
-        return
+        print(f"no plots: {error}", file=sys.stderr)
+        return False
     if len(results[0].by_sample.x) > 1:
         save(error_by_sample(results), folder / "error_by_sample")
     save(error_by_step(results, trained=trained), folder / "error_by_step")
+    return True

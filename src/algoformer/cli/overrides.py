@@ -2,104 +2,103 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 from dataclasses import fields, make_dataclass, replace
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Any, Literal, get_type_hints
 
-import tyro
+from algoformer.cli.choose import Field, option
+from algoformer.model.injections import INJECTIONS, STARTS
+from algoformer.model.program import Layers, Loop, Parallel, Part, Program
+from algoformer.nn import ACTIVATIONS, NORMS, POSITIONS
 
-from algoformer.model.program import Injection, Layers, Loop, Parallel, Part, Program
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
-LAYER_HELP = {
-    "count": "How many layers.",
-    "heads": "Attention heads of each layer.",
-    "head_width": "Of one head; None divides the stream's width by the heads.",
-    "hidden": "Width of the feed-forward network; None is four times the stream.",
-    "causal": "Whether a token sees only what comes before it.",
-    "norm": "Layer norms before attention and feed-forward.",
-    "scaled": "Whether scores are divided by the root of the head's width.",
-    "activation": "Of the feed-forward network.",
-    "bias": "Whether products have biases.",
-    "positions": "Add learned positions on entry (in a loop: at every iteration).",
-    "final_norm": "A layer norm at the end (in a loop: at every iteration).",
-}
+STRUCTURE = {"name", "body", "branches"}
+"""Fields that say how a program is put together, which options do not change."""
 
 
-def model_settings(program: Program, width: int) -> Any:
-    """An object with a field for every setting of the program, grouped as its parts are."""
-    kinds: list[tuple[str, Any, Any]] = [("width", _option(int, "Of the stream."), width)]
-    kinds += _program_fields(program)
-    return make_dataclass("model", kinds, frozen=True)()
+def choices() -> dict[str, tuple[str, ...]]:
+    """Return the words that a field of a program may hold, for fields that name an entry of a table."""
+    tables = {table.field: tuple(table) for table in (NORMS, ACTIVATIONS, POSITIONS, INJECTIONS)}
+    return tables | {"start": ("auto", *STARTS)}
+
+
+def model_settings(program: Program) -> Any:
+    """Return an object with a field for every setting of the program, grouped as its parts are."""
+    return make_dataclass("model", _program_fields(program), frozen=True)()
 
 
 def apply_settings(program: Program, settings: Any) -> Program:
-    """The program with the values that the settings hold now."""
+    """Return the program with the values that the settings hold now."""
     return Program(
         *(_apply_part(part, getattr(settings, _word(part, index))) for index, part in enumerate(program))
     )
+
+
+def attribute_docs(kind: type) -> dict[str, str]:
+    """Return the text of each entry under `Attributes:` in the docstring of a class."""
+    _, _, section = (inspect.getdoc(kind) or "").partition("Attributes:\n")
+    entries = re.findall(r"^    (\w+): (.*(?:\n        .*)*)", section, flags=re.MULTILINE)
+    return {name: _sentence(" ".join(text.split())) for name, text in entries}
+
+
+def _sentence(text: str) -> str:
+    text = re.sub(r"`([^`]*)`", r"\1", text)
+    return text[:1].upper() + text[1:]
 
 
 def _word(part: Part, index: int) -> str:
     return part.name or f"part{index}"
 
 
-def _program_fields(program: Program) -> list[tuple[str, Any, Any]]:
+def _program_fields(program: Program) -> list[Field]:
     return [_group(_word(part, index), _part_fields(part)) for index, part in enumerate(program)]
 
 
-def _group(name: str, kinds: list[tuple[str, Any, Any]]) -> tuple[str, Any, Any]:
+def _group(name: str, kinds: list[Field]) -> Field:
     kind = make_dataclass(name, kinds, frozen=True)
     return name, kind, kind()
 
 
-def _part_fields(part: Part) -> list[tuple[str, Any, Any]]:
-    if isinstance(part, Layers):
-        return _layer_fields(part)
+def _part_fields(part: Part) -> list[Field]:
     if isinstance(part, Parallel):
         return [
             _group(f"branch{number}", _program_fields(branch)) for number, branch in enumerate(part.branches)
         ]
-    own: list[tuple[str, Any, Any]] = [
-        ("steps", _option(int, "How often the loop runs."), part.steps),
-        ("inject", _option(Injection, "How its input reaches each iteration."), part.inject),
-    ]
+    own = list(_own_fields(part))
+    if not isinstance(part, Loop):
+        return own
     alone = _only_layers(part)
-    return own + (_layer_fields(alone) if alone is not None else _program_fields(part.body))
+    return own + (list(_own_fields(alone)) if alone is not None else _program_fields(part.body))
 
 
-def _layer_fields(layers: Layers) -> list[tuple[str, Any, Any]]:
-    hints = {"head_width": int | None, "hidden": int | None, "count": int, "heads": int}
-    return [
-        (name, _option(hints.get(name, _kind(layers, name)), text), getattr(layers, name))
-        for name, text in LAYER_HELP.items()
-    ]
-
-
-def _kind(layers: Layers, name: str) -> Any:
-    from typing import Literal
-
-    return Literal["gelu", "relu"] if name == "activation" else type(getattr(layers, name))
-
-
-def _option(kind: Any, text: str) -> Any:
-    return Annotated[kind, tyro.conf.arg(help=text)]
+def _own_fields(part: Part) -> Iterable[Field]:
+    hints, texts, words = get_type_hints(type(part)), attribute_docs(type(part)), choices()
+    for item in fields(part):
+        if item.name not in STRUCTURE:
+            value = getattr(part, item.name)
+            kind = Literal[words[item.name]] if item.name in words else hints[item.name]
+            yield item.name, option(kind, texts.get(item.name, "")), value
 
 
 def _only_layers(loop: Loop) -> Layers | None:
-    """The loop's body, if it is one unnamed module: its options then stand directly under the loop's name."""
+    """Return the loop's body if it is one unnamed module, whose options stand under the loop's name."""
     first = loop.body.parts[0]
     return first if len(loop.body) == 1 and isinstance(first, Layers) and not first.name else None
 
 
 def _apply_part(part: Part, settings: Any) -> Part:
-    if isinstance(part, Layers):
-        names = {field.name for field in fields(settings)} & set(LAYER_HELP)
-        return replace(part, **{name: getattr(settings, name) for name in names})
     if isinstance(part, Parallel):
         branches = [
             apply_settings(branch, getattr(settings, f"branch{number}"))
             for number, branch in enumerate(part.branches)
         ]
         return Parallel(*branches, name=part.name)
+    own = {item.name: getattr(settings, item.name) for item in fields(part) if item.name not in STRUCTURE}
+    if not isinstance(part, Loop):
+        return replace(part, **own)
     alone = _only_layers(part)
     body = Program(_apply_part(alone, settings)) if alone is not None else apply_settings(part.body, settings)
-    return Loop(body, steps=settings.steps, inject=settings.inject, name=part.name)
+    return Loop(body, name=part.name, **own)

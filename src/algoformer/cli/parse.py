@@ -1,18 +1,46 @@
-"""Options to dataclasses through tyro, with errors on one line."""
+"""Parse command-line options into dataclasses with tyro; report mistakes on one line."""
 
 from __future__ import annotations
 
 import contextlib
+import difflib
 import io
 import re
 import sys
-from typing import TypeVar
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any, TypeVar, get_args, get_type_hints
 
 import tyro
 
 from algoformer.cli.failure import is_first_process
 
 Options = TypeVar("Options")
+
+OTHER_WORDS = {
+    "batch": "batch-size",
+    "bs": "batch-size",
+    "learning-rate": "lr",
+    "rate": "lr",
+    "num-steps": "steps",
+    "max-steps": "steps",
+    "iters": "steps",
+    "epochs": "steps",
+    "output": "out",
+    "output-dir": "out",
+    "wd": "weight-decay",
+    "grad-clip": "clip-norm",
+    "clip": "clip-norm",
+    "task": "data",
+    "dataset": "data",
+    "size": "scale",
+    "d-model": "width",
+    "gpu": "device",
+    "loops": "iterations",
+    "depth": "iterations",
+    "max-tokens": "max-new-tokens",
+}
+"""Words that other programs use for an option, each with ours."""
 
 
 def parse(
@@ -22,16 +50,31 @@ def parse(
     command: str,
     description: str,
     default: Options | None = None,
+    short_help: str = "",
     program: str = "algoformer",
 ) -> Options:
-    """Read the options of a command into a dataclass; a wrong one prints one line and exits with 2."""
+    """Read options into a dataclass. A wrong option prints one line and exits with status 2.
+
+    Args:
+        kind: the dataclass.
+        arguments: the words after the command's name.
+        command: the command's name, for messages.
+        description: the text at the top of the help.
+        default: the defaults, where they are not those of `kind`.
+        program: the program that the command belongs to, for messages.
+        short_help: what `--help` prints instead of every option; `--help-all` then prints every option.
+    """
+    if short_help and ("--help" in arguments or "-h" in arguments):
+        print(short_help)
+        raise SystemExit(0)
+    words = ["--help" if word == "--help-all" else word for word in arguments]
     name = f"{program} {command}".strip()
-    noise = io.StringIO()
+    messages = io.StringIO()
     try:
-        with contextlib.redirect_stderr(noise):
+        with contextlib.redirect_stderr(messages):
             return tyro.cli(
                 kind,
-                args=arguments,
+                args=words,
                 prog=name,
                 description=description,
                 config=(tyro.conf.AvoidSubcommands,),
@@ -39,12 +82,60 @@ def parse(
             )
     except SystemExit as stop:
         if stop.code and is_first_process():
-            print(f"{name}: {one_line(noise.getvalue())}", file=sys.stderr)
+            line = one_line(messages.getvalue(), known_flags(kind))
+            print(f"{name}: {line}", file=sys.stderr)
         raise
 
 
-def one_line(box: str) -> str:
-    """The message inside tyro's box: the complaint and, if there is one, the nearest option."""
+def known_flags(kind: type) -> tuple[str, ...]:
+    """Return every flag of an options dataclass, nested ones included."""
+    return tuple(_flags(kind, ""))
+
+
+def _flags(kind: type, prefix: str) -> Iterator[str]:
+    hints = get_type_hints(kind, include_extras=True)
+    for item in fields(kind):
+        hint = hints[item.name]
+        settings = list(getattr(hint, "__metadata__", ()))
+        positional = any("Positional" in repr(one) for one in settings)
+        names = [one.name for one in settings if getattr(one, "name", None) is not None]
+        name = (names[0] if names else item.name).replace("_", "-")
+        inner = _dataclass_in(hint)
+        if inner is not None:
+            yield from _flags(inner, f"{prefix}{name}." if name else prefix)
+        elif not positional:
+            yield f"--{prefix}{name}"
+
+
+def _dataclass_in(hint: Any) -> type | None:
+    if isinstance(hint, type):
+        return hint if is_dataclass(hint) else None
+    return next((found for one in get_args(hint) if (found := _dataclass_in(one)) is not None), None)
+
+
+def nearest_flag(flag: str, known: tuple[str, ...]) -> str | None:
+    """Return the flag that was probably meant: by another usual word, by its last word, or by its letters.
+
+    >>> nearest_flag("--training.learning-rate", ("--lr", "--clip-norm"))
+    '--lr'
+    >>> nearest_flag("--model.loop.head", ("--model.loop.head-width", "--model.loop.heads"))
+    '--model.loop.heads'
+    """
+    word = flag.split("=")[0].lstrip("-").replace("_", "-")
+    last = word.rpartition(".")[2]
+    for wanted in (word, last, OTHER_WORDS.get(word, ""), OTHER_WORDS.get(last, "")):
+        if wanted and f"--{wanted}" in known:
+            return f"--{wanted}"
+    ending = [one for one in known if one.lstrip("-").rpartition(".")[2] == last]
+    if len(ending) == 1:
+        return ending[0]
+    close: Mapping[str, str] = {one.lstrip("-"): one for one in known}
+    match = difflib.get_close_matches(word, close, n=1, cutoff=0.6)
+    return close[match[0]] if match else None
+
+
+def one_line(box: str, known: tuple[str, ...] = ()) -> str:
+    """Return the message inside tyro's box on one line, with the option that was probably meant."""
     rows = [row.strip(" │") for row in box.splitlines()]
     paragraphs: list[list[str]] = [[]]
     for row in rows:
@@ -59,8 +150,11 @@ def one_line(box: str) -> str:
     message = re.sub(r"^Error parsing [^-:][^:]*: ", "", " ".join(paragraphs[0]))
     message = re.sub(r"invalid literal for int\(\) with base 10:", "a whole number is needed, got", message)
     message = re.sub(r"could not convert string to float:", "a number is needed, got", message)
-    for paragraph in paragraphs[1:]:
-        if paragraph and paragraph[0].startswith("Perhaps you meant") and len(paragraph) > 1:
-            message += f"; perhaps you meant {paragraph[1].split()[0]}"
-            break
+    unknown = re.match(r"Unrecognized options?: (\S+?),?(?:\s|$)", message)
+    if unknown:
+        message = f"unknown option {unknown[1]}"
+        if not unknown[1].startswith("-"):
+            return f"{message}; it is not the value of any option before it (see --help)"
+        meant = nearest_flag(unknown[1], known)
+        message += f"; did you mean {meant}?" if meant else ""
     return f"{message} (see --help)"

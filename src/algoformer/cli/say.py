@@ -1,16 +1,24 @@
-"""Tables on standard output."""
+"""Print tables to standard output."""
 
 from __future__ import annotations
 
-from rich.console import Console
+from typing import TYPE_CHECKING
 
-from algoformer.evaluation import Table
-from algoformer.report.tables import terminal_table
+if TYPE_CHECKING:
+    from algoformer.evaluation import Table
+
+PIPE_WIDTH = 160
+"""Characters in a line where standard output is not a terminal."""
 
 
 def say(table: Table) -> None:
-    """Print a table as wide as the terminal; in a pipe, as wide as it needs to be."""
+    """Print a table. On a terminal, columns that do not fit go below the others; no name is cut."""
+    from rich.console import Console
+
+    from algoformer.report.tables import fitted, terminal_table
+
     console = Console(highlight=False)
     if not console.is_terminal:
-        console = Console(highlight=False, width=160)
-    console.print(terminal_table(table))
+        console = Console(highlight=False, width=PIPE_WIDTH)
+    for part in fitted(table, console.width):
+        console.print(terminal_table(part))

@@ -1,4 +1,4 @@
-"""`algoformer theory`: verify the hand-built weights, show how they work, draw the laws they obey."""
+"""`algoformer theory`: verify the hand-built weights, show how they work, plot their errors."""
 
 from __future__ import annotations
 
@@ -6,28 +6,29 @@ import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from algoformer import theory
 from algoformer.cli.parse import parse
 from algoformer.cli.progress import bars
 from algoformer.cli.say import say
 from algoformer.common.names import check_choice
-from algoformer.evaluation import Table
-from algoformer.extras import require
-from algoformer.report import save
-from algoformer.report.laws import exponential_law, power_law, weights_beside_textbook
-from algoformer.training.files import write_json
 
-DESCRIPTION = """Build the lemmas and theorems as weights; hold each to its textbook algorithm, step by step.
+if TYPE_CHECKING:
+    from algoformer import theory
+    from algoformer.evaluation import Table
+
+DESCRIPTION = """Build the lemmas and theorems as weights, and compare each with its textbook algorithm.
+
+Statements: codes, copy, gradient_descent, representation, autoregressive, chain, newton, decoder, ridge,
+heavy_ball, decoder_newton, decoder_newton_serial.
 
 Examples:
   algoformer theory                          verify all, one row each
   algoformer theory newton --json rows.json  only this one; rows as JSON too
   algoformer theory show newton              the program, the subspaces, what each layer writes
-  algoformer theory plot --out pictures      error against c and C; error by step beside textbooks
+  algoformer theory plot --out plots         error against c and C, and by step beside the textbook
 """
 
 
@@ -35,7 +36,9 @@ Examples:
 class VerifyOptions:
     """Options of `algoformer theory`."""
 
-    names: Annotated[tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(help="Which; none means all.")] = ()
+    names: Annotated[
+        tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(help="Statements to verify; none means all.")
+    ] = ()
     json: Annotated[Path | None, tyro.conf.arg(help="Write the rows to this file.")] = None
 
 
@@ -43,20 +46,22 @@ class VerifyOptions:
 class ShowOptions:
     """Options of `algoformer theory show`."""
 
-    name: Annotated[tyro.conf.Positional[str], tyro.conf.arg(help="Which statement.")]
+    name: Annotated[tyro.conf.Positional[str], tyro.conf.arg(help="The statement.")]
 
 
 @dataclass(frozen=True)
 class PlotOptions:
     """Options of `algoformer theory plot`."""
 
-    out: Annotated[Path, tyro.conf.arg(help="Folder for the pictures.")] = Path("theory")
+    out: Annotated[Path, tyro.conf.arg(help="Folder for the plots.")] = Path("theory")
 
 
 def run_theory(arguments: list[str]) -> int:
     """Verify, show or plot."""
     if arguments and arguments[0] == "show":
         options = parse(ShowOptions, arguments[1:], command="theory show", description=DESCRIPTION)
+        from algoformer import theory
+
         check_choice("statement", options.name, theory.REGISTRY)
         print(theory.show(options.name))
         return 0
@@ -66,6 +71,9 @@ def run_theory(arguments: list[str]) -> int:
 
 
 def _verify(options: VerifyOptions) -> int:
+    from algoformer import theory
+    from algoformer.common.files import write_json
+
     names = options.names or tuple(theory.REGISTRY)
     for name in names:
         check_choice("statement", name, theory.REGISTRY)
@@ -85,34 +93,43 @@ def _verify(options: VerifyOptions) -> int:
 
 
 def _table(reports: Iterable[theory.Report]) -> Table:
+    from algoformer.evaluation import Table
+
     columns = (
         "statement",
+        "holds",
+        "max deviation",
+        "steps",
         "layers × heads claimed",
         "counted",
         "width",
         "dtype",
-        "steps",
-        "max deviation",
         "seconds",
     )
     rows = tuple(
         (
             report.name,
+            "yes" if report.holds else "NO",
+            report.max_deviation,
+            report.steps,
             report.claimed,
             report.counted,
             report.width,
             report.dtype,
-            report.steps,
-            report.max_deviation,
             round(report.seconds, 2),
         )
         for report in reports
     )
-    note = "Largest difference from the textbook algorithm's own numbers, over all steps and prompts."
+    note = "Largest difference from the textbook algorithm's iterates, over all steps and prompts."
     return Table(columns=columns, rows=rows, title="Theorems as weights", note=note)
 
 
 def _plot(folder: Path) -> int:
+    from algoformer import theory
+    from algoformer.extras import require
+    from algoformer.report import save
+    from algoformer.report.laws import exponential_law, power_law, weights_beside_textbook
+
     require("matplotlib", extra="viz")
     with bars() as progress:
         bar = progress.add_task("measuring", total=3, note="")
@@ -122,5 +139,5 @@ def _plot(folder: Path) -> int:
         progress.advance(bar)
         save(weights_beside_textbook(theory.error_by_step()), folder / "error_by_step")
         progress.advance(bar)
-    print(f"pictures: {folder}/error_against_c.png, error_against_sink.png, error_by_step.png")
+    print(f"plots: {folder}/error_against_c.png, error_against_sink.png, error_by_step.png")
     return 0

@@ -4,146 +4,170 @@ from __future__ import annotations
 
 import shlex
 import sys
-from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-import torch
-import tyro
-
-from algoformer.cli.choose import read_experiment
+from algoformer.cli.choose import Field, option, read_experiment
 from algoformer.cli.failure import is_first_process
-from algoformer.cli.measure import measure_runs, open_checkpoint
-from algoformer.cli.progress import training_bars
-from algoformer.cli.say import say
-from algoformer.common.devices import pick_device
-from algoformer.evaluation import summary_table
-from algoformer.training import Experiment, Run, load_experiment, train
-from algoformer.training.distributed import ParallelName, join_torchrun, plan_spread
-from algoformer.training.engine import EngineName, in_words, plans_for
-from algoformer.training.spread import Spread
 
-DESCRIPTION = """Train a program on a task; leave a folder with config, metrics, checkpoint, numbers, plots.
+if TYPE_CHECKING:
+    from algoformer.training import Experiment, Run
 
-Examples:
-  algoformer train                                            a small AlgoFormer on linear regression
-  algoformer train --task representation --program looped --model.loop.steps 30
-  algoformer train --scale short --training.burn-in 0 10 20 --device cuda
+HELP = """usage: algoformer train [--data NAME [FILE ...]] [OPTIONS]
+
+Train a model and leave a folder with its config, metrics, checkpoint, numbers and plots.
+
+what to train
+  --data NAME [FILE ...]  linear, representation, autoregressive, chain, robust: a task (default: linear);
+                          translation SOURCE TARGET, labels FILE, text FILE ...: your own files
+  --program NAME          algoformer, looped, standard, nested, two_loops, or a JSON file
+  --scale NAME            smoke (default: two CPU cores), short (GPU minutes), paper (the paper's sizes)
+  --config FILE           start from the config.json of a run instead
+  --width N               width of the residual stream (d_model)
+  --data.NAME ...         settings of the data, such as --data.dim 5 or --data.vocabulary 4000
+  --model.PART.NAME ...   settings of a part of the program, such as --model.loop.steps 30
+
+how to train
+  --steps N               optimizer steps
+  --lr X                  peak learning rate
+  --batch-size N          prompts or sequences in a batch
+  --optimizer NAME        adam, adamw or muon
+  --window N              the loss is the mean over this many last iterations of the loop
+  --burn-in N ...         no-gradient iterations to run first, drawn at random from this list
+  --precision NAME        fp32, tf32 or bf16 matrix products
+  --seed N                seed of the weights and of the batches
+
+where and how long
+  --out FOLDER            the run folder; by default a new one under runs/
+  --device NAME           auto, cpu, cuda or mps
+  --resume                continue the run in --out from its last checkpoint
+  --initial MODEL         start from the weights of this run, checkpoint or shipped model
+  --max-minutes X         stop after this time; continue later with --resume
+  --no-evaluate           do not measure the model when it is trained
+
+algoformer train --help-all lists every option.
+
+examples
+  algoformer train                                               a small AlgoFormer on linear regression
+  algoformer train --data representation --program looped --model.loop.steps 30
+  algoformer train --data translation train.de train.en --steps 2000
+  algoformer train --data text books/ --program looped --device cuda
   algoformer train --resume --out runs/linear-algoformer-smoke-seed0
-  torchrun --nproc-per-node 2 -m algoformer train --scale short
-"""
+  torchrun --nproc-per-node 2 -m algoformer train --scale short"""
+
+DESCRIPTION = "Train a model and leave a folder with its config, metrics, checkpoint, numbers and plots."
 
 
-SETTINGS = ("--task", "--program", "--scale", "--config")
-"""Options that say what is trained."""
-
-
-def options() -> list[tuple[str, Any, Any]]:
-    """The options of this command that are not settings of the experiment."""
+def options() -> list[Field]:
+    """Return the options of this command that are not settings of the experiment."""
     return [
+        ("out", option(Path | None, "The run folder; by default a new one under runs/."), None),
+        ("initial", option(Path | None, "Start from the weights of this run or checkpoint."), None),
+        ("resume", option(bool, "Continue the run in --out from its last checkpoint."), False),
+        ("device", option(Literal["auto", "cpu", "cuda", "mps"], "Where to train."), "auto"),
         (
-            "out",
-            _help(Path | None, "The run folder; by default one under runs/ named after the settings."),
-            None,
+            "engine",
+            option(
+                Literal["auto", "eager", "graph", "compiled", "fused"],
+                "How steps are executed; auto chooses and prints why.",
+            ),
+            "auto",
         ),
-        ("initial", _help(Path | None, "Begin with the weights of this run or checkpoint."), None),
-        ("resume", _help(bool, "Go on with the run in --out, with its own settings."), False),
-        ("device", _help(Literal["auto", "cpu", "cuda", "mps"], "Where to train."), "auto"),
-        ("engine", _help(EngineName, "How steps are taken; auto chooses and says why."), "auto"),
-        ("parallel", _help(ParallelName, "How processes of torchrun share a run: auto is ddp."), "auto"),
-        ("max_minutes", _help(float | None, "Stop after this long; resume later."), None),
         (
-            "shard_mb",
-            _help(float | None, "No file of a checkpoint is larger; a resumed run remembers. inf: one file."),
-            None,
+            "parallel",
+            option(Literal["auto", "ddp", "fsdp"], "How the processes of torchrun share a run: auto is ddp."),
+            "auto",
         ),
-        ("tensorboard", _help(bool, "Write events too, if TensorBoard is installed."), True),
-        ("evaluate", _help(bool, "Measure and draw the model when it is trained."), True),
+        ("max_minutes", option(float | None, "Stop after this time; continue later with --resume."), None),
+        ("tensorboard", option(bool, "Also write TensorBoard events, if it is installed."), True),
+        ("evaluate", option(bool, "Measure and plot the model when it is trained."), True),
     ]
-
-
-def _help(kind: Any, text: str) -> Any:
-    return Annotated[kind, tyro.conf.arg(help=text)]
 
 
 def run_train(arguments: list[str]) -> int:
     """Train as the options say."""
     experiment, settings = read_experiment(
-        arguments, command="train", description=DESCRIPTION, extra=options()
+        arguments, command="train", description=DESCRIPTION, extra=options(), short_help=HELP
     )
+    from algoformer.common.devices import pick_device
+    from algoformer.training import join_torchrun
+
     if settings.config is not None and settings.out is None:
         raise ValueError("a run that starts from --config needs a folder of its own: give --out")
     folder = settings.out or Path("runs") / _folder_name(experiment, settings)
     if settings.resume:
-        if settings.initial is not None:
-            raise ValueError("--resume goes on with the run's own weights; leave out --initial")
-        _refuse_settings(arguments)
-        if not (folder / "config.json").exists():
-            raise ValueError(f"{folder} holds no run to resume; give its folder with --out")
-        experiment = load_experiment(folder)
+        experiment = _resumed(arguments, settings, folder)
     device, command = pick_device(settings.device), shlex.join(["algoformer", "train", *arguments])
     try:
         with join_torchrun(device):
-            spread = plan_spread(
-                settings.parallel, batch=experiment.training.batch, device=torch.device(device)
-            )
-            run = train_with_bar(experiment, folder, settings, device, spread, command)
+            run = _train(experiment, folder, settings, device, command)
     except KeyboardInterrupt:
         if is_first_process():
-            print(
-                f"\nstopped; go on with: algoformer train --resume --out {shlex.quote(str(folder))}",
-                file=sys.stderr,
-            )
+            again = f"algoformer train --resume --out {shlex.quote(str(folder))}"
+            print(f"\ninterrupted; continue with: {again}", file=sys.stderr)
         return 130
     if not is_first_process():
         return 0
     if not run.finished:
-        print(f"{folder}: {run.step} of {experiment.training.steps} steps; go on with --resume")
+        print(f"{folder}: {run.step} of {experiment.training.steps} steps; continue with --resume")
         return 0
     if settings.evaluate:
-        results = measure_runs(
-            [folder], against=(), folder=folder, prompts=1280, steps=None, command=command, device=device
-        )
-        say(summary_table(results))
+        from algoformer.cli.measure import measure_after_training
+
+        measure_after_training(folder, command=command, device=device)
     print(folder)
     return 0
 
 
-def _refuse_settings(arguments: list[str]) -> None:
-    # a run goes on as it began: options that would change it must not be dropped in silence
+def _resumed(arguments: list[str], settings: Any, folder: Path) -> Experiment:
+    """Return the experiment of the run in the folder; refuse options that would change it."""
+    from algoformer.training import load_experiment
+
+    if settings.initial is not None:
+        raise ValueError("--resume continues with the run's own weights; leave out --initial")
+    own = {f"--{name.replace('_', '-')}" for name, _, _ in options()}
     for word in arguments:
-        if word.startswith(("--model.", "--data.", "--training.")) or word.split("=")[0] in SETTINGS:
-            raise ValueError(f"--resume goes on with the run's own settings; leave out {word}")
+        flag = word.split("=")[0]
+        if flag.startswith("--") and flag.replace("--no-", "--") not in own:
+            raise ValueError(f"--resume continues with the run's own settings; leave out {flag}")
+    if not (folder / "config.json").exists():
+        raise ValueError(f"{folder} holds no run to resume; give its folder with --out")
+    return load_experiment(folder)
 
 
-def train_with_bar(
-    experiment: Experiment, folder: Path, settings: Any, device: str, spread: Spread, command: str
-) -> Run:
-    """Say what is about to happen, and train with a progress bar; with several processes, only the first."""
-    plans = plans_for(experiment, settings.engine, device=torch.device(device), alone=spread.alone)
-    if spread.first:
-        where = device if spread.alone else f"{device}, {spread}"
-        print(f"{experiment.program}\n→ {folder} on {where}; {in_words(plans)}", file=sys.stderr)
-    start = partial(
-        train,
+def _train(experiment: Experiment, folder: Path, settings: Any, device: str, command: str) -> Run:
+    """Train with a progress bar; print the program first, once the folder is known to be free."""
+    import torch
+
+    from algoformer.cli.measure import open_checkpoint
+    from algoformer.training import Callback, RunOptions, train
+    from algoformer.training.engine import plan_for
+
+    class Announcement(Callback):
+        def on_start(self, step: int, steps: int) -> None:
+            single = not torch.distributed.is_initialized()
+            plan = plan_for(experiment, settings.engine, device=torch.device(device), single=single)
+            print(f"{experiment.program}\n→ {folder} on {device}; {plan}", file=sys.stderr)
+
+    return train(
         experiment,
         folder,
+        options=RunOptions(
+            device=device,
+            engine=settings.engine,
+            parallel=settings.parallel,
+            max_minutes=settings.max_minutes,
+            tensorboard=settings.tensorboard,
+            progress=True,
+            callbacks=(Announcement(),),
+            command=command,
+        ),
         initial=None if settings.initial is None else open_checkpoint(settings.initial),
         resume=settings.resume,
-        device=device,
-        engine=settings.engine,
-        parallel=settings.parallel,
-        max_minutes=settings.max_minutes,
-        shard_mb=settings.shard_mb,
-        tensorboard=settings.tensorboard,
-        command=command,
     )
-    if not spread.first:
-        return start()
-    with training_bars({"training": experiment.training.steps}) as show:
-        return start(progress=partial(show, "training"))
 
 
 def _folder_name(experiment: Experiment, settings: Any) -> str:
-    program = Path(settings.program).stem
-    return f"{settings.task}-{program}-{settings.scale}-seed{experiment.training.seed}"
+    name, *files = settings.data
+    source = Path(files[0]).stem if files else name
+    return f"{source}-{Path(settings.program).stem}-{settings.scale}-seed{experiment.training.seed}"

@@ -2,34 +2,36 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
 import tyro
 
-from algoformer.cli.parse import parse
-from algoformer.cli.text_files import (
-    CheckpointOption,
+from algoformer.cli.lines_in_out import (
+    DeviceOption,
     EncodingOption,
     ErrorsOption,
     FileOption,
+    IterationsOption,
+    ModelOption,
     answer_lines,
     open_text_model,
 )
-from algoformer.common.devices import pick_device
-from algoformer.language.cache import Policy
-from algoformer.language.early_exit import EarlyExit
-from algoformer.language.translate import Decoding, Translator
+from algoformer.cli.parse import parse
 
-DESCRIPTION = """Translate text line by line: as many lines come out as go in, in their order.
+DESCRIPTION = """Translate text line by line: one line out for each line in, in the same order.
 
-Empty lines stay empty. A line of several sentences is translated sentence by sentence; --whole-lines is for
-models that were trained on paragraphs. What is longer than the model's context is translated part by part.
-A line that is not in the encoding is refused with its number, after those before it.
+A line of several sentences is translated sentence by sentence; --whole-lines is for models trained on
+paragraphs. A small model translates the kind of text it was trained on; for other text it writes fluent
+nonsense. A line whose score, the mean log-probability per token, is below --flag-below is reported on
+standard error.
 
 Examples:
-  algoformer translate runs/small_de_en-algoformer german.txt > english.txt
-  echo "Der Hund schläft." | algoformer translate model.safetensors --beam 1
+  algoformer translate tatoeba_de_en german.txt > english.txt
+  echo "Der Hund schläft." | algoformer translate tatoeba_de_en --beam 1
+  algoformer translate tatoeba_de_en german.txt --iterations 8 --scores
 """
 
 
@@ -37,40 +39,70 @@ Examples:
 class TranslateOptions:
     """Options of `algoformer translate`."""
 
-    checkpoint: CheckpointOption
+    model: ModelOption
     file: FileOption = None
-    beam: Annotated[int, tyro.conf.arg(help="Sequences that are kept; 1 is greedy.")] = 4
-    length_penalty: Annotated[float, tyro.conf.arg(help="0 favors short translations, 1 is neutral.")] = 1.0
-    whole_lines: Annotated[
-        bool, tyro.conf.arg(help="A line of several sentences in one go, not one by one.")
-    ] = False
-    batch: Annotated[int, tyro.conf.arg(help="Sentences at a time.")] = 32
-    policy: Annotated[Policy, tyro.conf.arg(help="What the cache keeps of a loop: full is exact.")] = "full"
-    early_exit: Annotated[
-        float | None, tyro.conf.arg(help="Leave the loop when no probability moves by this much.")
+    beam: Annotated[int, tyro.conf.arg(help="Beam width; 1 is greedy search.")] = 4
+    length_penalty: Annotated[
+        float, tyro.conf.arg(help="0 favors short translations, 1 compares mean log-probabilities.")
+    ] = 1.0
+    iterations: IterationsOption = None
+    stop: Annotated[
+        str | None,
+        tyro.conf.arg(help="Leave the loop early: shift:0.01, same:2 or converged:1e-3. Needs --beam 1."),
     ] = None
+    scores: Annotated[bool, tyro.conf.arg(help="Print each line's score and a tab before it.")] = False
+    flag_below: Annotated[float, tyro.conf.arg(help="Report lines with a lower score.")] = -0.5
+    whole_lines: Annotated[bool, tyro.conf.arg(help="Translate a line of several sentences at once.")] = False
+    batch_size: Annotated[int, tyro.conf.arg(help="Sentences in a batch.")] = 32
+    cache: Annotated[
+        Literal["full", "last"], tyro.conf.arg(help="What the KV cache keeps of a loop; full is exact.")
+    ] = "full"
     encoding: EncodingOption = "utf-8"
     errors: ErrorsOption = "strict"
-    device: Annotated[Literal["auto", "cpu", "cuda", "mps"], tyro.conf.arg(help="Where it runs.")] = "auto"
+    device: DeviceOption = "auto"
 
 
 def run_translate(arguments: list[str]) -> int:
     """Translate line by line."""
     chosen = parse(TranslateOptions, arguments, command="translate", description=DESCRIPTION)
+    from algoformer.common.devices import pick_device
+    from algoformer.language.translate import Decoding, Translator
+    from algoformer.model.stopping import parse_stopping
+
     decoding = Decoding(
         beam=chosen.beam,
         length_penalty=chosen.length_penalty,
-        policy=chosen.policy,
-        early_exit=None if chosen.early_exit is None else EarlyExit(threshold=chosen.early_exit),
+        policy=chosen.cache,
+        steps=chosen.iterations,
+        early_exit=None if chosen.stop is None else parse_stopping(chosen.stop),
         whole_lines=chosen.whole_lines,
-        batch=chosen.batch,
+        batch=chosen.batch_size,
+        flag_below=chosen.flag_below,
     )
-    translator = Translator(open_text_model(chosen.checkpoint, pick_device(chosen.device)), decoding)
+    translator = Translator(open_text_model(chosen.model, pick_device(chosen.device)), decoding)
+    flagged: list[int] = []
+    number = 0
+
+    def answer(lines: Iterable[str]) -> Iterator[str]:
+        nonlocal number
+        for translation in translator.translations(lines):
+            number += 1
+            if translation.flagged:
+                flagged.append(number)
+            yield f"{translation.score:.3f}\t{translation.text}" if chosen.scores else translation.text
+
     answer_lines(
         chosen.file,
         encoding=chosen.encoding,
         errors=chosen.errors,
         most=decoding.batch * decoding.ahead,
-        answer=translator.translate,
+        answer=answer,
+        greeting="type text to translate",
     )
+    if flagged:
+        some = ", ".join(map(str, flagged[:10])) + (", ..." if len(flagged) > 10 else "")
+        words = "1 line is" if len(flagged) == 1 else f"{len(flagged)} lines are"
+        print(
+            f"{words} probably wrong, with a score below {chosen.flag_below:g}: line {some}", file=sys.stderr
+        )
     return 0

@@ -1,1 +1,1 @@
-"""What all parts of the library share: checking names, choosing devices."""
+"""Helpers that several rooms share and that import nothing else of this package."""

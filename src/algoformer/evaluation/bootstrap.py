@@ -1,4 +1,4 @@
-"""How sure a mean over prompts is: the bootstrap."""
+"""Bootstrap confidence bands of means over prompts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def bootstrap(
     resamples: int = 1000,
     share: float = 0.9,
 ) -> Band:
-    """The mean over the first axis, with the central `share` of its means over resampled prompts.
+    """Return the mean over the first axis, with the central `share` of means over resampled prompts.
 
     Whole prompts are drawn with replacement, the same for all columns, so that curves measured on the
     same prompts move together. The seed alone decides which. A column that holds a NaN or an infinity has
@@ -94,7 +94,7 @@ def curve_of(
     seed: int = 0,
     resamples: int = 1000,
 ) -> Curve:
-    """The mean of errors over prompts at each x, with its 5–95 % band."""
+    """Return the mean of errors over prompts at each x, with its 5–95 % band."""
     band = bootstrap(errors, seed=seed, resamples=resamples)
     return Curve(
         label=label,

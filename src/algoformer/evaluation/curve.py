@@ -1,4 +1,4 @@
-"""Errors along an axis, with a band: what is measured, what is stored, what is drawn."""
+"""Errors along an axis, with a confidence band."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args
 
+from algoformer.common.terminal import short
+
 Axis = Literal["samples", "iterations"]
-"""What a curve runs along: in-context samples seen, or iterations run."""
+"""The axis of a curve: the number of in-context samples, or of iterations."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,17 +38,21 @@ class Curve:
 
     def __post_init__(self) -> None:
         if self.axis not in get_args(Axis):
-            raise ValueError(f"axis must be one of {', '.join(get_args(Axis))}, got {self.axis!r}")
+            raise ValueError(f"axis must be one of {', '.join(get_args(Axis))}, got {short(self.axis)}")
         for name in ("x", "error", "low", "high"):
             object.__setattr__(self, name, tuple(float(value) for value in getattr(self, name)))
             if len(getattr(self, name)) != len(self.x):
                 raise ValueError(f"{len(self.x)} x need as many {name}, got {len(getattr(self, name))}")
         if not self.x:
-            raise ValueError(f"a curve has at least one point, got none for {self.label!r}")
+            raise ValueError(f"a curve has at least one point, got none for {short(self.label)}")
         if not all(before < after for before, after in zip(self.x, self.x[1:], strict=False)):
-            raise ValueError(f"x must rise along a curve, got {self.x}")
+            raise ValueError(f"x must rise along a curve, got {short(self.x)}")
         if not all(math.isfinite(value) for value in self.x):
-            raise ValueError(f"x must be finite, got {self.x}")
+            raise ValueError(f"x must be finite, got {short(self.x)}")
+
+    def __repr__(self) -> str:
+        where = f"{len(self.x)} points along {self.axis} {self.x[0]:g}..{self.x[-1]:g}"
+        return f"Curve({short(self.label)}, {where}, final error {self.final:.3g})"
 
     @property
     def final(self) -> float:
@@ -55,45 +61,45 @@ class Curve:
 
     @property
     def broken(self) -> int:
-        """At how many x the error is not a finite number."""
+        """The number of points at which the error is not finite."""
         return sum(not math.isfinite(value) for value in self.error)
 
     def at(self, x: int | float) -> float:
-        """The error at exactly this x.
+        """Return the error at exactly this x.
 
         Raises:
             ValueError: nothing was measured there.
         """
         if x not in self.x:
             raise ValueError(
-                f"{self.label!r} was not measured at {self.axis} = {x:g}; "
+                f"{short(self.label)} was not measured at {self.axis} = {x:g}; "
                 f"it has {len(self.x)} points in {self.x[0]:g}..{self.x[-1]:g}"
             )
         return self.error[self.x.index(x)]
 
     def to_data(self) -> dict[str, Any]:
-        """The curve as strings, numbers and lists."""
+        """Return the curve as strings, numbers and lists."""
         columns = {name: [_plain(value) for value in getattr(self, name)] for name in _COLUMNS}
         return {"label": self.label, "axis": self.axis, **columns}
 
     @classmethod
     def from_data(cls, data: object) -> Curve:
-        """Read what `to_data` gave; anything else raises ValueError."""
+        """Read what `to_data` returned; raise ValueError for anything else."""
         known = [item.name for item in fields(cls)]
         if not isinstance(data, Mapping) or sorted(data) != sorted(known):
             raise ValueError(f"a curve is an object with the keys {', '.join(known)}")
         columns = {name: read_numbers(name, data[name]) for name in _COLUMNS}
         if not isinstance(data["label"], str):
-            raise ValueError(f"label must be text, got {data['label']!r}")
+            raise ValueError(f"label must be text, got {short(data['label'])}")
         return cls(label=data["label"], axis=data["axis"], **columns)
 
     def to_json(self) -> str:
-        """The curve as JSON text."""
+        """Return the curve as JSON text."""
         return json.dumps(self.to_data(), allow_nan=False)
 
     @classmethod
     def from_json(cls, text: str) -> Curve:
-        """Read a curve back; anything that is not one raises ValueError."""
+        """Read what `to_json` returned; raise ValueError for anything else."""
         return cls.from_data(parse_json(text))
 
 
@@ -101,11 +107,11 @@ _COLUMNS = ("x", "error", "low", "high")
 
 
 def parse_json(text: str) -> object:
-    """JSON text as data; what is not JSON raises ValueError."""
+    """Parse JSON text; raise ValueError for anything else."""
     try:
         data: object = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"this is not JSON: {error}") from None
+        raise ValueError(f"this is not JSON: {short(str(error))}") from None
     return data
 
 
@@ -114,15 +120,18 @@ def _plain(value: float) -> float | str:
 
 
 def read_numbers(name: str, values: object) -> tuple[float, ...]:
-    """Numbers as JSON has them, those that are not finite as words; anything else raises ValueError."""
+    """Read a list of numbers, in which "nan", "inf" and "-inf" are words; raise ValueError for others."""
     if not isinstance(values, list | tuple):
-        raise ValueError(f"{name} must be a list of numbers, got {str(values)[:40]!r}")
+        raise ValueError(f"{name} must be a list of numbers, got {short(values)}")
     return tuple(_number(name, value) for value in values)
 
 
 def _number(name: str, value: object) -> float:
     if isinstance(value, int | float) and not isinstance(value, bool):
-        return float(value)
+        try:
+            return float(value)
+        except OverflowError:
+            raise ValueError(f"{name} holds a number too large for a float: {short(value)}") from None
     if isinstance(value, str) and value in ("nan", "inf", "-inf"):
         return float(value)
-    raise ValueError(f"{name} must hold numbers, got {str(value)[:40]!r}")
+    raise ValueError(f"{name} must hold numbers, got {short(value)}")

@@ -100,7 +100,7 @@ def depth_sweep(
     against: Against = "clean",
     **options: Any,
 ) -> Curve:
-    """The error on the last sample after each of a few chosen numbers of iterations.
+    """Return the error on the last sample after each of a few chosen numbers of iterations.
 
     The memory does not grow with the depth. The time is that of `sum(depths)` iterations, or of the last
     depth alone where a solver can read several from one run; `options` go to `errors_at`.

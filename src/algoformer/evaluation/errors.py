@@ -31,7 +31,7 @@ class Errors:
 
 
 def samples_seen(prompt: Prompt) -> tuple[int, ...]:
-    """How many complete samples the rows up to each question show.
+    """Return the number of complete samples before each question.
 
     A question about y_i of a pair has seen i of them, every layer of a chain's sample i as well; in a
     series each row is a sample, so the question read at row r has seen r + 1.
@@ -134,7 +134,7 @@ def _answers(prompt: Prompt, against: Against) -> Float[Tensor, "batch point out
 
 
 def _pieces(depths: Sequence[int], most: int, *, gaps: bool) -> list[list[int]]:
-    """The depths in lists that are read from one run each: at most so many, with or without gaps."""
+    """Split depths into lists that one run each reads, of bounded length, with or without gaps."""
     pieces: list[list[int]] = []
     for depth in depths:
         if pieces and len(pieces[-1]) < most and (gaps or depth == pieces[-1][-1] + 1):

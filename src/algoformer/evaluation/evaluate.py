@@ -1,4 +1,4 @@
-"""One solver, or several side by side, on fixed prompts."""
+"""Evaluate one solver, or several, on fixed prompts."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from algoformer.evaluation.bootstrap import curve_of
 from algoformer.evaluation.errors import Progress, measure
 from algoformer.evaluation.evaluation import Against, Evaluation, Plain
 from algoformer.evaluation.solvers import count_parameters, own_steps, rows_at_once, setting, solver_name
+from algoformer.evaluation.summary import summary_table
 from algoformer.prompt import Prompt
 from algoformer.trace import Solver, Unroll
 
@@ -32,7 +33,7 @@ def evaluate(
     progress: Progress | None = None,
     provenance: Mapping[str, Plain] | None = None,
 ) -> Evaluation:
-    """Measure how well a solver answers, for each number of in-context samples and after each iteration.
+    """Measure the error of a solver for each number of in-context samples and after each iteration.
 
     Errors are squared, summed over the numbers of an answer and divided by `scale`; means are over the
     prompts, with 5–95 % bootstrap bands. Where several questions belong to one sample (the layers of a
@@ -40,20 +41,21 @@ def evaluate(
     `Evaluation.broken`. A module runs where its parameters are and in their precision, without TF32.
 
     Args:
-        solver: anything that answers prompts, trained or not.
-        prompt: what to answer; see `evaluation_prompts`.
-        steps: iterations to run; None means as many as the solver runs by itself, and 20 if it does not say.
-        window: how many of the last iterations to read out; None means all.
-        label: the name in tables and pictures; None means the solver's class.
-        scale: None means `prompt.dim`, which is `task.scale` for every task of this library.
-        against: measure against the answers without noise, or against the shown ones.
-        batch: the most prompts to run at once.
-        at_once: the most rows × read-out iterations to hold at once, which bounds the memory: fewer prompts
-            are run at once, and long windows are read in pieces. None chooses about 1 GB on a CPU.
-        seed: of the bootstrap.
-        resamples: of the bootstrap.
-        progress: called with how much is done and how much there is.
-        provenance: to be stored with the numbers, beside device, versions and seconds.
+        solver: any solver, trained or not.
+        prompt: the prompts; see `evaluation_prompts`.
+        steps: the number of iterations; None means the solver's own number, or 20 if it has none.
+        window: the number of last iterations to read out; None means all.
+        label: the name in tables and plots; None means the name of the solver's class.
+        scale: the divisor of squared errors; None means `prompt.dim`, which is `task.scale` for every task of
+            this library.
+        against: whether targets are the clean answers or the noisy ones that are shown.
+        batch: the maximum number of prompts in a batch.
+        at_once: the maximum number of rows × read-out iterations in memory: fewer prompts are run at once,
+            and long windows are read in pieces. None chooses about 1 GB on a CPU.
+        seed: the seed of the bootstrap.
+        resamples: the number of bootstrap resamples.
+        progress: called with the amounts of work done and in total.
+        provenance: facts to store with the numbers, besides device, versions and seconds.
 
     >>> import torch
     >>> from algoformer.evaluation import evaluation_prompts
@@ -104,6 +106,15 @@ def _broken(by_sample: np.ndarray, by_depth: np.ndarray) -> int:
     return int((~np.isfinite(both)).any(axis=1).sum())
 
 
+class Comparison(list[Evaluation]):
+    """Evaluations of several solvers on the same prompts; it prints as a table."""
+
+    def __str__(self) -> str:
+        return str(summary_table(self)) if self else "Comparison of no solvers"
+
+    __repr__ = __str__
+
+
 def compare(
     solvers: Mapping[str, Solver],
     prompt: Prompt,
@@ -111,12 +122,15 @@ def compare(
     steps: int | None = None,
     progress: Progress | None = None,
     **options: Any,
-) -> list[Evaluation]:
-    """Measure several solvers, by label, on the same prompts; `options` go to `evaluate`.
+) -> Comparison:
+    """Evaluate several solvers, given by label, on the same prompts; `options` are passed to `evaluate`.
 
-    With `steps=None` each runs as far as it does by itself.
+    With `steps=None` each solver runs its own number of iterations.
+
+    Returns:
+        A list of evaluations that prints as a table.
     """
-    results = []
+    results = Comparison()
     for place, (label, solver) in enumerate(solvers.items()):
         told = None if progress is None else _share_of(progress, place, len(solvers), prompt.batch)
         results.append(evaluate(solver, prompt, steps=steps, label=label, progress=told, **options))
@@ -129,7 +143,7 @@ def _share_of(progress: Progress, place: int, count: int, unit: int) -> Progress
 
 
 def checked_scale(scale: int | float | None, prompt: Prompt) -> float:
-    """What to divide errors by: the given number, which must be positive, or the prompt's dim."""
+    """Return the divisor of errors: the given positive number, or the dim of the prompt."""
     if scale is None:
         return float(prompt.dim)
     if not scale > 0:

@@ -14,7 +14,7 @@ from algoformer.trace import Solver
 
 @contextmanager
 def full_precision(solver: Solver, device: torch.device) -> Iterator[None]:
-    """No gradient, no TF32, no autocast, and a module in evaluation mode; all put back afterwards.
+    """Disable gradients, TF32 and autocast, and put a module into evaluation mode; restore all afterwards.
 
     TF32 keeps three digits of a product, which is the size of the errors that are measured here.
     """

@@ -1,4 +1,4 @@
-"""Prompts that no training run has seen."""
+"""Held-out prompts, which no training run draws."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from algoformer.tasks import Task
 
 
 def held_out_seed(seed: int) -> int:
-    """The generator's seed for evaluation prompts number `seed`: always odd.
+    """Return the generator's seed for evaluation prompts number `seed`: always odd.
 
     Training draws its prompts from generators with even seeds (`training.trainer.prompt_seed`). PyTorch's
     CPU generator looks only at the low 32 bits of a seed, so a large offset would not keep the streams
@@ -24,7 +24,7 @@ def held_out_seed(seed: int) -> int:
 
 
 def evaluation_prompts(task: Task, *, count: int = 1280, seed: int = 0) -> Prompt:
-    """The fixed held-out prompts of a task: drawn on the CPU in float32, so the same on every machine.
+    """Return the fixed held-out prompts of a task, drawn on the CPU in float32: the same on every machine.
 
     (The draws are the same bit for bit; products made from them may differ in the last digit.) All
     `count` are drawn in one go, and a smaller count is not always the beginning of a larger one.

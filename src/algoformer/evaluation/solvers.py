@@ -1,4 +1,4 @@
-"""What measuring has to know about a solver: where it lives, how far it runs by itself, what it is called."""
+"""Facts about a solver that an evaluation needs: device, number of iterations, name."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from algoformer.prompt import Prompt
 from algoformer.trace import Solver
 
 TEXTBOOK_STEPS = 20
-"""How far solvers run that do not say it themselves: as often as the paper's loop."""
+"""The number of iterations of solvers without a default: as many as the paper's loop."""
 
 _ROWS_ON_CPU = 1 << 16
 _ROWS_ON_ACCELERATORS = 1 << 20
@@ -26,29 +26,29 @@ class ReadsDepths(Protocol):
     """A solver that can read a few chosen iterations of one run, where an unroll reads a window."""
 
     def at_depths(self, prompt: Prompt, depths: Sequence[int]) -> Float[Tensor, "step batch point out"]:
-        """The answers after each of a rising list of iterations."""
+        """Return the answers after each of a rising list of iterations."""
         ...
 
 
 def first_parameter(solver: Solver) -> nn.Parameter | None:
-    """A module's first parameter; None for anything that has none."""
+    """Return a module's first parameter; None for anything that has none."""
     return next(solver.parameters(), None) if isinstance(solver, nn.Module) else None
 
 
 def given_to(solver: Solver, prompt: Prompt) -> Prompt:
-    """The prompt on the solver's device and in its precision, if it has parameters; else as it is."""
+    """Return the prompt on the solver's device and in its precision, if it has parameters; else as it is."""
     parameter = first_parameter(solver)
     return prompt if parameter is None else prompt.to(parameter.device).to(parameter.dtype)
 
 
 def device_of(solver: Solver, prompt: Prompt) -> torch.device:
-    """Where the solver will run on this prompt."""
+    """Return the device on which the solver will run on this prompt."""
     parameter = first_parameter(solver)
     return prompt.rows.device if parameter is None else parameter.device
 
 
 def rows_at_once(solver: Solver, prompt: Prompt, window: int = 1) -> int:
-    """How many rows × read-out iterations to hold: about 1 GB in a model of width 256 on a CPU.
+    """Return the number of rows × read-out iterations to hold: about 1 GB for a width of 256 on a CPU.
 
     A solver that reads iterations one by one says so by `holds_window = False`: then rows alone count.
     """
@@ -57,7 +57,7 @@ def rows_at_once(solver: Solver, prompt: Prompt, window: int = 1) -> int:
 
 
 def own_steps(solver: Solver, prompt: Prompt) -> int:
-    """How far a solver runs when it is given a prompt and nothing else; 20 if it has to be told.
+    """Return a solver's default number of iterations; 20 if it has none.
 
     A solver says so by a default for its unroll, as `AlgoFormer` does: its program knows.
     """
@@ -74,12 +74,12 @@ def own_steps(solver: Solver, prompt: Prompt) -> int:
 
 
 def solver_name(solver: Solver) -> str:
-    """A label for a solver that was given none: the name of its function or class."""
+    """Return a label for a solver that was given none: the name of its function or class."""
     return str(getattr(solver, "__name__", type(solver).__name__))
 
 
 def count_parameters(solver: Solver) -> int | None:
-    """How many numbers a module was trained in; None for anything else."""
+    """Return the number of parameters of a module; None for other solvers."""
     if not isinstance(solver, nn.Module):
         return None
     return sum(parameter.numel() for parameter in solver.parameters())

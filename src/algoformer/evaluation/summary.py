@@ -1,23 +1,27 @@
-"""Measurements as tables: plain rows for terminals, pages and files."""
+"""Tables of measurements, for terminals, pages and files."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from algoformer.common.terminal import printable
 from algoformer.evaluation.curve import Curve
 from algoformer.evaluation.evaluation import Evaluation
-
-Cell = str | int | float | None
-"""What a table holds; None is a number that does not exist."""
+from algoformer.evaluation.numbers import Cell, show
 
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
-    """Rows under named columns, not yet formatted.
+    """Rows under named columns; `str` formats them for a terminal.
 
-    >>> Table(columns=("solver", "error"), rows=(("newton", 1e-4),)).column("error")
-    (0.0001,)
+    >>> table = Table(columns=("solver", "error"), rows=(("newton", 1e-4), ("zero", 1.0)))
+    >>> table.column("error")
+    (0.0001, 1.0)
+    >>> print(table)
+    solver    error
+    newton  1.00e-4
+    zero       1.00
     """
 
     columns: tuple[str, ...]
@@ -32,8 +36,25 @@ class Table:
             if len(row) != len(self.columns):
                 raise ValueError(f"{len(self.columns)} columns need as many cells in a row, got {row}")
 
+    def __str__(self) -> str:
+        cells = [list(self.columns), *([show(cell) for cell in row] for row in self.rows)]
+        lines = [[printable(cell) for cell in row] for row in cells]
+        widths = [max(len(row[place]) for row in lines) for place in range(len(self.columns))]
+        shown = [
+            "  ".join(
+                cell.ljust(width) if self.is_text(place) else cell.rjust(width)
+                for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+            ).rstrip()
+            for row in lines
+        ]
+        return "\n".join([*([printable(self.title)] if self.title else []), *shown])
+
+    def is_text(self, place: int) -> bool:
+        """Return whether a column holds text, which is aligned left."""
+        return any(isinstance(row[place], str) for row in self.rows)
+
     def column(self, name: str) -> tuple[Cell, ...]:
-        """The cells under one heading."""
+        """Return the cells under one heading."""
         if name not in self.columns:
             raise ValueError(f"no column {name!r}; there are {', '.join(self.columns)}")
         return tuple(row[self.columns.index(name)] for row in self.rows)
@@ -42,13 +63,13 @@ class Table:
 def summary_table(
     evaluations: Sequence[Evaluation], *, samples: Sequence[int] | None = None, title: str = ""
 ) -> Table:
-    """One row for each solver: parameters, iterations, error at a few numbers of in-context samples, band.
+    """Return one row per solver: parameters, iterations, errors at a few numbers of samples, and the band.
 
     Args:
-        evaluations: what to show, in this order.
-        samples: at which numbers of samples; None means a quarter, a half and all of those measured (10, 20
-            and 40 of 40). Where a solver was not measured at one of them, its cell is None.
-        title: over the table.
+        evaluations: the evaluations, in the order of the rows.
+        samples: the numbers of in-context samples to show; None means a quarter, a half and all of those
+            measured (10, 20 and 40 of 40). A cell is None where a solver was not measured.
+        title: the title of the table.
     """
     if not evaluations:
         raise ValueError("a summary needs at least one evaluation")
@@ -73,9 +94,9 @@ def summary_table(
 def depth_table(
     curves: Sequence[Curve], *, trained: int, depths: Sequence[int] = (200,), title: str = ""
 ) -> Table:
-    """One row for each curve along iterations: error at the trained depth, at others, and their ratios.
+    """Return one row per curve along iterations: error at the trained depth, at others, and their ratios.
 
-    A ratio of 1 means that the loop holds its answer. Where a curve does not reach, the cell is None.
+    A ratio of 1 means that the loop is stable. A cell is None where a curve has no point.
     """
     for curve in curves:
         if curve.axis != "iterations":

@@ -4,8 +4,6 @@ from algoformer.language.beam import beam_search as beam_search
 from algoformer.language.cache import KeyValueCache as KeyValueCache
 from algoformer.language.cache import cache_bytes as cache_bytes
 from algoformer.language.checkpoint import TextCheckpoint as TextCheckpoint
-from algoformer.language.checkpoint import load_text_model as load_text_model
-from algoformer.language.checkpoint import save_text_model as save_text_model
 from algoformer.language.classifier import TextClassifier as TextClassifier
 from algoformer.language.corpora import load_labelled as load_labelled
 from algoformer.language.corpora import load_parallel as load_parallel

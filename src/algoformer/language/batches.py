@@ -73,41 +73,42 @@ class LabelledBatch(TokenBatch):
 class BatchPlan:
     """Which rows stand together in which batch, epoch after epoch.
 
-    Rows of like length share a batch. Each length is rounded up to a multiple of `multiple`, so a run sees
-    few shapes: one for each rounded length, and at most one shorter batch an epoch. What is left of a length
-    moves on to the next longer one.
+    Rows of like length share a batch. Each length is rounded up to a multiple of `pad_to_multiple_of`, so a
+    run sees few shapes: one for each rounded length, and at most one shorter batch an epoch. Rows that are
+    left of a length move on to the next longer one.
 
     Attributes:
         lengths: of every row.
-        budget: the most tokens in a batch, padding counted.
-        multiple: what lengths are rounded up to.
+        batch_tokens: the most tokens in a batch, padding counted.
+        pad_to_multiple_of: what lengths are rounded up to.
         seed: of the shuffles; None keeps rows in order of length, for measuring.
         fill: complete the one short batch with rows that are drawn again, so that no other shape occurs.
     """
 
     lengths: Int[np.ndarray, " row"]
-    budget: int
-    multiple: int = 8
+    batch_tokens: int
+    pad_to_multiple_of: int = 8
     seed: int | None = 0
     fill: bool = False
     _epochs: dict[int, list[tuple[int, np.ndarray]]] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
-        if self.multiple < 1:
-            raise ValueError(f"multiple must be at least 1, got {self.multiple}")
+        if self.pad_to_multiple_of < 1:
+            raise ValueError(f"pad_to_multiple_of must be at least 1, got {self.pad_to_multiple_of}")
         if not len(self.lengths):
             raise ValueError("there is nothing to make batches of: no rows")
         longest = int(self.padded().max())
-        if self.budget < longest:
+        if self.batch_tokens < longest:
             raise ValueError(
-                f"budget must hold the longest sequence, {longest} tokens with padding, got {self.budget}; "
-                "raise it, or leave out long sequences with `longest`"
+                f"batch_tokens must hold the longest sequence, {longest} tokens with padding, "
+                f"got {self.batch_tokens}; "
+                "raise it, or leave out long sequences with `max_length`"
             )
 
     def padded(self) -> Int[np.ndarray, " row"]:
         """The rounded length of every row."""
-        whole = -(-np.maximum(self.lengths, 1) // self.multiple)
-        return whole * self.multiple
+        whole = -(-np.maximum(self.lengths, 1) // self.pad_to_multiple_of)
+        return whole * self.pad_to_multiple_of
 
     @property
     def shapes(self) -> list[tuple[int, int]]:
@@ -136,7 +137,7 @@ class BatchPlan:
         return 1 - tokens / places
 
     def _rows(self, length: int) -> int:
-        return self.budget // length
+        return self.batch_tokens // length
 
     def _epoch(self, epoch: int) -> list[tuple[int, np.ndarray]]:
         if epoch not in self._epochs:
@@ -175,10 +176,10 @@ def _shuffled(count: int, seed: int, epoch: int, purpose: int) -> np.ndarray:
     return np.argsort(raw, kind="stable")
 
 
-def plan_pairs(pairs: TokenPairs, *, budget: int, **settings: int | bool | None) -> BatchPlan:
+def plan_pairs(pairs: TokenPairs, *, batch_tokens: int, **settings: int | bool | None) -> BatchPlan:
     """A plan for training on pairs: a row is source, mark and translation."""
     lengths = pairs.source.lengths + 1 + pairs.target.lengths
-    return BatchPlan(lengths=lengths, budget=budget, **settings)  # type: ignore[arg-type]
+    return BatchPlan(lengths=lengths, batch_tokens=batch_tokens, **settings)  # type: ignore[arg-type]
 
 
 def translation_batch(

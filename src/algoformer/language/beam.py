@@ -1,4 +1,4 @@
-"""Beam search: several sequences at a time, and the best of those that have ended."""
+"""Beam search."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from algoformer.language.greedy import Generation, check_search
 from algoformer.language.token_model import TokenModel
 
 NOWHERE = float("-inf")
-"""The score of a hypothesis that does not exist."""
+"""The score of a missing hypothesis."""
 
 
 def beam_search(
@@ -25,23 +25,22 @@ def beam_search(
     length_penalty: int | float = 1.0,
     nbest: int = 1,
 ) -> Generation:
-    """Extend the `beam` most probable sequences at a time; the best by log-probability / length ** penalty.
+    """Keep the `beam` most probable sequences; return the best by log-probability / length ** penalty.
 
     A sequence ends when the end token is among the `beam` best continuations. When `beam` sequences of a
     sentence have ended, it is done. Sequences that have not ended after `most` tokens compete with
-    those that have. Of equal scores the one found first counts as better: the sequence of the better beam,
-    then the smaller token, so that a result never depends on chance.
+    those that have. Ties are broken in a fixed order, by the better beam and then by the smaller token id, so
+    that the result is deterministic.
 
     Args:
-        decoder: a fresh decoder.
-        input_ids: prefixes.
-        attention_mask: which of their tokens are not padding, which may stand left or right; None
-            means all.
-        end: the token that ends a sequence.
-        most: how many tokens are generated at most, the end token included.
-        beam: how many sequences are kept; 1 is greedy search.
-        length_penalty: 0 favors short sequences; 1 compares means of log-probabilities.
-        nbest: how many hypotheses are returned for each sentence.
+        decoder: a new decoder.
+        input_ids: the prefixes to continue.
+        attention_mask: the attention mask of the prefixes, padded left or right; None means no padding.
+        end: the id of the token that ends a sequence.
+        most: the maximum number of new tokens, including the end token.
+        beam: the beam width; 1 is greedy search.
+        length_penalty: 0 favors short sequences; 1 compares mean log-probabilities.
+        nbest: the number of hypotheses returned for each sequence.
     """
     model = decoder.model
     check_search(model, end=end, most=most, length_penalty=length_penalty)
@@ -97,11 +96,11 @@ class _Pool:
 
     @property
     def full(self) -> Tensor:
-        """Which sentences have as many hypotheses as there is room for."""
+        """Mark the sequences that have as many ended hypotheses as the beam is wide."""
         return (self.scores > NOWHERE).all(dim=1)
 
     def add(self, scores: Tensor, tokens: Tensor, length: int, *, ended: bool, which: Tensor) -> None:
-        """Offer hypotheses to the sentences that are not full; the best stay."""
+        """Add hypotheses to the sequences that are not full, and keep the best."""
         offered = scores.masked_fill(~which | self.full[:, None], NOWHERE)
         size = self.scores.shape[1]
         best, order = first_largest(torch.cat([self.scores, offered], dim=1), size)
@@ -117,10 +116,11 @@ class _Pool:
 def first_largest(
     scores: Float[Tensor, "batch choice"], count: int
 ) -> tuple[Float[Tensor, "batch best"], Int[Tensor, "batch best"]]:
-    """The largest scores and where they stand, largest first, and of equal ones the first.
+    """Return the largest scores and their indices, largest first; of equal scores, the first one.
 
-    `torch.topk` leaves open which of equal scores it takes. Here score and place are made one whole number
-    each, no two of them equal: the bits of the score, in an order that follows its value, and then the place.
+    `torch.topk` does not define which of equal scores it takes. Here score and index are packed into one
+    integer, no two of which are equal: the bits of the score, in an order that follows its value, then the
+    index.
 
     >>> first_largest(torch.tensor([[1.0, 3.0, -2.0, 3.0]]), 3)[1].tolist()
     [[1, 3, 0]]
@@ -139,7 +139,7 @@ def _gather(tokens: Tensor, index: Tensor) -> Tensor:
 
 
 def check_beam(model: TokenModel, *, beam: int, nbest: int) -> None:
-    """Refuse a beam that cannot be kept."""
+    """Refuse a beam width or a number of hypotheses that is out of range."""
     if beam < 1:
         raise ValueError(f"beam must be at least 1, got {beam}")
     if not 1 <= nbest <= beam:

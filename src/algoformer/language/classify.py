@@ -1,4 +1,4 @@
-"""Name the class of a user's own lines with a trained model."""
+"""Classify lines of text with a trained model."""
 
 from __future__ import annotations
 
@@ -8,46 +8,53 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from algoformer.common.terminal import printable
 from algoformer.language.batches import labelled_batch
-from algoformer.language.checkpoint import TextCheckpoint
+from algoformer.language.checkpoint import TextModelFile
 from algoformer.language.classifier import TextClassifier
 from algoformer.language.lines import batched, by_length, prepared
 from algoformer.language.tokenizer import Tokenizer
 from algoformer.language.tokens import TokenTable, TokenTexts
+from algoformer.trace import Unroll
 
 
 @dataclass(frozen=True, kw_only=True)
 class Label:
-    """The most likely class, how likely it is, and whether the text had to be shortened."""
+    """The most likely class, its probability, and whether the text was truncated to the model's context."""
 
     name: str
     probability: float
     shortened: bool = False
 
 
-class Classifying:
+class Classifier:
     """A trained classifier and its tokenizer, ready for lines of text.
 
     Args:
-        checkpoint: a classifier; its model stays where it is.
-        batch: texts at a time.
-        ahead: batches of lines that are read before any is classified, to put like lengths together.
+        checkpoint: a classifier; its model stays on its device.
+        batch: the number of texts in a batch.
+        ahead: the number of batches of lines that are read ahead, to group texts of similar length.
+        steps: iterations of the loop; None means as many as in training.
 
     Raises:
-        ValueError: the checkpoint is of another kind of model, or has no tokenizer.
+        ValueError: the checkpoint holds another kind of model, or has no tokenizer.
     """
 
     ahead = 8
 
-    def __init__(self, checkpoint: TextCheckpoint, *, batch: int = 64, ahead: int = ahead) -> None:
+    def __init__(
+        self, checkpoint: TextModelFile, *, batch: int = 64, ahead: int = ahead, steps: int | None = None
+    ) -> None:
         if not isinstance(checkpoint.model, TextClassifier):
             raise ValueError("the checkpoint holds a translator, not a classifier; use translate")
         if not checkpoint.tokenizer:
-            raise ValueError("the checkpoint has no tokenizer, so that it cannot read text")
+            raise ValueError("the checkpoint has no tokenizer, so it cannot read text")
         for name, count in {"batch": batch, "ahead": ahead}.items():
             if count < 1:
                 raise ValueError(f"{name} must be at least 1, got {count}")
-        self.model, self.batch, self.ahead = checkpoint.model.eval(), batch, ahead
+        self.model = checkpoint.model.eval()
+        self.batch, self.ahead = batch, ahead
+        self.unroll = None if steps is None else Unroll(steps=steps, window=1)
         self.tokenizer = Tokenizer.from_json(checkpoint.tokenizer)
         self.lowercase = checkpoint.card.get("lowercase") is True
         self.only_words = checkpoint.card.get("only_words") is True
@@ -57,22 +64,24 @@ class Classifying:
             )
 
     def classify(self, lines: Iterable[str]) -> Iterator[Label | None]:
-        """A label for each line, in their order; None for one without words."""
+        """Yield a label for each line, in order; None for a line without words."""
         for block in batched(lines, self.batch * self.ahead):
             yield from self.classify_block(block)
 
     def classify_block(self, lines: Sequence[str]) -> list[Label | None]:
-        """The labels of some lines."""
+        """Return the labels of some lines."""
         spelling = {"lowercase": self.lowercase, "only_words": self.only_words}
         texts = [prepared(line, **spelling) for line in lines]
         found: list[Label | None] = [None] * len(lines)
         filled = [place for place, text in enumerate(texts) if text]
-        table = TokenTable.of(self.tokenizer.encode_all([texts[place] for place in filled]))
+        # one token more than the model reads shows that a text was longer
+        most = self.model.trunk.context + 1
+        table = TokenTable.of(self.tokenizer.encode_all([texts[place] for place in filled], max_tokens=most))
         chances = self.probabilities(table)
         for row, place in enumerate(filled):
             best = int(chances[row].argmax())
             found[place] = Label(
-                name=self.model.labels[best],
+                name=printable(self.model.labels[best]),
                 probability=float(chances[row, best]),
                 shortened=bool(table.lengths[row] > self.model.trunk.context),
             )
@@ -80,7 +89,7 @@ class Classifying:
 
     @torch.no_grad()
     def probabilities(self, texts: TokenTable) -> np.ndarray:
-        """The probability of every label for every text; texts are shortened to what the model reads."""
+        """Return the probability of every label for every text, truncated to the model's context."""
         table = texts.cut(self.model.trunk.context)
         all_texts = TokenTexts(texts=table, labels=np.zeros(len(table), dtype=np.int64))
         chances = np.zeros((len(table), len(self.model.labels)))
@@ -88,6 +97,6 @@ class Classifying:
         for places in by_length(table.lengths.tolist(), self.batch):
             rows = np.array(places, dtype=np.int64)
             given = labelled_batch(all_texts, rows).to(device)
-            scores = self.model(given.ids, given.mask)[-1]
+            scores = self.model(given.ids, given.mask, self.unroll)[-1]
             chances[rows] = scores.double().softmax(dim=-1).cpu().numpy()
         return chances

@@ -1,4 +1,4 @@
-"""Continue prefixes: the one call that most people need."""
+"""Continue prefixes with greedy or beam search and a KV cache."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def generate(
     early_exit: StoppingRule | None = None,
     captured: bool | None = None,
 ) -> Generation:
-    """Continue prefixes with a cache: greedily, or with a beam.
+    """Continue prefixes with a KV cache, by greedy search or beam search.
 
     Args:
-        model: what is asked; in evaluation mode, if it has dropout.
-        input_ids: and `attention_mask`, `end`, `most`, `beam`, `length_penalty`, `nbest`: as for
-            `beam_search`.
-        steps: and `policy`, `early_exit`, `captured`: as for `CachedDecoder`.
+        model: the model; call `model.eval()` first if it has dropout.
+        input_ids: as for `beam_search`, and so are `attention_mask`, `end`, `most`, `beam`,
+            `length_penalty` and `nbest`.
+        steps: as for `CachedDecoder`, and so are `policy`, `early_exit` and `captured`.
 
     >>> import torch
     >>> from algoformer import programs

@@ -1,28 +1,31 @@
-"""Greedy search, and what every search returns."""
+"""Greedy search, and the result that every search returns."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from algoformer.common.terminal import short
 from algoformer.language.decode import NextToken
 from algoformer.language.token_model import TokenModel
+
+LARGEST_PENALTY = 10
+"""The largest length penalty; with a larger one, powers of the length overflow."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Generation:
-    """What was generated for each sequence of a batch, best first.
+    """The generated hypotheses of each sequence of a batch, best first.
 
     Attributes:
-        tokens: the new tokens, with the end token if it was reached; all behind it are end tokens too.
-        lengths: how many there are; 0 where there is no such hypothesis.
+        tokens: the new tokens, including the end token if it was reached; padded with end tokens.
+        lengths: the number of new tokens; 0 if there is no such hypothesis.
         scores: log-probability divided by length ** length_penalty.
         ended: whether the end token was reached.
-        iterations: of the loop, a mean over generated tokens.
+        iterations: the mean number of loop iterations per generated token.
     """
 
     tokens: Int[Tensor, "batch hypothesis token"]
@@ -32,7 +35,7 @@ class Generation:
     iterations: float
 
     def texts(self, rank: int = 0) -> list[list[int]]:
-        """The tokens of every sequence's hypothesis at a rank, without the end token."""
+        """Return the tokens of the hypothesis at `rank` for every sequence, without the end token."""
         counts = (self.lengths[:, rank] - self.ended[:, rank].long()).tolist()
         rows = self.tokens[:, rank].tolist()
         return [row[:count] for row, count in zip(rows, counts, strict=True)]
@@ -47,18 +50,17 @@ def greedy_search(
     most: int,
     length_penalty: int | float = 1.0,
 ) -> Generation:
-    """The most probable token again and again, the first of them if several are.
+    """Generate the most probable token at every step; of equal ones, the one with the smallest id.
 
-    A sequence that has reached the end token is frozen; the batch stops when all have.
+    A sequence that has reached the end token stays as it is; the batch stops when all have ended.
 
     Args:
-        decoder: a fresh decoder.
-        input_ids: prefixes.
-        attention_mask: which of their tokens are not padding, which may stand left or right; None
-            means all.
-        end: the token that ends a sequence.
-        most: how many tokens are generated at most, the end token included.
-        length_penalty: for the scores only.
+        decoder: a new decoder.
+        input_ids: the prefixes to continue.
+        attention_mask: the attention mask of the prefixes, padded left or right; None means no padding.
+        end: the id of the token that ends a sequence.
+        most: the maximum number of new tokens, including the end token.
+        length_penalty: used for the scores only.
     """
     check_search(decoder.model, end=end, most=most, length_penalty=length_penalty)
     scores = decoder.prefill(input_ids, attention_mask)
@@ -89,12 +91,12 @@ def greedy_search(
 
 
 def check_search(model: TokenModel, *, end: int, most: int, length_penalty: int | float) -> None:
-    """Refuse a search that cannot be done."""
+    """Refuse search arguments that are out of range."""
     if not 0 <= end < model.vocabulary:
         raise ValueError(f"end must be a token, 0..{model.vocabulary - 1}, got {end}")
     if most < 1:
         raise ValueError(f"most must be at least 1, got {most}")
-    if not 0 <= length_penalty < math.inf:
+    if not 0 <= length_penalty <= LARGEST_PENALTY:
         raise ValueError(
-            f"length_penalty must be finite and not negative, got {length_penalty}; 1 is neutral"
+            f"length_penalty must lie in 0..{LARGEST_PENALTY}, got {short(length_penalty)}; 1 is neutral"
         )

@@ -1,4 +1,4 @@
-"""A stream of bytes as lines of text, without waiting for more than the next line."""
+"""Read lines of text from a stream of bytes, without waiting for more than the next line."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from dataclasses import dataclass
 from typing import Literal
 
 Errors = Literal["strict", "replace"]
-"""What to do with bytes that are no text: refuse them, or read U+FFFD in their place."""
+"""The handling of bytes that cannot be decoded: raise, or replace by U+FFFD."""
 
 CHUNK = 2**16
-"""Bytes that are asked for at a time; a pipe gives what it has."""
+"""The number of bytes requested at a time; a pipe returns what it has."""
 
 FIRST_BLOCK = 8
-"""Lines that are answered together at first; then twice as many each time."""
+"""The number of lines in the first block; every further block is twice as long."""
 
 ORDERS = {
     "utf-16": {"le": codecs.BOM_UTF16_LE, "be": codecs.BOM_UTF16_BE},
     "utf-32": {"le": codecs.BOM_UTF32_LE, "be": codecs.BOM_UTF32_BE},
 }
-"""Encodings in which a character has several bytes, in either order, and the marks that say which."""
+"""Encodings with several bytes per character, and the byte order marks that tell their order."""
 
 
 class LineReader(Iterator[str]):
-    """The lines of a stream without their ends (LF or CR LF), one by one; a byte order mark is left out.
+    """An iterator over the lines of a stream, without line ends (LF or CR LF) and byte order mark.
 
     Only a line feed ends a line: other characters that some programs break lines at stay inside.
 
@@ -35,10 +35,10 @@ class LineReader(Iterator[str]):
     ['ein Hund', '', 'zwei']
 
     Args:
-        stream: the bytes; its owner closes it.
-        encoding: of the text.
-        errors: what to do with bytes that are no text.
-        name: of the stream, for messages.
+        stream: the bytes; the caller closes it.
+        encoding: the encoding of the text.
+        errors: the handling of bytes that cannot be decoded.
+        name: the name of the stream in messages.
 
     Raises:
         ValueError: there is no such encoding, or a line is not in it; all lines before it were given.
@@ -72,13 +72,13 @@ class LineReader(Iterator[str]):
         return self._decoded(self._lines.popleft())
 
     def at_hand(self) -> bool:
-        """Whether there is a next line that need not be waited for."""
+        """Return whether the next line can be read without waiting."""
         while not self._lines and not self._ended and _has_something(self._stream):
             self._read()
         return bool(self._lines)
 
     def _read(self) -> None:
-        """Take what the stream has, which may be less than a line."""
+        """Read what the stream has, which may be less than a line."""
         chunk = self._stream.read1(CHUNK)
         self._rest += chunk
         self._ended = not chunk
@@ -122,9 +122,9 @@ class LineReader(Iterator[str]):
 
 
 def blocks(lines: LineReader, most: int) -> Iterator[list[str]]:
-    """Lines in lists to be answered together: those at hand, at first a few, never more than `most`.
+    """Yield lines in blocks: those available without waiting, a few at first, never more than `most`.
 
-    Who writes a line and waits for its answer gets it, and of a long file the first answers come soon.
+    An interactive user gets each answer at once, and the first answers of a long file come soon.
 
     Raises:
         ValueError: as for `LineReader`, after all lines before it were given.
@@ -145,7 +145,7 @@ def blocks(lines: LineReader, most: int) -> Iterator[list[str]]:
 
 @dataclass(frozen=True)
 class _Codec:
-    """How single lines are decoded: by which codec, after which mark; bytes of a character, or 1."""
+    """The codec of single lines: its name, its byte order mark, and its bytes per character."""
 
     name: str
     mark: bytes
@@ -157,7 +157,7 @@ class _Codec:
 
 
 def _width(encoding: str) -> int:
-    """Bytes that all characters are a multiple of."""
+    """Return the number of bytes that all characters are a multiple of."""
     return {"utf-16": 2, "utf-32": 4}.get(codecs.lookup(encoding).name[:6], 1)
 
 
@@ -183,5 +183,5 @@ def _has_something(stream: io.BufferedIOBase) -> bool:
     try:
         return bool(select.select([stream], [], [], 0)[0])
     except (OSError, ValueError):
-        # it cannot be asked: rather answer a few lines only than keep somebody waiting
+        # the stream cannot be polled: answer a few lines rather than let a user wait
         return False

@@ -1,4 +1,4 @@
-"""A user's own text, line by line: none is lost, none changes its place, however long, empty or odd it is."""
+"""Process a user's text line by line, in order and without losing a line."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from algoformer.language.corpora.clean import plain
 Item = TypeVar("Item")
 
 SIGN = re.compile(r"[^\w\s]|_")
-"""What is neither a word nor between words."""
+"""A character that is neither part of a word nor white space."""
 
 
 def batched(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
-    """The items in lists of `size`, the last one shorter; no more is read than is given."""
+    """Yield the items in lists of `size`, the last one shorter; nothing is read ahead."""
     source = iter(items)
     while block := list(islice(source, size)):
         yield block
 
 
 def one_line(text: str) -> str:
-    """A text in which nothing breaks a line: what is printed for a line is a line."""
+    """Return a text without line breaks, with white space collapsed."""
     return " ".join(text.split())
 
 
 def prepared(line: str, *, lowercase: bool, only_words: bool = False) -> str:
-    """A line as the training text was: NFC, single spaces; lower case, without signs, if that was.
+    """Spell a line like the training text: NFC, single spaces, optionally lower case and words only.
 
     >>> prepared("Coquerel's coua (Coua coquereli).", lowercase=True, only_words=True)
     'coquerel s coua coua coquereli'
@@ -40,6 +40,6 @@ def prepared(line: str, *, lowercase: bool, only_words: bool = False) -> str:
 
 
 def by_length(lengths: Iterable[int], size: int) -> Iterator[list[int]]:
-    """Places in groups of at most `size`, alike in length."""
+    """Yield indices in groups of at most `size`, of similar length."""
     order = np.argsort(np.array(list(lengths), dtype=np.int64), kind="stable").tolist()
     return batched(order, size)

@@ -22,20 +22,20 @@ class WindowLoss(NamedTuple):
     by_step: Float[Tensor, " step"]
 
 
-class Asked(NamedTuple):
+class TargetPositions(NamedTuple):
     """The tokens that a loss is about: their places in the flattened batch, and whether each counts."""
 
-    places: Int[Tensor, " asked"]
-    counts: Bool[Tensor, " asked"]
+    places: Int[Tensor, " target"]
+    counts: Bool[Tensor, " target"]
 
 
-def asked_tokens(mask: Bool[Tensor, "batch token"], *, multiple: int = 1) -> Asked:
+def target_positions(mask: Bool[Tensor, "batch token"], *, multiple: int = 1) -> TargetPositions:
     """The tokens in a mask. Finding them waits for the device: do it on the CPU, before a batch is moved.
 
     With a multiple their number is rounded up by tokens that count nothing, so that few numbers occur.
 
-    >>> asked_tokens(torch.tensor([[False, True, True]]), multiple=4)
-    Asked(places=tensor([1, 2, 0, 0]), counts=tensor([ True,  True, False, False]))
+    >>> target_positions(torch.tensor([[False, True, True]]), multiple=4)
+    TargetPositions(places=tensor([1, 2, 0, 0]), counts=tensor([ True,  True, False, False]))
     """
     if multiple < 1:
         raise ValueError(f"multiple must be at least 1, got {multiple}")
@@ -44,14 +44,14 @@ def asked_tokens(mask: Bool[Tensor, "batch token"], *, multiple: int = 1) -> Ask
         raise ValueError("no token is asked about: `asked` is false everywhere")
     filling = -len(places) % multiple
     counts = torch.ones_like(places, dtype=torch.bool)
-    return Asked(*(torch.cat([one, one.new_zeros(filling)]) for one in (places, counts)))
+    return TargetPositions(*(torch.cat([one, one.new_zeros(filling)]) for one in (places, counts)))
 
 
 def window_cross_entropy(
     states: Float[Tensor, "step batch token width"],
     weight: Float[Tensor, "vocabulary width"],
     targets: Int[Tensor, "batch token"],
-    asked: Bool[Tensor, "batch token"] | Asked | None = None,
+    asked: Bool[Tensor, "batch token"] | TargetPositions | None = None,
     *,
     smoothing: int | float = 0.0,
     rows: int = ROWS,
@@ -67,7 +67,7 @@ def window_cross_entropy(
         weight: the map to scores, `TokenModel.output_weight`.
         targets: the right next token of each token.
         asked: which of them count (no padding, not the source of a translation); None means all. With
-            `asked_tokens` nothing here waits for the device, and a step can be captured as a graph.
+            `target_positions` nothing here waits for the device, and a step can be captured as a graph.
         smoothing: the share of the target's probability that is spread over the whole vocabulary.
         rows: for how many tokens scores are made at a time.
     """
@@ -78,7 +78,7 @@ def window_cross_entropy(
     chosen, right = states.flatten(1, 2), targets.flatten()
     counts = torch.ones_like(right, dtype=torch.promote_types(states.dtype, torch.float32))
     if asked is not None:
-        places, counted = asked if isinstance(asked, Asked) else asked_tokens(asked)
+        places, counted = asked if isinstance(asked, TargetPositions) else target_positions(asked)
         chosen, right, counts = chosen.index_select(1, places), right[places], counts[places] * counted
         right = right.masked_fill(~counted, 0)  # padding may hold what is not a token
     return WindowLoss(*_Streamed.apply(chosen, weight, right, counts / counts.sum(), float(smoothing), rows))

@@ -48,7 +48,7 @@ class NaiveBayes:
         )
 
     def predict(self, texts: Iterable[str]) -> Int[np.ndarray, " row"]:
-        """The most likely class of each text; words that training never saw say nothing."""
+        """Return the most likely class of each text; words that training never saw say nothing."""
         by_word = np.ascontiguousarray(self.weights.T)
         answers = []
         for one in texts:

@@ -1,4 +1,4 @@
-"""A tokenized corpus in one compact file, to be carried to another machine."""
+"""Store a tokenized corpus in one compact file, to copy it to another machine."""
 
 from __future__ import annotations
 
@@ -13,30 +13,37 @@ from typing import Any
 
 import numpy as np
 
+from algoformer.common.files import check_readable, write_atomically
+from algoformer.common.terminal import short
 from algoformer.language.tokenizer import Tokenizer
 from algoformer.language.tokens import TokenPairs, TokenTable, TokenTexts
-from algoformer.training.files import check_readable, write_atomically
 
 HEADER = "algoformer"
 KIND = "packed text"
 FORMAT = 2
 _FILTERS = [{"id": lzma.FILTER_LZMA2, "preset": 9, "lc": 0, "lp": 1, "pb": 1}]
-"""Tokens have two bytes: places are told apart by whether they are even. A quarter smaller than zlib."""
+"""LZMA settings for tokens of two bytes; a quarter smaller than zlib."""
 
 LARGEST_COLUMN = 2**32
-"""Bytes that one column may have when unpacked: a small file can claim to hold any number."""
+"""The largest number of entries of a column."""
+
+MAX_RATIO = 100
+"""A file may unpack to this many times its size; tokenized text compresses to about half."""
+
+ALWAYS_ALLOWED = 2**26
+"""Bytes that a file of any size may unpack to."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PackedText:
     """Tokenized splits with the tokenizer that made them.
 
-    Decoding the tokens gives back the very text, so a test set's references travel with it.
+    Decoding the tokens restores the exact text, so the file also holds the references of a test set.
 
     Attributes:
-        splits: by name; all of pairs or all of texts.
-        tokenizer: that made the tokens.
-        card: facts in plain JSON types: corpus, classes, notes, checksums, terms.
+        splits: the splits by name; all of them hold pairs, or all hold labelled texts.
+        tokenizer: the tokenizer that produced the tokens.
+        card: facts about the corpus in plain JSON types: name, classes, notes, checksums, terms.
     """
 
     splits: Mapping[str, TokenPairs | TokenTexts]
@@ -45,7 +52,7 @@ class PackedText:
 
 
 def pack(path: Path | str, packed: PackedText) -> None:
-    """Write the splits, compressed: about a byte a token, and a checksum over all.
+    """Write the splits to a compressed file, about one byte per token, with a checksum.
 
     Raises:
         OSError: the file could not be written; what was there before is intact.
@@ -57,14 +64,14 @@ def pack(path: Path | str, packed: PackedText) -> None:
     notes = {}
     for name, split in packed.splits.items():
         if "/" in name:
-            raise ValueError(f"a split's name has no slash, got {name!r}")
+            raise ValueError(f"a split's name must have no slash, got {short(name)}")
         notes[name] = list(split.notes)
         for column, table in _tables(split).items():
             columns[f"{name}/{column}/ids"] = table.ids
             columns[f"{name}/{column}/lengths"] = table.lengths.astype(np.uint32)
         if isinstance(split, TokenTexts):
             columns[f"{name}/labels"] = split.labels.astype(np.int64)
-    tensors = {name: np.frombuffer(_squeezed(column), np.uint8) for name, column in columns.items()}
+    tensors = {name: np.frombuffer(_compressed(column), np.uint8) for name, column in columns.items()}
     header = {
         "kind": KIND,
         "format": FORMAT,
@@ -74,7 +81,7 @@ def pack(path: Path | str, packed: PackedText) -> None:
         "card": dict(packed.card),
     }
     text = json.dumps(header, ensure_ascii=False)
-    # one entry only: safetensors writes several in any order, and the same content shall be the same file
+    # one entry only: safetensors writes several in any order, and equal content must give equal files
     metadata = {HEADER: json.dumps({"sha256": _digest(text, tensors), "content": text}, ensure_ascii=False)}
 
     def write(temporary: Path) -> None:
@@ -89,6 +96,8 @@ def pack(path: Path | str, packed: PackedText) -> None:
 def unpack(path: Path | str) -> PackedText:
     """Read what `pack` wrote, and check every byte of it.
 
+    The memory that is needed is bounded by `MAX_RATIO` times the size of the file.
+
     Raises:
         ValueError: the file is missing, cut off, altered, or not packed text. Nothing in it is executed.
     """
@@ -101,12 +110,19 @@ def unpack(path: Path | str) -> PackedText:
     try:
         with safe_open(path, framework="np") as file:
             metadata = file.metadata() or {}
-            tensors = {str(name): file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            tensors = {str(name): _bytes(file, name) for name in file.keys()}  # noqa: SIM118
         return _read(metadata, tensors)
     except SafetensorError as error:
         raise ValueError(f"{path} is not packed text, or is cut off: {error}") from None
-    except (ValueError, KeyError, TypeError) as error:
+    except ValueError as error:
         raise ValueError(f"{path} is not usable packed text: {error}") from None
+
+
+def _bytes(file: Any, name: str) -> np.ndarray:
+    found = file.get_slice(name)
+    if found.get_dtype() != "U8" or len(found.get_shape()) != 1:
+        raise ValueError(f"{short(name)} is not a row of bytes")
+    return file.get_tensor(name)
 
 
 def _read(metadata: Mapping[str, str], tensors: dict[str, np.ndarray]) -> PackedText:
@@ -120,29 +136,73 @@ def _read(metadata: Mapping[str, str], tensors: dict[str, np.ndarray]) -> Packed
     if header.get("kind") != KIND:
         raise ValueError(f"its header is not that of {KIND}")
     if header.get("format") != FORMAT:
-        raise ValueError(f"it has format {str(header.get('format'))[:40]}, not {FORMAT}; pack it again")
+        raise ValueError(f"it has format {short(header.get('format'))}, not {FORMAT}; pack it again")
+    if not isinstance(header.get("tokenizer"), str):
+        raise ValueError("its header has no tokenizer")
     tokenizer = Tokenizer.from_json(header["tokenizer"])
-    columns = {name: _unsqueezed(name, tensors[name], size) for name, size in header["sizes"].items()}
-    splits: dict[str, TokenPairs | TokenTexts] = {}
-    for name, notes in header["notes"].items():
-        parts = ("texts",) if f"{name}/labels" in columns else ("source", "target")
-        tables = {part: _table(columns, f"{name}/{part}", len(tokenizer)) for part in parts}
-        if "texts" in tables:
-            labels = columns[f"{name}/labels"]
-            splits[name] = TokenTexts(texts=tables["texts"], labels=labels, notes=tuple(notes))
-        else:
-            splits[name] = TokenPairs(**tables, notes=tuple(notes))
-    return PackedText(splits=splits, tokenizer=tokenizer, card=header["card"])
+    sizes, notes, card = (_member(header, name) for name in ("sizes", "notes", "card"))
+    _check_sizes(sizes, tensors)
+    splits = {name: _split(name, said, tensors, sizes, tokenizer) for name, said in notes.items()}
+    return PackedText(splits=splits, tokenizer=tokenizer, card=card)
+
+
+def _split(
+    name: str,
+    notes: object,
+    tensors: Mapping[str, np.ndarray],
+    sizes: Mapping[str, int],
+    tokenizer: Tokenizer,
+) -> TokenPairs | TokenTexts:
+    """Decompress the columns of one split."""
+    if not isinstance(notes, list) or not all(isinstance(note, str) for note in notes):
+        raise ValueError(f"the notes of split {short(name)} must be a list of strings, got {short(notes)}")
+
+    def column(part: str, kind: type) -> np.ndarray:
+        key = f"{name}/{part}"
+        if key not in tensors:
+            raise ValueError(f"column {short(key)} is missing")
+        return _decompressed(key, tensors[key], sizes[key], kind)
+
+    def table(part: str) -> TokenTable:
+        ids, lengths = column(f"{part}/ids", np.uint16), column(f"{part}/lengths", np.uint32)
+        if ids.size and int(ids.max()) >= len(tokenizer):
+            raise ValueError(
+                f"{short(f'{name}/{part}')} has token {int(ids.max())}, its tokenizer has {len(tokenizer)}"
+            )
+        return TokenTable(ids=ids, offsets=np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]))
+
+    if f"{name}/labels" in tensors:
+        return TokenTexts(texts=table("texts"), labels=column("labels", np.int64), notes=tuple(notes))
+    return TokenPairs(source=table("source"), target=table("target"), notes=tuple(notes))
+
+
+def _check_sizes(sizes: Mapping[str, object], tensors: Mapping[str, np.ndarray]) -> None:
+    """Refuse a header that claims more than the compressed columns can reasonably hold."""
+    if set(sizes) != set(tensors):
+        raise ValueError("its columns are not those that its header lists")
+    for name, size in sizes.items():
+        if type(size) is not int or not 0 <= size <= LARGEST_COLUMN:
+            raise ValueError(f"{short(name)} claims to have {short(size)} numbers")
+    packed = sum(column.nbytes for column in tensors.values())
+    claimed = 8 * sum(size for size in sizes.values() if isinstance(size, int))
+    if claimed > max(ALWAYS_ALLOWED, MAX_RATIO * packed):
+        raise ValueError(f"it claims to unpack to {claimed} bytes, more than {MAX_RATIO} times its {packed}")
 
 
 def _object(text: str) -> dict[str, Any]:
     try:
         found = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"its header is damaged: {error}") from None
+        raise ValueError(f"its header is damaged: {short(str(error))}") from None
     if not isinstance(found, dict):
         raise ValueError("its header is damaged: not an object")
     return found
+
+
+def _member(header: Mapping[str, Any], name: str) -> dict[str, Any]:
+    if not isinstance(header.get(name), dict):
+        raise ValueError(f"{name} in its header must be an object, got {short(header.get(name))}")
+    return dict(header[name])
 
 
 def _tables(split: TokenPairs | TokenTexts) -> dict[str, TokenTable]:
@@ -151,31 +211,21 @@ def _tables(split: TokenPairs | TokenTexts) -> dict[str, TokenTable]:
     return {"texts": split.texts}
 
 
-def _squeezed(column: np.ndarray) -> bytes:
+def _compressed(column: np.ndarray) -> bytes:
     return lzma.compress(column.tobytes(), format=lzma.FORMAT_RAW, filters=_FILTERS)
 
 
-def _unsqueezed(name: str, column: np.ndarray, size: object) -> np.ndarray:
-    kind = {"ids": np.uint16, "lengths": np.uint32, "labels": np.int64}[name.rpartition("/")[2]]
-    count = size * np.dtype(kind).itemsize if type(size) is int else -1
-    if not 0 <= count <= LARGEST_COLUMN:
-        raise ValueError(f"{name} claims to have {str(size)[:40]} numbers")
+def _decompressed(name: str, column: np.ndarray, size: int, kind: type) -> np.ndarray:
+    count = size * np.dtype(kind).itemsize
     try:
-        # one byte more than there should be is asked for, to notice when there is more
+        # one byte more than announced is requested, to notice when there is more
         opened = lzma.LZMADecompressor(format=lzma.FORMAT_RAW, filters=_FILTERS)
         raw = opened.decompress(column.tobytes(), count + 1)
     except lzma.LZMAError as error:
-        raise ValueError(f"{name} cannot be decompressed: {error}") from None
+        raise ValueError(f"{short(name)} cannot be decompressed: {error}") from None
     if len(raw) != count:
-        raise ValueError(f"{name} does not have the {size} numbers that its header says")
+        raise ValueError(f"{short(name)} does not have the {size} numbers that its header says")
     return np.frombuffer(raw, kind)
-
-
-def _table(columns: Mapping[str, np.ndarray], name: str, vocabulary: int) -> TokenTable:
-    ids, lengths = columns[f"{name}/ids"], columns[f"{name}/lengths"]
-    if ids.size and int(ids.max()) >= vocabulary:
-        raise ValueError(f"{name} has token {int(ids.max())}, its tokenizer has {vocabulary}")
-    return TokenTable(ids=ids, offsets=np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]))
 
 
 def _digest(header: str, tensors: Mapping[str, np.ndarray]) -> str:

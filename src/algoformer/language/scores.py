@@ -1,22 +1,30 @@
-"""How good translations and classifications are, and how sure that is."""
+"""Scores of translations and classifications, with confidence intervals."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+
+import numpy as np
 
 from algoformer.extras import require
 
 RESAMPLES = 1000
 Z_95 = 1.959963984540054
-"""95 % of a normal distribution lie within so many standard deviations."""
+"""A normal variable lies within this many standard deviations of its mean with probability 95 %."""
+
+SEED = 12345
+"""The seed of the bootstrap resamples."""
+
+CHARACTERS = 6
+"""The longest character n-grams that chrF counts."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Score:
-    """A number with its 95 % interval, and where there is one the signature that makes it comparable."""
+    """A score with its 95 % interval, and sacreBLEU's signature where it has one."""
 
     value: float
     low: float
@@ -34,15 +42,28 @@ def bleu(
     lowercase: bool = False,
     resamples: int = RESAMPLES,
 ) -> Score:
-    """Corpus BLEU of sacreBLEU, with its signature and a bootstrap interval over sentences.
+    """Return sacreBLEU's corpus BLEU, with its signature and a bootstrap interval over sentences.
 
     >>> score = bleu(["the cat sat on the mat"], ["the cat sat on the mat"], resamples=10)
     >>> round(score.value), score.signature.split("|version")[0]
-    (100, 'nrefs:1|bs:10|seed:12345|case:mixed|eff:no|tok:13a|smooth:exp')
+    (100, 'nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp')
     """
+    _check(hypotheses, references)
     metrics = require("sacrebleu.metrics", extra="text")
     # force: only silences the warning about texts that are tokenized already, as IWSLT14 is
-    return _corpus_score(metrics.BLEU(lowercase=lowercase, force=True), hypotheses, references, resamples)
+    metric = metrics.BLEU(lowercase=lowercase, force=True)
+    found = metric.corpus_score(list(hypotheses), [list(references)])
+    by_sentence = metrics.BLEU(lowercase=lowercase, force=True, effective_order=True)
+    lines = [by_sentence.sentence_score(*pair) for pair in _pairs(hypotheses, references)]
+    counts = np.array([[*line.counts, *line.totals, line.sys_len, line.ref_len] for line in lines])
+    orders = len(lines[0].counts)
+
+    def score(total: list[int]) -> float:
+        matches, ngrams, lengths = total[:orders], total[orders : 2 * orders], total[2 * orders :]
+        return float(metric.compute_bleu(matches, ngrams, *lengths, smooth_method=metric.smooth_method).score)
+
+    low, high = _interval(counts, score, resamples)
+    return Score(value=float(found.score), low=low, high=high, signature=str(metric.get_signature()))
 
 
 def chrf(
@@ -52,40 +73,64 @@ def chrf(
     lowercase: bool = False,
     resamples: int = RESAMPLES,
 ) -> Score:
-    """chrF2 of sacreBLEU: F-score of character n-grams, with its signature and a bootstrap interval."""
-    metrics = require("sacrebleu.metrics", extra="text")
-    return _corpus_score(metrics.CHRF(lowercase=lowercase), hypotheses, references, resamples)
-
-
-def _corpus_score(metric: Any, hypotheses: Sequence[str], references: Sequence[str], resamples: int) -> Score:
+    """Return sacreBLEU's chrF2 (F-score of character n-grams) with a bootstrap interval over sentences."""
     _check(hypotheses, references)
+    metric = require("sacrebleu.metrics", extra="text").CHRF(lowercase=lowercase)
+    found = metric.corpus_score(list(hypotheses), [list(references)])
+    spelled = (
+        tuple(text.lower() if lowercase else text for text in pair)
+        for pair in zip(hypotheses, references, strict=True)
+    )
+    counts = np.array([_character_matches(one, other) for one, other in spelled])
+    low, high = _interval(counts, chrf_of_counts, resamples)
+    return Score(value=float(found.score), low=low, high=high, signature=str(metric.get_signature()))
+
+
+def chrf_of_counts(counts: Sequence[int]) -> float:
+    """Return chrF2 from counts of n-grams of each order: in the hypothesis, in the reference, in both."""
+    triples = [counts[start : start + 3] for start in range(0, len(counts), 3)]
+    known = [(both / ours, both / theirs) for ours, theirs, both in triples if ours and theirs]
+    precision = sum(one for one, _ in known) / max(len(known), 1)
+    recall = sum(one for _, one in known) / max(len(known), 1)
+    return 100 * 5 * precision * recall / (4 * precision + recall) if precision + recall else 0.0
+
+
+def _character_matches(hypothesis: str, reference: str) -> list[int]:
+    ours, theirs = ("".join(text.split()) for text in (hypothesis, reference))
+    counts = []
+    for order in range(1, CHARACTERS + 1):
+        one, other = (
+            Counter(text[place : place + order] for place in range(len(text) - order + 1))
+            for text in (ours, theirs)
+        )
+        counts += [one.total() if other else 0, other.total(), (one & other).total()]
+    return counts
+
+
+def _interval(counts: np.ndarray, score: Callable[[list[int]], float], resamples: int) -> tuple[float, float]:
+    """Return the central 95 % of the scores of resampled sentences, drawn with replacement."""
     if resamples < 2:
         raise ValueError(f"an interval needs at least 2 resamples, got {resamples}")
-    score_of = metric._compute_score_from_stats
+    generator = np.random.default_rng(SEED)
+    rows = len(counts)
+    scores = [
+        score(counts[generator.integers(rows, size=rows)].sum(axis=0).tolist()) for _ in range(resamples)
+    ]
+    low, high = np.quantile(scores, [0.025, 0.975])
+    return float(low), float(high)
 
-    def in_python(stats: Any) -> Any:
-        # a resample without any match scores a float, others a float32, and their mean is refused
-        found = score_of(stats)
-        found.score = float(found.score)
-        return found
 
-    metric._compute_score_from_stats = in_python
-    found = metric.corpus_score(list(hypotheses), [list(references)], n_bootstrap=resamples)
-    # sacreBLEU gives the mean of the resamples and half the width of the interval around it
-    return Score(
-        value=float(found.score),
-        low=float(found._mean - found._ci),
-        high=float(found._mean + found._ci),
-        signature=str(metric.get_signature()),
-    )
+def _pairs(hypotheses: Sequence[str], references: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
+    for hypothesis, reference in zip(hypotheses, references, strict=True):
+        yield hypothesis, [reference]
 
 
 def better_by_chance(
     baseline: Sequence[str], system: Sequence[str], references: Sequence[str], *, resamples: int = RESAMPLES
 ) -> float:
-    """How likely a BLEU difference as large as that of the two would be if there were none.
+    """Return the p-value of the BLEU difference between two systems under the paired bootstrap.
 
-    This is sacreBLEU's paired bootstrap: both systems are scored on the same resampled sentences, so it finds
+    This is sacreBLEU's test: both systems are scored on the same resampled sentences, so it detects
     differences that are much smaller than either interval.
     """
     _check(baseline, references)
@@ -100,7 +145,7 @@ def better_by_chance(
         n_samples=resamples,
     )
     first, second = test()[1]["BLEU"]
-    # counted literally, no resample is further from nothing than nothing: the smallest p of all
+    # equal scores would give the smallest p, because no resample differs by more than they do
     return 1.0 if first.score == second.score else float(second.p_value)
 
 
@@ -113,7 +158,7 @@ def _check(hypotheses: Sequence[str], references: Sequence[str]) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class TokenLoss:
-    """Cross-entropy in nats, summed over target tokens. Sums add up, whatever the batches were; means do not.
+    """Cross-entropy in nats, summed over target tokens, so that batches of any size can be added.
 
     >>> total = TokenLoss(nats=3.0, tokens=2) + TokenLoss(nats=1.0, tokens=6)
     >>> total.per_token, round(total.perplexity, 3)
@@ -128,18 +173,18 @@ class TokenLoss:
 
     @property
     def per_token(self) -> float:
-        """The mean over tokens; NaN if there were none."""
+        """The mean cross-entropy per token; NaN without tokens."""
         return self.nats / self.tokens if self.tokens else math.nan
 
     @property
     def perplexity(self) -> float:
-        """How many equally likely tokens would be as surprising; infinite where that is no number."""
+        """The exponential of the mean cross-entropy; infinite where that overflows."""
         mean = self.per_token
         return math.inf if mean > math.log(1e300) else math.exp(mean)
 
 
 def accuracy(right: int, of: int) -> Score:
-    """The share of right answers in percent, with Wilson's 95 % interval.
+    """Return the accuracy in percent, with Wilson's 95 % interval.
 
     Wilson's interval stays inside 0..100 and is not empty at its ends, unlike mean ± 1.96 deviations.
 

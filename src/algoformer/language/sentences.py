@@ -1,4 +1,4 @@
-"""Where one sentence ends and the next begins: German and English, and rather whole than cut wrongly."""
+"""Split German and English text into sentences; in doubt, do not split."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ LONGEST_ORDINAL = 3
 
 
 def sentences(text: str) -> list[str]:
-    """The sentences of a text of single spaces; together, with a space between them, they are the text.
+    """Split a text with single spaces into sentences; joined by spaces, they are the text.
 
     A sentence ends with one or more of `. ! ? …`, perhaps quotes or brackets that close, and a space, unless
 

@@ -1,4 +1,4 @@
-"""Text as numbers: byte pairs merged by how often they meet, so that no text is ever unknown.
+"""A byte-level BPE tokenizer, which can encode every text.
 
 Why bytes: every text, in any script, is a string of bytes, and every byte is a token. Nothing is lost, so
 `decode(encode(text)) == text` for any text, and there is no unknown token to score. The tokenizer itself
@@ -8,7 +8,8 @@ does not normalize: corpora are brought to NFC when they are read (`corpora.plai
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -27,11 +28,16 @@ LARGEST_VOCABULARY = 2**16
 """Tokens are stored in two bytes."""
 
 _LONGEST_JSON = 64 * 2**20
+_CHUNK = 2**14
+_TEXT_AT_ONCE = 2**20
+"""Characters that are tokenized at once: the encoder needs about 200 bytes for each."""
+
+_BETWEEN_WORDS = re.compile(r"(?<=\w) (?=\w)")
 _SMALLEST = len(SPECIALS) + 256
 
 
 def _letters() -> list[str]:
-    """The letter that stands for each byte, as in GPT-2: itself if it can be seen, or one from U+0100 on."""
+    """Return the letter that stands for each byte, as in GPT-2: itself, or one from U+0100 on."""
     seen = {*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)}
     unseen = iter(range(256, 512))
     return [chr(byte if byte in seen else next(unseen)) for byte in range(256)]
@@ -41,7 +47,7 @@ _LETTERS = _letters()
 
 
 class Tokenizer:
-    """A byte-level BPE, wholly described by its merges.
+    """A byte-level BPE tokenizer, fully described by its merges.
 
     Learning and encoding need the package `tokenizers`; loading, counting and decoding do not.
 
@@ -68,6 +74,10 @@ class Tokenizer:
         return dict(self._pieces)
 
     @cached_property
+    def _longest_piece(self) -> int:
+        return max(len(piece) for piece in self._bytes)
+
+    @cached_property
     def _encoder(self) -> Any:
         tokenizers = require("tokenizers", extra="text")
         encoder = tokenizers.Tokenizer(tokenizers.models.BPE(vocab=self._pieces, merges=list(self.merges)))
@@ -76,10 +86,10 @@ class Tokenizer:
 
     @classmethod
     def train(cls, texts: Iterable[str], *, vocabulary: int) -> Tokenizer:
-        """Learn merges from texts: the training split, and nothing else.
+        """Learn merges from texts, which should be the training split alone.
 
         Args:
-            texts: of all languages together, for one joint vocabulary.
+            texts: texts of all languages, for one joint vocabulary.
             vocabulary: the number of tokens; fewer if the texts have no pair left that occurs twice.
 
         Raises:
@@ -102,32 +112,47 @@ class Tokenizer:
         return cls([(first, second) for first, second in model["merges"]])
 
     def __len__(self) -> int:
-        """The number of tokens, special ones included."""
+        """Return the number of tokens, including special ones."""
         return len(self._pieces)
 
     def encode(self, text: str) -> list[int]:
-        """The tokens of a text; never a special one, whatever the text says.
+        """Return the tokens of a text; text never becomes a special token.
 
         Raises:
-            ValueError: the text has half of a surrogate pair, which is no character.
+            ValueError: the text contains a lone surrogate, which is not a character.
         """
         return self.encode_all([text])[0]
 
-    def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
-        """The tokens of each text."""
+    def encode_all(self, texts: Sequence[str], *, max_tokens: int | None = None) -> list[list[int]]:
+        """Return the tokens of each text, of a long one in bounded memory.
+
+        Args:
+            texts: the texts.
+            max_tokens: return only the first tokens of each text, without reading the rest of a long one.
+        """
+        longest = None if max_tokens is None else max_tokens * self._longest_piece
+        encoded: list[list[int]] = [[] for _ in texts]
+        owners: list[int] = []
+        waiting: list[str] = []
+        size = 0
+
+        def flush() -> None:
+            for owner, one in zip(owners, self._encoder.encode_batch_fast(waiting), strict=True):
+                encoded[owner] += one.ids
+
         for number, text in enumerate(texts):
-            try:
-                text.encode("utf-8")
-            except UnicodeEncodeError as error:
-                raise ValueError(
-                    f"text {number} has a lone surrogate at place {error.start}, which is no character; "
-                    "decode the file with errors='replace'"
-                ) from None
-        encoded = self._encoder.encode_batch_fast([_with_space(text) for text in texts])
-        return [one.ids for one in encoded]
+            for chunk in _chunks(_checked(text, number), longest):
+                owners.append(number)
+                waiting.append(chunk)
+                size += len(chunk)
+                if size >= _TEXT_AT_ONCE:
+                    flush()
+                    owners, waiting, size = [], [], 0
+        flush()
+        return encoded if max_tokens is None else [tokens[:max_tokens] for tokens in encoded]
 
     def decode(self, tokens: Iterable[int] | np.ndarray) -> str:
-        """The text of the tokens, special ones left out; bytes that are no UTF-8 become U+FFFD.
+        """Return the text of the tokens without special ones; bytes that are not UTF-8 become U+FFFD.
 
         Raises:
             ValueError: there is no such token.
@@ -139,18 +164,18 @@ class Tokenizer:
         return raw.decode("utf-8", errors="replace").removeprefix(" ")
 
     def piece(self, token: int) -> bytes:
-        """The bytes that a token stands for; none for a special one."""
+        """Return the bytes that a token stands for; none for a special token."""
         return self._bytes[token]
 
     def to_json(self) -> str:
-        """The tokenizer as text, for a checkpoint."""
+        """Return the tokenizer as JSON text, for a checkpoint."""
         pairs = [" ".join(pair) for pair in self.merges]
         data = {"format": FORMAT, "kind": "byte-level BPE", "specials": list(SPECIALS), "merges": pairs}
         return json.dumps(data, ensure_ascii=False)
 
     @classmethod
     def from_json(cls, text: str) -> Tokenizer:
-        """Rebuild a tokenizer from what `to_json` gave.
+        """Rebuild a tokenizer from what `to_json` returned.
 
         Raises:
             ValueError: it is anything else; the text may come from anywhere, and nothing in it is executed.
@@ -170,6 +195,34 @@ class Tokenizer:
 def _with_space(text: str) -> str:
     # the first word of a text is then the same token as inside a text; an empty one stays empty
     return f" {text}" if text else ""
+
+
+def _checked(text: str, number: int) -> str:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise ValueError(
+            f"text {number} has a lone surrogate at place {error.start}, which is no character; "
+            "decode the file with errors='replace'"
+        ) from None
+    return text
+
+
+def _chunks(text: str, longest: int | None = None) -> Iterator[str]:
+    """Split a text between words into chunks whose tokens together are those of the text.
+
+    Words are tokenized one by one, with the space before them, so a cut before a single space changes
+    nothing. Text that has no such place within `_CHUNK` characters is cut anyway. With `longest`, the chunks
+    after the one that reaches this number of characters are left out.
+    """
+    whole, start = _with_space(text), 0
+    while start < len(whole) and (longest is None or start <= longest):
+        end = min(len(whole), start + 2 * _CHUNK)
+        if end < len(whole):
+            found = _BETWEEN_WORDS.search(whole, start + _CHUNK, end)
+            end = found.start() if found else end
+        yield whole[start:end]
+        start = end
 
 
 def _vocabulary(merges: Iterable[tuple[str, str]]) -> dict[str, int]:

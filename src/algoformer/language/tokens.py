@@ -1,4 +1,4 @@
-"""Tokenized text: all tokens in one compact row, with the places where each sequence begins."""
+"""Tokenized text: all tokens in one array, with the offsets of the sequences."""
 
 from __future__ import annotations
 
@@ -59,11 +59,11 @@ class TokenTable:
         return np.diff(self.offsets)
 
     def cut(self, longest: int) -> TokenTable:
-        """Every sequence shortened to its first `longest` tokens."""
+        """Return every sequence shortened to its first `longest` tokens."""
         return self._gathered(np.arange(len(self)), np.minimum(self.lengths, longest))
 
     def take(self, rows: Sequence[int] | np.ndarray) -> TokenTable:
-        """The sequences with these numbers."""
+        """Return the sequences with these numbers."""
         chosen = np.asarray(rows, dtype=np.int64)
         return self._gathered(chosen, self.lengths[chosen])
 
@@ -112,8 +112,8 @@ def encode_pairs(
 
     Args:
         longest: for training: leave out pairs with more tokens on either side.
-        ratio: for training: leave out pairs one of whose sides is more than so many times the other; it is
-            rarely a translation. Sides of up to ten tokens are not judged.
+        ratio: for training: leave out pairs one of whose sides is more than `ratio` times as long as the
+            other, which are rarely translations. Pairs of up to ten tokens are kept.
 
     Returns:
         The pairs; a note for each reason says how many were left out. With neither limit, all of them.

@@ -1,14 +1,16 @@
-"""Axes, lines, legends and files: what all plots share."""
+"""Axes, lines, legends and files shared by all plots."""
 
 from __future__ import annotations
 
 import io
 import math
+import re
 import textwrap
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from algoformer.common.terminal import printable
 from algoformer.evaluation import Curve
 from algoformer.extras import require
 from algoformer.report.style import INK, Stroke
@@ -25,12 +27,15 @@ FLOOR = 1e-16
 TITLE_LETTER = 0.1
 """Inches that a letter of a figure's title takes: longer titles are broken into lines."""
 
+_OPENING = re.compile(r"<svg\b[^>]*>")
+_FOLLOWS_MODE = f"<style>svg{{color:{INK}}}@media(prefers-color-scheme:dark){{svg{{color:#e6edf3}}}}</style>"
+
 DECADES = 3
-"""How far below the best trained model a log axis goes, however deep a textbook method falls."""
+"""The number of decades that a log axis shows below the best trained model."""
 
 
 def panels(count: int, title: str, *, rows: int = 1) -> tuple[Figure, list[Axes]]:
-    """A figure of its own, outside pyplot's list, with `count` axes, side by side or in `rows` of them."""
+    """Return a figure that pyplot does not manage, with `count` axes in `rows` rows."""
     figures = require("matplotlib.figure", extra="viz")
     columns = -(-count // rows)
     wide = {1: 7.2, 2: 9.2}.get(columns, 4.0 * columns)
@@ -51,7 +56,7 @@ def panels(count: int, title: str, *, rows: int = 1) -> tuple[Figure, list[Axes]
             spine.set_color(INK)
             spine.set_visible(side in ("left", "bottom"))
     if title:
-        title = textwrap.fill(title, width=int(wide / TITLE_LETTER))
+        title = textwrap.fill(printable(title), width=int(wide / TITLE_LETTER))
         figure.suptitle(title, color=INK, fontsize=12, fontweight="bold")
     return figure, axes
 
@@ -64,7 +69,7 @@ def draw(
     levels: tuple[float, float] | None = None,
     floor: float = 0.0,
 ) -> None:
-    """A line for each curve, with its band if it is solid.
+    """Draw a line for each curve, with its band if it is solid.
 
     Single points become a level over `levels`; the legend says which curves lie below `floor` and will
     not be seen.
@@ -83,7 +88,7 @@ def draw(
 
 
 def legend_text(curve: Curve, floor: float = 0.0) -> str:
-    """The label, and why a curve cannot be seen where it cannot: not a number, or below the axis."""
+    """Return the legend label, with a note if the curve is not finite or lies below the axis."""
     text = literal(curve.label)
     if curve.broken:
         text += f" (not finite at {curve.broken} of {len(curve.x)})"
@@ -93,18 +98,18 @@ def legend_text(curve: Curve, floor: float = 0.0) -> str:
 
 
 def literal(text: str) -> str:
-    """Text that matplotlib shows as it is: not as a formula, nor left out for an underscore in front."""
-    text = text.replace("$", r"\$")
+    """Escape text for matplotlib: no formulas, no control characters, no label hidden by an underscore."""
+    text = "\n".join(printable(line) for line in text.split("\n")).replace("$", r"\$")
     return f"\u200b{text}" if text.startswith("_") else text
 
 
 def top_of(curves: Sequence[Curve]) -> float:
-    """Where a linear axis ends: a little above the start of the curves; one that explodes leaves it."""
+    """Return the end of a linear axis: a little above the first points of the curves."""
     return 1.05 * max(_positive(curve.high[0] for curve in curves), default=1.0)
 
 
 def logarithmic(axes: Axes, low: float, high: float, *, along: Literal["x", "y"] = "y") -> None:
-    """A log axis from `low` to `high`; lines that fall below it are drawn down to its edge."""
+    """Set a log axis from `low` to `high`; lines that fall below it are drawn down to its edge."""
     upright = along == "y"
     axis = axes.yaxis if upright else axes.xaxis
     # limits first: choosing them itself, a log axis would warn about curves that are zero
@@ -120,7 +125,7 @@ def logarithmic(axes: Axes, low: float, high: float, *, along: Literal["x", "y"]
 
 
 def log_limits(curves: Sequence[Curve], styles: Mapping[str, Stroke]) -> tuple[float, float]:
-    """The lowest and highest error that a log axis shows.
+    """Return the lowest and highest error that a log axis shows.
 
     It shows the trained models well and lets others leave: a textbook method that reaches rounding
     would squeeze them, one that explodes would flatten them.
@@ -159,7 +164,7 @@ def plain_ticks(axes: Axes, low: float, high: float) -> None:
 
 
 def mark_training(axes: Axes, steps: int, text: str = "") -> None:
-    """A thin line at the depth of training, with words on it."""
+    """Draw a thin, labelled line at the depth of training."""
     late = axes.transAxes.inverted().transform(axes.transData.transform((steps, 1)))[0] > 0.75
     axes.axvline(steps, color=INK, linewidth=1, alpha=0.55, linestyle=(0, (2, 2)), zorder=1.5)
     axes.annotate(
@@ -209,7 +214,7 @@ def finish(figure: Figure, *axes: Axes, note: str = "", last: Collection[str] = 
 
 
 def settle(figure: Figure) -> Figure:
-    """Lay everything out once and for all.
+    """Fix the layout of a figure.
 
     Every drawing would move the panels by a hair, and pictures would depend on how often they were drawn.
     """
@@ -219,7 +224,7 @@ def settle(figure: Figure) -> Figure:
 
 
 def in_one_order(lists: Iterable[Sequence[str]]) -> list[str]:
-    """All that the lists hold, once; what an earlier list lacks stands before what it precedes in its own.
+    """Merge lists into one order without repetition, keeping the order within each list where possible.
 
     >>> in_one_order([["T = 20", "Newton"], ["T = 10", "T = 20", "T = 30", "Newton"]])
     ['T = 10', 'T = 20', 'T = 30', 'Newton']
@@ -250,25 +255,25 @@ def save(figure: Figure, path: Path | str) -> tuple[Path, Path]:
 
 
 def png_bytes(figure: Figure) -> bytes:
-    """The figure as a PNG file."""
+    """Return the figure as a PNG file."""
     buffer = io.BytesIO()
     _print(figure, buffer, format="png", dpi=160, metadata={"Software": None})
     return buffer.getvalue()
 
 
 def svg_text(figure: Figure) -> str:
-    """The figure as an SVG file on white."""
+    """Return the figure as an SVG file on white."""
     buffer = io.StringIO()
     _print(figure, buffer, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
     return "\n".join(line.rstrip() for line in buffer.getvalue().splitlines()) + "\n"
 
 
 def inline_svg(figure: Figure) -> str:
-    """The figure as SVG for a page: no background, and the page's own text color as its ink."""
+    """Return the figure as SVG for a page: no background, and text that follows light and dark mode."""
     face = figure.get_facecolor()
     figure.patch.set_facecolor("none")
     try:
-        return svg_text(figure).replace(INK, "currentColor")
+        return _OPENING.sub(rf"\g<0>{_FOLLOWS_MODE}", svg_text(figure).replace(INK, "currentColor"), count=1)
     finally:
         figure.patch.set_facecolor(face)
 

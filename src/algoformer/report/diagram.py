@@ -83,7 +83,7 @@ def _page(shapes: list[str], width: float, height: float, outline: str) -> str:
 
 
 def _wires(boxes: tuple[Box, ...], traced: int | None, first: float, last: float) -> list[str]:
-    """The arrows of the outermost row; behind the traced part every state of the window flows.
+    """Draw the arrows of the outermost row; after the traced part they carry every state of the window.
 
     An arrow ends where something happens: a loop or a fork takes it on inside.
     """
@@ -209,14 +209,14 @@ def _card(box: Box) -> list[str]:
 
 
 def _turn(x: float, y: float, color: str) -> str:
-    """A round arrow: again."""
+    """Return a round arrow, the symbol of a loop."""
     arc = _line(f"M{x - 3.2:.1f} {y - 5.5:.1f}A6.4 6.4 0 1 0 {x + 3.2:.1f} {y - 5.5:.1f}", color, 2.0)
     tip = f"{x - 2.2:.1f},{y - 7.6:.1f} {x + 5.2:.1f},{y - 8.8:.1f} {x + 3.6:.1f},{y - 1.6:.1f}"
     return f'{arc}<polygon points="{tip}" fill="{color}"/>'
 
 
 def _loop_wires(box: Box, color: str) -> list[str]:
-    """The input comes in from the left, the state comes back from below; they meet in the node."""
+    """Draw a loop: the input enters from the left, the state returns from below; they meet in a node."""
     assert isinstance(box.part, Loop)
     (row,) = box.rows
     node = box.left + PAD + NODE
@@ -239,7 +239,7 @@ def _loop_wires(box: Box, color: str) -> list[str]:
 
 
 def _branch_wires(box: Box, color: str) -> list[str]:
-    """One stream forks, the branches meet again in a sum."""
+    """Draw parallel branches, which fork from one stream and meet again in a sum."""
     fork, node = box.left + PAD, box.right - PAD - NODE
     axes = [row[0].axis for row in box.rows]
     shapes = [
@@ -254,7 +254,7 @@ def _branch_wires(box: Box, color: str) -> list[str]:
 
 
 def _strip(box: Box, bottom: float, steps: int, read: int, page: float) -> list[str]:
-    """The iterations of the traced part as a bar, those in the window filled."""
+    """Return the iterations of the traced part as a bar, those in the window filled."""
     top, left, width = bottom + 22, box.left, box.size.width
     share = width * read / steps
     words = f"the last {read} of {steps} are read out"

@@ -1,4 +1,4 @@
-"""Many models at one glance: a row for each, a panel for each task, the error as a dot on its bar.
+"""Dot plots of many models: a row for each, a panel for each task, the error as a dot on its band.
 
 Where ten curves of one size lie on each other, ten rows can still be read.
 """
@@ -28,7 +28,7 @@ AROUND = 1.7
 """Inches above and below all rows: titles, ticks and words."""
 
 SPREAD = 0.5
-"""How much of a row's height its dots may take."""
+"""The fraction of a row's height that its dots may take."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +57,7 @@ class Rows:
 
 
 def dot_figure(shown: Sequence[Rows], *, title: str, note: str = "") -> Figure:
-    """A row for each label that some panel has, in one order for all; a panel without it has a gap there.
+    """Plot a row for each label, in one order for all panels; a panel without the label has a gap.
 
     Args:
         shown: the panels.
@@ -89,7 +89,7 @@ def dot_figure(shown: Sequence[Rows], *, title: str, note: str = "") -> Figure:
 
 
 def _heights(row: int, count: int) -> list[float]:
-    """Where the dots of a row stand: evenly around its middle."""
+    """Return the heights of the dots of a row, spaced evenly around its middle."""
     return [row + SPREAD * ((place + 0.5) / count - 0.5) for place in range(count)]
 
 

@@ -1,4 +1,4 @@
-"""Where the parts of a program stand in its diagram: boxes as data, so that tests can look at them.
+"""The layout of a program's diagram: boxes as data, which tests can check.
 
 Everything flows from left to right along an axis. A box reaches some way above and below its axis; boxes
 in a row share it, so that the arrows between them are straight.
@@ -22,7 +22,7 @@ BETWEEN = 16.0  # between branches
 
 @dataclass(frozen=True, kw_only=True)
 class Size:
-    """How far something reaches: to the right of where it begins, above its axis and below it."""
+    """The extent of a box: its width, and its height above and below its axis."""
 
     width: float
     above: float
@@ -58,20 +58,20 @@ class Box:
 
 
 def text_width(text: str, size: float, *, bold: bool = False) -> float:
-    """A little more than a text takes in the usual sans-serif typefaces."""
+    """Return an upper estimate of the width of a text in common sans-serif typefaces."""
     narrow = sum(letter in "iljtf.,:;'|! " for letter in text)
     return size * (0.6 * (len(text) - narrow) + 0.34 * narrow) * (1.08 if bold else 1.0)
 
 
 def title_of(part: Part) -> str:
-    """The words that stand out in a part's box."""
+    """Return the title of a part's box."""
     if isinstance(part, Loop):
         return f"{part.name} × {part.steps}".strip()
     return part.name
 
 
 def lines_of(part: Part) -> tuple[str, ...]:
-    """The words below the title."""
+    """Return the lines of text below the title."""
     if isinstance(part, Loop):
         return (INJECTIONS[part.inject].caption,)
     if isinstance(part, Parallel):
@@ -99,12 +99,12 @@ def text_size(part: Part) -> tuple[float, float]:
 
 
 def behind(layers: Layers) -> float:
-    """How far the cards behind the first look out: they show that there are several layers."""
+    """Return the offset of the cards drawn behind the first one to show several layers."""
     return 4.0 * min(max(layers.count - 1, 0), 2)
 
 
 def measure(part: Part) -> Size:
-    """The size that a part needs."""
+    """Return the size that a part needs."""
     words, height = text_size(part)
     if isinstance(part, Layers):
         half, cards = height / 2 + PAD * 0.75, behind(part)
@@ -122,7 +122,7 @@ def measure(part: Part) -> Size:
 
 
 def measure_row(program: Program) -> Size:
-    """The size of parts one behind the other."""
+    """Return the size of parts in a row."""
     sizes = [measure(part) for part in program]
     return Size(
         width=sum(size.width for size in sizes) + GAP * (len(sizes) - 1),
@@ -132,7 +132,7 @@ def measure_row(program: Program) -> Size:
 
 
 def place(part: Part, left: float, axis: float) -> Box:
-    """A part and all that is inside it, where it stands."""
+    """Return the box of a part, with the boxes inside it."""
     size = measure(part)
     rows: tuple[tuple[Box, ...], ...] = ()
     if isinstance(part, Loop):
@@ -157,7 +157,7 @@ def _place_branches(part: Parallel, left: float, axis: float, size: Size) -> tup
 
 
 def place_row(program: Program, left: float, axis: float) -> tuple[Box, ...]:
-    """The boxes of parts one behind the other, on one axis."""
+    """Return the boxes of parts in a row, on one axis."""
     boxes = []
     for part in program:
         box = place(part, left, axis)

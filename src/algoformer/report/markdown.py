@@ -1,14 +1,16 @@
-"""Tables as Markdown."""
+"""Write tables as Markdown."""
 
 from __future__ import annotations
 
+from html import escape
+
+from algoformer.common.terminal import printable
 from algoformer.evaluation import Table
-from algoformer.report.numbers import show
-from algoformer.report.tables import is_text
+from algoformer.evaluation.numbers import show
 
 
 def markdown_table(table: Table) -> str:
-    """The table in Markdown, numbers set to the right; what would end a cell is escaped.
+    """Return the table in Markdown, numbers aligned right; HTML and column separators are escaped.
 
     >>> print(markdown_table(Table(columns=("solver", "error"), rows=(("a|b", 0.25), ("c", None)))))
     | solver | error |
@@ -17,12 +19,16 @@ def markdown_table(table: Table) -> str:
     | c | – |
     <BLANKLINE>
     """
-    rules = ["---" if is_text(table, place) else "--:" for place in range(len(table.columns))]
+    rules = ["---" if table.is_text(place) else "--:" for place in range(len(table.columns))]
     rows = [[show(cell) for cell in row] for row in table.rows]
     lines = [_row(list(table.columns)), f"|{'|'.join(rules)}|", *map(_row, rows)]
     return "\n".join(lines) + "\n"
 
 
 def _row(cells: list[str]) -> str:
-    escaped = (cell.replace("\\", "\\\\").replace("|", "\\|").replace("\n", " ") for cell in cells)
-    return f"| {' | '.join(escaped)} |"
+    return f"| {' | '.join(_escaped(cell) for cell in cells)} |"
+
+
+def _escaped(cell: str) -> str:
+    text = printable(cell.replace("\n", " ").replace("\\", "\\\\"))
+    return escape(text, quote=False).replace("|", "\\|")

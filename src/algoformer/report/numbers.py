@@ -1,36 +1,3 @@
-"""Numbers as people read them."""
+"""Format numbers for tables; the function lives in `evaluation.numbers`."""
 
-from __future__ import annotations
-
-import math
-
-from algoformer.evaluation import Cell
-
-
-def show(cell: Cell) -> str:
-    """A cell as text: three digits of a number, thousands set apart, a dash for what is not there.
-
-    >>> [show(cell) for cell in (None, 0.25412, 4.04e-4, 2371584, 13, 1.0, float("nan"), "newton")]
-    ['–', '0.254', '4.04e-4', '2,371,584', '13', '1.00', 'NaN', 'newton']
-    """
-    if cell is None:
-        return "–"
-    if isinstance(cell, str):
-        return cell
-    if isinstance(cell, int):
-        return f"{cell:,}"
-    return _show_float(cell)
-
-
-def _show_float(value: float) -> str:
-    if math.isnan(value):
-        return "NaN"
-    if math.isinf(value):
-        return "∞" if value > 0 else "-∞"
-    if value == 0:
-        return "0"
-    if not 1e-3 <= abs(value) < 1e4:
-        digits, _, power = f"{value:.2e}".partition("e")
-        return f"{digits}e{int(power)}"
-    places = max(0, 2 - math.floor(math.log10(abs(value))))
-    return f"{value:.{places}f}"
+from algoformer.evaluation.numbers import show as show

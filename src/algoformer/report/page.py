@@ -1,25 +1,23 @@
-"""Runs as one page: a single file with everything in it."""
+"""Render a report as one self-contained HTML file."""
 
 from __future__ import annotations
 
-import itertools
+import base64
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from algoformer.evaluation import Table
+from algoformer.evaluation.numbers import show
 from algoformer.extras import require
-from algoformer.report.numbers import show
-from algoformer.report.svg import embedded
-from algoformer.report.tables import is_text
 
 Outcome = Literal["holds", "does not hold", "not decided"]
-"""What numbers can say about a claim."""
+"""The verdict of the numbers on a claim."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Fact:
-    """Something about how the numbers came to be: a seed, a device, a version, a time."""
+    """A fact about how the numbers were obtained: a seed, a device, a version, a time."""
 
     name: str
     value: str
@@ -27,7 +25,7 @@ class Fact:
 
 @dataclass(frozen=True, kw_only=True)
 class Picture:
-    """A drawing and the words under it. `svg` is markup made by this library, and is checked all the same."""
+    """A drawing and its caption. `svg` is embedded as an image, in which no script runs and nothing loads."""
 
     svg: str
     caption: str = ""
@@ -36,7 +34,7 @@ class Picture:
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """A claim and what the numbers say about it."""
+    """A claim, whether the numbers support it, and why."""
 
     claim: str
     outcome: Outcome
@@ -45,7 +43,7 @@ class Verdict:
 
 @dataclass(frozen=True, kw_only=True)
 class Section:
-    """A part of a page; everything but its title may be left out."""
+    """A section of a page; every part but its title is optional."""
 
     title: str
     text: tuple[str, ...] = ()
@@ -57,7 +55,7 @@ class Section:
 
 @dataclass(frozen=True, kw_only=True)
 class Page:
-    """What a report says: a title, a sentence or two, sections, and how it was made."""
+    """The content of a report: title, lead, sections, commands and facts."""
 
     title: str
     lead: str = ""
@@ -67,14 +65,11 @@ class Page:
 
 
 def render(page: Page) -> str:
-    """The page as one HTML file: no scripts, nothing to load, every text escaped.
+    """Return the page as one HTML file: no scripts, nothing to load, every text escaped.
 
     >>> text = render(Page(title="A < B"))
     >>> "<h1>A &lt; B</h1>" in text, "<script" in text
     (True, False)
-
-    Raises:
-        ValueError: a picture is not plain SVG (it holds a script, a link or an event handler).
     """
     jinja = require("jinja2", extra="viz")
     environment = jinja.Environment(
@@ -84,14 +79,13 @@ def render(page: Page) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    markup = require("markupsafe", extra="viz").Markup
     environment.filters["show"] = show
-    numbers = itertools.count(1)
-    environment.filters["drawing"] = lambda picture: markup(_drawing(picture, next(numbers)))
-    environment.tests["words"] = lambda place, table: is_text(table, place)
+    environment.filters["data_uri"] = data_uri
+    environment.tests["words"] = lambda place, table: table.is_text(place)
     text: str = environment.get_template("page.html").render(page=page)
     return text
 
 
-def _drawing(picture: Picture, number: int) -> str:
-    return embedded(picture.svg, alt=picture.alt or picture.caption, prefix=f"drawing{number}-")
+def data_uri(svg: str) -> str:
+    """Return a drawing as the address of an image; browsers run no scripts in images and load nothing."""
+    return "data:image/svg+xml;base64," + base64.b64encode(svg.encode("utf-8", "replace")).decode("ascii")

@@ -89,7 +89,7 @@ def error_by_step(
 def training_loss(
     runs: Mapping[str, Sequence[Mapping[str, float | int]]], *, title: str = "", value: str = "loss"
 ) -> Figure:
-    """A column of each run's metrics rows against the training step, log scale."""
+    """Plot a column of each run's metrics against the training step, on a log scale."""
     if not runs:
         raise ValueError("there is no run to draw")
     figure, (axes,) = panels(1, title)

@@ -1,4 +1,4 @@
-"""Which color and dash a solver has: the same in every picture."""
+"""Colors and dash patterns of solvers, the same in every plot."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Dash = tuple[int | float, ...]
 
 @dataclass(frozen=True, kw_only=True)
 class Stroke:
-    """How a line is drawn."""
+    """The color and dash pattern of a line."""
 
     color: str
     dash: Dash = ()
@@ -52,7 +52,7 @@ SPARE = (
 
 
 def strokes(labels: Iterable[str], *, textbook: Collection[str] = ()) -> dict[str, Stroke]:
-    """A stroke for each label: by what it names, in shades where several name the same thing.
+    """Return a stroke for each label, by the method it names; several of one method get shades.
 
     Labels that name nothing known get spare colors in turn, dashed if they are in `textbook`.
 

@@ -1,11 +1,13 @@
-"""Tables in a terminal."""
+"""Show tables in a terminal."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from algoformer.common.terminal import printable
 from algoformer.evaluation import Table
-from algoformer.report.numbers import show
+from algoformer.evaluation.numbers import show
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
@@ -14,7 +16,7 @@ else:
 
 
 def terminal_table(table: Table) -> RichTable:
-    """The table for a rich console: text to the left, numbers to the right; labels are never read as markup.
+    """Return the table for a rich console, with markup and control characters in cells shown as text.
 
     >>> from rich.console import Console
     >>> table = Table(columns=("solver", "error"), rows=(("newton", 0.25), ("[red]", None)))
@@ -32,20 +34,57 @@ def terminal_table(table: Table) -> RichTable:
     drawn = Rich(
         box=box.SIMPLE_HEAD,
         show_edge=False,
-        title=Text(table.title, style="bold") if table.title else None,
+        title=Text(printable(table.title), style="bold") if table.title else None,
         title_justify="left",
-        caption=Text(table.note, style="dim") if table.note else None,
+        caption=Text(printable(table.note), style="dim") if table.note else None,
         caption_justify="left",
     )
     for place, name in enumerate(table.columns):
-        justify: Any = "left" if is_text(table, place) else "right"
-        # the name of a solver may break, a number may not
-        drawn.add_column(Text(name), justify=justify, no_wrap=justify == "right")
+        justify: Any = "left" if table.is_text(place) else "right"
+        # a long name may continue on the next line, but neither a name nor a number is ever cut
+        heading = Text(printable(name))
+        drawn.add_column(heading, justify=justify, no_wrap=justify == "right", overflow="fold")
     for row in table.rows:
-        drawn.add_row(*(Text(show(cell)) for cell in row))
+        drawn.add_row(*(Text(printable(show(cell))) for cell in row))
     return drawn
 
 
-def is_text(table: Table, place: int) -> bool:
-    """Whether a column holds words: then it is set to the left."""
-    return any(isinstance(row[place], str) for row in table.rows)
+GAP = 3
+"""Characters that a terminal table puts around a column."""
+
+NAME = 32
+"""A first column wider than this is broken into lines before other columns are moved out of the table."""
+
+
+def fitted(table: Table, width: int) -> list[Table]:
+    """Split a table that is wider than the terminal: further columns go below, under the same first column.
+
+    >>> wide = Table(columns=("solver", "error", "seconds"), rows=(("newton", 0.25, 1.5),))
+    >>> [part.columns for part in fitted(wide, 20)]
+    [('solver', 'error'), ('solver', 'seconds')]
+    """
+    broad = [
+        GAP + max(len(name), *(len(show(row[place])) for row in table.rows), 0)
+        for place, name in enumerate(table.columns)
+    ]
+    first = min(broad[0], NAME + GAP)
+    groups: list[list[int]] = [[]]
+    room = width - first
+    for place in range(1, len(broad)):
+        if groups[-1] and broad[place] > room:
+            groups.append([])
+            room = width - first
+        groups[-1].append(place)
+        room -= broad[place]
+    if len(groups) == 1:
+        return [table]
+    parts = [
+        Table(
+            columns=tuple(table.columns[place] for place in (0, *group)),
+            rows=tuple(tuple(row[place] for place in (0, *group)) for row in table.rows),
+        )
+        for group in groups
+    ]
+    parts[0] = replace(parts[0], title=table.title)
+    parts[-1] = replace(parts[-1], note=table.note)
+    return parts

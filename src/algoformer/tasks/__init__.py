@@ -1,7 +1,7 @@
-"""Distributions over prompts: what is drawn, at which scale, and which regression problems hide in it."""
+"""Tasks: distributions over prompts, with their scale and the regression problems inside them."""
 
 from algoformer.tasks.autoregressive import AutoregressiveWithRepresentation
-from algoformer.tasks.catalog import TASKS, from_json, to_json
+from algoformer.tasks.catalog import TASKS, find, from_data, from_json, register, to_data, to_json
 from algoformer.tasks.chain import ChainOfThought
 from algoformer.tasks.linear import LinearRegression
 from algoformer.tasks.representation import RegressionWithRepresentation
@@ -19,6 +19,10 @@ __all__ = [
     "RepresentationMap",
     "RobustRegression",
     "Task",
+    "find",
+    "from_data",
     "from_json",
+    "register",
+    "to_data",
     "to_json",
 ]

@@ -11,7 +11,15 @@ from torch import Tensor
 
 from algoformer.problems import Problems
 from algoformer.prompt import Prompt
-from algoformer.tasks.checks import check_count, check_positive, check_slope, check_spread
+from algoformer.tasks.checks import (
+    MAX_DIM,
+    MAX_LAYERS,
+    MAX_SEED,
+    check_count,
+    check_positive,
+    check_slope,
+    check_spread,
+)
 from algoformer.tasks.draw import normal, refuse_dims
 from algoformer.tasks.representation_map import RepresentationMap
 
@@ -45,30 +53,31 @@ class AutoregressiveWithRepresentation:
     phi_seed: int = 0
 
     def __post_init__(self) -> None:
-        check_count("dim", self.dim)
-        check_count("order", self.order)
+        check_count("dim", self.dim, most=MAX_DIM)
+        check_count("order", self.order, most=MAX_DIM)
+        check_count("points", self.points)
         if self.points <= self.order:
             raise ValueError(f"points must exceed order={self.order} to leave a question, got {self.points}")
         check_spread("noise", self.noise)
         check_positive("signal", self.signal)
         check_positive("bound", self.bound)
-        check_count("layers", self.layers)
+        check_count("layers", self.layers, most=MAX_LAYERS)
         check_slope(self.slope)
-        check_count("phi_seed", self.phi_seed, least=0)
+        check_count("phi_seed", self.phi_seed, least=0, most=MAX_SEED)
 
     @property
     def out(self) -> int:
-        """Numbers in an answer: a whole state."""
+        """The number of coordinates of an answer: a whole state."""
         return self.dim
 
     @property
     def context(self) -> int:
-        """Rows in a prompt: all states but the last."""
+        """The number of rows of a prompt: all states but the last."""
         return self.points - 1
 
     @property
     def parts(self) -> int:
-        """Rows in a sample: one state."""
+        """The number of rows of a sample: one state."""
         return 1
 
     @property
@@ -125,7 +134,7 @@ class AutoregressiveWithRepresentation:
     def _within_bound(
         self, series: Float[Tensor, "drawn point dim"], clean: Float[Tensor, "drawn question dim"], batch: int
     ) -> tuple[Float[Tensor, "batch point dim"], Float[Tensor, "batch question dim"]]:
-        """The first `batch` series that stay in bounds, in the order drawn; if too few, some twice."""
+        """Return the first `batch` series that stay in bounds, in the order drawn; if too few, some twice."""
         peaks = series.square().sum(dim=-1).amax(dim=1) / self.dim
         rejected = ~(peaks <= self.bound)  # so that a series that overflowed to NaN is rejected too
         accepted_first = torch.argsort(rejected.to(torch.uint8), stable=True)
@@ -136,7 +145,7 @@ class AutoregressiveWithRepresentation:
         return series[chosen].masked_fill(none, torch.nan), clean[chosen].masked_fill(none, torch.nan)
 
     def problems(self, prompt: Prompt) -> Problems:
-        """Regress x_{t+1} on Φ*([x_{t+1-q}, ..., x_t]): linear regression for whoever knows Φ*."""
+        """Return the regression of x_{t+1} on Φ*([x_{t+1-q}, ..., x_t]), which is linear given Φ*."""
         if prompt.parts != 1 or prompt.dim != self.dim:
             raise ValueError(
                 f"a series has rows of dim={self.dim}, one in a sample; got rows of dim={prompt.dim}, "

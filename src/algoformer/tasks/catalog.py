@@ -1,18 +1,26 @@
-"""The tasks by name, and as plain data that can be stored."""
+"""Look tasks up by name, register tasks from outside, and turn tasks into plain data and back."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from dataclasses import fields
-from typing import Any, get_type_hints
+from dataclasses import fields, is_dataclass
+from difflib import get_close_matches
+from importlib import import_module
+from importlib.metadata import entry_points
+from typing import Any, TypeVar
 
-from algoformer.common.names import check_choice, did_you_mean
+from algoformer.common.terminal import short
 from algoformer.tasks.autoregressive import AutoregressiveWithRepresentation
 from algoformer.tasks.chain import ChainOfThought
+from algoformer.tasks.field_types import check_fields, field_types, plain_value, typed_value
 from algoformer.tasks.linear import LinearRegression
 from algoformer.tasks.representation import RegressionWithRepresentation
 from algoformer.tasks.robust import RobustRegression
 from algoformer.tasks.task import Task
+
+ENTRY_POINTS = "algoformer.tasks"
+"""The entry point group under which an installed package offers tasks by name."""
 
 TASKS: dict[str, type] = {
     "linear": LinearRegression,
@@ -21,48 +29,144 @@ TASKS: dict[str, type] = {
     "chain": ChainOfThought,
     "robust": RobustRegression,
 }
-"""Every task of this library under the name that the command line and checkpoints use."""
+"""Every registered task under the name that the command line and checkpoints use."""
+
+_NAME = re.compile(r"[A-Za-z_][\w.:-]{0,199}")
+
+TaskType = TypeVar("TaskType", bound=type)
 
 
-def to_json(task: Task) -> dict[str, Any]:
-    """The task as plain JSON types, with every constant spelled out.
+def register(kind: TaskType, *, name: str | None = None) -> TaskType:
+    """Make a task class known by name, so that runs on it can be saved and loaded.
 
-    >>> to_json(LinearRegression(dim=3, points=5))
+    Use it as a decorator (`@tasks.register`) or call it with a name of your choice. Registering the same
+    class again is allowed.
+
+    Args:
+        kind: a dataclass with the members of `Task`. Its fields are what a checkpoint stores; they may be
+            bool, int, float, str, Literal, None, unions of these, and tuples of these.
+        name: the name in checkpoints; None means the class name in snake case.
+
+    Returns:
+        The class itself.
+
+    Raises:
+        ValueError: the class is no dataclass, a field cannot be stored, or the name belongs to another class.
+    """
+    if not (isinstance(kind, type) and is_dataclass(kind)):
+        raise ValueError(
+            f"a task is a dataclass, got {short(kind)}; decorate it with @dataclass(frozen=True)"
+        )
+    check_fields(kind)
+    name = _snake_case(kind.__name__) if name is None else name
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise ValueError(f"name must begin with a letter and have no spaces, got {short(name)}")
+    other = TASKS.setdefault(name, kind)
+    if other is not kind and (other.__module__, other.__qualname__) != (kind.__module__, kind.__qualname__):
+        raise ValueError(f"the task name {name!r} already belongs to {other.__name__}; choose another name")
+    TASKS[name] = kind  # the same class, defined again in a notebook cell
+    return kind
+
+
+def find(name: str) -> type:
+    """Return the task class of that name: registered, offered by an installed package, or at an import path.
+
+    An import path is `package.module:Class`; the module is imported and the class is registered under its
+    path. Call this with names that a user typed, never with names from a file: a file must not decide what
+    is imported.
+
+    >>> find("linear").__name__
+    'LinearRegression'
+    """
+    if name not in TASKS and ":" in name:
+        register(_imported(name), name=name)
+    return _known(name)
+
+
+def to_data(task: Task) -> dict[str, Any]:
+    """Return the task as plain JSON types: its registered name, and every field.
+
+    >>> to_data(LinearRegression(dim=3, points=5))
     {'name': 'linear', 'dim': 3, 'points': 5, 'noise': 0.0}
     """
-    names = {kind: name for name, kind in TASKS.items()}
-    name = names.get(type(task))
+    name = next((name for name, kind in TASKS.items() if kind is type(task)), None)
     if name is None:
-        raise ValueError(f"only the tasks {', '.join(TASKS)} can be stored, got {type(task).__name__}")
-    return {"name": name} | {field.name: getattr(task, field.name) for field in fields(TASKS[name])}
+        raise ValueError(
+            f"{type(task).__name__} is not a registered task, so a checkpoint could not name it; "
+            f"call tasks.register({type(task).__name__}) first. Registered: {', '.join(TASKS)}"
+        )
+    return {"name": name} | {
+        field: plain_value(getattr(task, field)) for field in (item.name for item in _stored(TASKS[name]))
+    }
 
 
-def from_json(stored: Mapping[str, Any]) -> Task:
-    """Rebuild a task from what `to_json` gave; refuse anything else, for the data may come from anywhere.
+def from_data(stored: Mapping[str, Any]) -> Task:
+    """Rebuild a task from what `to_data` returned; nothing but registered code is run.
 
-    >>> from_json({"name": "linear", "dim": 3, "points": 5, "noise": 0.0})
+    >>> from_data({"name": "linear", "dim": 3, "points": 5, "noise": 0.0})
     LinearRegression(dim=3, points=5, noise=0.0)
+
+    Raises:
+        ValueError: the name is not registered, a field is missing, unknown or of a wrong type, or the task
+            refuses its constants.
     """
+    if not isinstance(stored, Mapping):
+        raise ValueError(f"a stored task is an object with a name and its fields, got {short(stored)}")
     constants = dict(stored)
     name = constants.pop("name", None)
-    check_choice("task", name, TASKS)
-    kind = TASKS[name]
-    known = [field.name for field in fields(kind)]
+    if not isinstance(name, str):
+        raise ValueError(f"unknown task {short(name)}; known: {', '.join(TASKS)}")
+    kind = _known(name)
+    known = [field.name for field in _stored(kind)]
     for field in constants:
         if field not in known:
-            raise ValueError(f"task {name!r} has no field {field!r}{did_you_mean(field, known)}")
+            raise ValueError(f"task {name!r} has no field {short(field)}{_nearest(str(field), known)}")
     missing = [field for field in known if field not in constants]
     if missing:
         raise ValueError(f"task {name!r} needs every field, missing: {', '.join(missing)}")
-    hints = get_type_hints(kind)
-    task: Task = kind(**{field: _typed(field, constants[field], hints[field]) for field in known})
+    hints = field_types(kind)
+    task: Task = kind(**{field: typed_value(field, constants[field], hints[field]) for field in known})
     return task
 
 
-def _typed(field: str, value: object, kind: type) -> int | float:
-    # JSON writes 1.0 as 1 in some hands, and Python counts True as an int: accept the first, not the second
-    if kind is float and isinstance(value, int | float) and not isinstance(value, bool):
-        return float(value)
-    if kind is int and isinstance(value, int) and not isinstance(value, bool):
-        return value
-    raise ValueError(f"{field} must be of type {kind.__name__}, got {value!r} of type {type(value).__name__}")
+def _known(name: str) -> type:
+    """Return a registered class, registering it first if an installed package offers it under this name."""
+    if name not in TASKS:
+        for offered in entry_points(group=ENTRY_POINTS):
+            if offered.name == name:
+                register(offered.load(), name=name)
+    if name in TASKS:
+        return TASKS[name]
+    raise ValueError(
+        f"unknown task {short(name)}{_nearest(name, list(TASKS))}; known: {', '.join(TASKS)}. A task of your "
+        "own is registered with tasks.register before its checkpoint is read"
+    )
+
+
+def _imported(path: str) -> type:
+    module, _, attribute = path.partition(":")
+    try:
+        found = getattr(import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ValueError(
+            f"cannot import the task {short(path)}: {error}; give package.module:Class"
+        ) from None
+    if not isinstance(found, type):
+        raise ValueError(f"{short(path)} is not a class, so it is no task")
+    return found
+
+
+def _stored(kind: type) -> list[Any]:
+    return [field for field in fields(kind) if field.init]
+
+
+def _snake_case(name: str) -> str:
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+
+
+def _nearest(name: str, known: list[str]) -> str:
+    close = get_close_matches(name[:200], known, n=1)
+    return f" (did you mean {close[0]!r}?)" if close else ""
+
+
+to_json, from_json = to_data, from_data  # former names, until every caller uses the new ones

@@ -11,7 +11,7 @@ from torch.nn.functional import leaky_relu
 
 from algoformer.problems import Problems
 from algoformer.prompt import Prompt
-from algoformer.tasks.checks import check_count, check_slope
+from algoformer.tasks.checks import MAX_DIM, MAX_LAYERS, check_count, check_slope
 from algoformer.tasks.draw import normal, refuse_dims
 
 
@@ -33,24 +33,24 @@ class ChainOfThought:
     slope: float = 0.01
 
     def __post_init__(self) -> None:
-        check_count("dim", self.dim)
+        check_count("dim", self.dim, most=MAX_DIM)
         check_count("points", self.points)
-        check_count("layers", self.layers)
+        check_count("layers", self.layers, most=MAX_LAYERS)
         check_slope(self.slope)
 
     @property
     def out(self) -> int:
-        """Numbers in an answer: a whole state."""
+        """The number of coordinates of an answer: a whole state."""
         return self.dim
 
     @property
     def context(self) -> int:
-        """Rows in a prompt."""
+        """The number of rows of a prompt."""
         return self.parts * self.points
 
     @property
     def parts(self) -> int:
-        """Rows in a sample: x and a state for each layer."""
+        """The number of rows of a sample: x and a state for each layer."""
         return self.layers + 1
 
     @property
@@ -91,7 +91,7 @@ class ChainOfThought:
         )
 
     def problems(self, prompt: Prompt) -> Problems:
-        """One problem for each layer: regress the unfolded next state on the state, then fold the answer.
+        """Return one problem per layer: regression of the unfolded next state on the state.
 
         The leaky ReLU is one to one, so its inverse turns each layer into linear regression.
         """

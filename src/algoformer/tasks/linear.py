@@ -10,7 +10,7 @@ from torch import Tensor
 
 from algoformer.problems import Problems, pairs
 from algoformer.prompt import Prompt
-from algoformer.tasks.checks import check_count, check_spread
+from algoformer.tasks.checks import MAX_DIM, check_count, check_spread
 from algoformer.tasks.draw import mask_dims, normal
 from algoformer.tasks.pair_task import PairTask
 
@@ -28,7 +28,7 @@ class LinearRegression(PairTask):
     """
 
     def __post_init__(self) -> None:
-        check_count("dim", self.dim)
+        check_count("dim", self.dim, most=MAX_DIM)
         check_count("points", self.points)
         check_spread("noise", self.noise)
 
@@ -53,5 +53,5 @@ class LinearRegression(PairTask):
         return Prompt.of_pairs(xs, clean + noise, clean=clean)
 
     def problems(self, prompt: Prompt) -> Problems:
-        """The (x, y) pairs as they stand."""
+        """Return the (x, y) pairs."""
         return pairs(prompt)

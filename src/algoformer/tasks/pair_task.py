@@ -1,4 +1,4 @@
-"""What all tasks of (x, y) pairs with one number for a label have in common."""
+"""The base class of tasks of (x, y) pairs with scalar labels."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class PairTask:
-    """Abstract: `points` pairs of `dim` numbers and a label with variance `dim`, shown as two rows each."""
+    """A task of `points` pairs of a `dim`-vector and a label of variance `dim`, two rows each; abstract."""
 
     dim: int = 20
     points: int = 41
@@ -15,17 +15,17 @@ class PairTask:
 
     @property
     def out(self) -> int:
-        """Numbers in an answer."""
+        """The number of coordinates of an answer."""
         return 1
 
     @property
     def context(self) -> int:
-        """Rows in a prompt."""
+        """The number of rows of a prompt."""
         return self.parts * self.points
 
     @property
     def parts(self) -> int:
-        """Rows in a sample: x and y."""
+        """The number of rows of a sample: x and y."""
         return 2
 
     @property

@@ -10,7 +10,14 @@ from torch import Tensor
 
 from algoformer.problems import Problems, pairs
 from algoformer.prompt import Prompt
-from algoformer.tasks.checks import check_count, check_slope, check_spread
+from algoformer.tasks.checks import (
+    MAX_DIM,
+    MAX_LAYERS,
+    MAX_SEED,
+    check_count,
+    check_slope,
+    check_spread,
+)
 from algoformer.tasks.draw import normal, refuse_dims
 from algoformer.tasks.pair_task import PairTask
 from algoformer.tasks.representation_map import RepresentationMap
@@ -30,12 +37,12 @@ class RegressionWithRepresentation(PairTask):
     phi_seed: int = 0
 
     def __post_init__(self) -> None:
-        check_count("dim", self.dim)
+        check_count("dim", self.dim, most=MAX_DIM)
         check_count("points", self.points)
         check_spread("noise", self.noise)
-        check_count("layers", self.layers)
+        check_count("layers", self.layers, most=MAX_LAYERS)
         check_slope(self.slope)
-        check_count("phi_seed", self.phi_seed, least=0)
+        check_count("phi_seed", self.phi_seed, least=0, most=MAX_SEED)
 
     @property
     def takes_dims(self) -> bool:
@@ -71,12 +78,12 @@ class RegressionWithRepresentation(PairTask):
         return Prompt.of_pairs(xs, clean + noise, clean=clean)
 
     def problems(self, prompt: Prompt) -> Problems:
-        """The pairs (Φ*(x), y): linear regression for whoever knows Φ*."""
+        """Return the pairs (Φ*(x), y): linear regression given Φ*."""
         raw = pairs(prompt)
         return replace(raw, features=self.phi(raw.features))
 
     def affine_problems(self, prompt: Prompt) -> Problems:
-        """The pairs (best affine approximation of Φ*(x), y): all that a model linear in x can know.
+        """Return the pairs (best affine approximation of Φ*(x), y): all that a model linear in x can know.
 
         Ridge on these with strength noise² + `phi.affine().misfit` is what a model that has not learned
         Φ* can reach at best.

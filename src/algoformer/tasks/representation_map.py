@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import leaky_relu
 
-from algoformer.tasks.checks import check_count, check_positive, check_slope
+from algoformer.tasks.checks import MAX_LAYERS, MAX_SEED, check_count, check_positive, check_slope
 
 _SCALE_ROUNDS = 4
 _SCALE_DIRECTIONS = 2**17
@@ -41,8 +41,8 @@ class RepresentationMap:
     def __post_init__(self) -> None:
         check_count("in_dim", self.in_dim)
         check_count("out_dim", self.out_dim)
-        check_count("layers", self.layers)
-        check_count("seed of the representation", self.seed, least=0)
+        check_count("layers", self.layers, most=MAX_LAYERS)
+        check_count("seed of the representation", self.seed, least=0, most=MAX_SEED)
         check_positive("mean_square", self.mean_square)
         check_slope(self.slope)
 
@@ -52,12 +52,12 @@ class RepresentationMap:
         return scalar * _unscaled(inputs, weights, self.slope)
 
     def weights(self) -> tuple[Float[Tensor, "row column"], ...]:
-        """The layers' matrices in float64, the scalar multiplied into the last; inputs are rows."""
+        """Return the layers' matrices in float64, the scalar multiplied into the last; inputs are rows."""
         weights, scalar = _master_weights(self)
         return *weights[:-1], scalar * weights[-1]
 
     def affine(self) -> AffineMap:
-        """The affine map nearest to Φ* in mean square: as much of Φ* as a linear model can use."""
+        """Return the affine map nearest to Φ* in mean square: as much of Φ* as a linear model can use."""
         return _nearest_affine(self)
 
 
@@ -70,7 +70,7 @@ class AffineMap:
     misfit: float
 
     def __call__(self, inputs: Float[Tensor, "*batch dim"]) -> Float[Tensor, "*batch feature"]:
-        """The affine image of every vector, on the vectors' device and in their precision."""
+        """Return the affine image of every vector, on the vectors' device and in their precision."""
         return inputs @ self.matrix.to(inputs) + self.offset.to(inputs)
 
 
@@ -97,7 +97,7 @@ def _unscaled(inputs: Tensor, weights: tuple[Tensor, ...], slope: float) -> Tens
 def _weights(
     spec: RepresentationMap, device: torch.device, dtype: torch.dtype
 ) -> tuple[tuple[Tensor, ...], float]:
-    """The weights where they are used: cached, so a captured step copies nothing from the host."""
+    """Return the weights on a device, cached so that a captured step copies nothing from the host."""
     # a first call inside inference mode must not leave inference tensors for training to trip over
     with torch.inference_mode(False), torch.no_grad():
         weights, scalar = _master_weights(spec)
@@ -113,7 +113,7 @@ def _master_weights(spec: RepresentationMap) -> tuple[tuple[Tensor, ...], float]
 
 
 def _orthogonal(rows: int, columns: int, generator: torch.Generator) -> Float[Tensor, "row column"]:
-    """A random (semi-)orthogonal matrix; fixing the signs of R makes it unique, and uniform."""
+    """Return a random (semi-)orthogonal matrix; fixing the signs of R makes it unique, and uniform."""
     tall, thin = max(rows, columns), min(rows, columns)
     gaussian = torch.randn(tall, thin, generator=generator, dtype=torch.float64)
     basis, triangle = torch.linalg.qr(gaussian)

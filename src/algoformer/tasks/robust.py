@@ -8,9 +8,10 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from algoformer.common.terminal import short
 from algoformer.problems import Problems, pairs
 from algoformer.prompt import Prompt
-from algoformer.tasks.checks import check_count, check_positive, check_spread
+from algoformer.tasks.checks import MAX_DIM, check_count, check_positive, check_spread, is_number
 from algoformer.tasks.draw import mask_dims, normal
 from algoformer.tasks.pair_task import PairTask
 
@@ -28,11 +29,13 @@ class RobustRegression(PairTask):
     outlier_scale: float = 3.0
 
     def __post_init__(self) -> None:
-        check_count("dim", self.dim)
+        check_count("dim", self.dim, most=MAX_DIM)
         check_count("points", self.points)
         check_spread("noise", self.noise)
-        if not 0 <= self.outliers < 1:
-            raise ValueError(f"outliers, the share of wrong labels, must lie in [0, 1), got {self.outliers}")
+        if not (is_number(self.outliers) and 0 <= self.outliers < 1):
+            raise ValueError(
+                f"outliers, the share of wrong labels, must lie in [0, 1), got {short(self.outliers)}"
+            )
         check_positive("outlier_scale", self.outlier_scale)
 
     @property
@@ -62,5 +65,5 @@ class RobustRegression(PairTask):
         )
 
     def problems(self, prompt: Prompt) -> Problems:
-        """The (x, y) pairs as they are shown: nobody is told which labels are wrong."""
+        """Return the (x, y) pairs as they are shown, without saying which labels are wrong."""
         return pairs(prompt)

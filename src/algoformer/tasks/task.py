@@ -1,4 +1,4 @@
-"""What every distribution over prompts offers."""
+"""The protocol of tasks."""
 
 from __future__ import annotations
 
@@ -14,46 +14,46 @@ from algoformer.prompt import Prompt
 
 @runtime_checkable
 class Task(Protocol):
-    """A distribution over prompts: it draws them, and it knows which regression problems hide in them."""
+    """A distribution over prompts that also names the regression problems inside them."""
 
     @property
     def dim(self) -> int:
-        """Numbers in a row."""
+        """The number of coordinates of a row."""
         ...
 
     @property
     def points(self) -> int:
-        """Samples in a prompt, the last query among them: 41 are 40 examples and one query."""
+        """The number of samples in a prompt, including the last query: 41 are 40 examples and a query."""
         ...
 
     @property
     def out(self) -> int:
-        """Numbers in an answer."""
+        """The number of coordinates of an answer."""
         ...
 
     @property
     def context(self) -> int:
-        """Rows in a prompt."""
+        """The number of rows of a prompt."""
         ...
 
     @property
     def parts(self) -> int:
-        """Rows in a sample."""
+        """The number of rows of a sample."""
         ...
 
     @property
     def scale(self) -> float:
-        """Divide a squared error, summed over `out`, by this; in regression, predicting zero then costs 1."""
+        """The divisor of squared errors summed over `out`; predicting zero then has error 1 in regression."""
         ...
 
     @property
     def noise(self) -> float:
-        """Standard deviation of the noise on labels; 0 where there is none."""
+        """The standard deviation of the noise on labels; 0 without noise."""
         ...
 
     @property
     def takes_dims(self) -> bool:
-        """Whether `sample` accepts `active_dims`: only where fewer coordinates make an easier task."""
+        """True if `sample` accepts `active_dims`: only where fewer coordinates make an easier task."""
         ...
 
     def sample(
@@ -64,9 +64,9 @@ class Task(Protocol):
         dtype: torch.dtype = torch.float32,
         active_dims: int | Int[Tensor, ""] | None = None,
     ) -> Prompt:
-        """Draw `batch` prompts on the generator's device; the generator alone decides which."""
+        """Draw `batch` prompts on the generator's device, from the generator alone."""
         ...
 
     def problems(self, prompt: Prompt) -> Problems:
-        """The regression problems inside `prompt`, seen with everything the task's maker knows."""
+        """Return the regression problems inside `prompt`, with the task's true features."""
         ...

@@ -19,6 +19,7 @@ from algoformer.theory.blueprint import Blueprint as Blueprint
 from algoformer.theory.blueprint import blueprint_of as blueprint_of
 from algoformer.theory.chain import chain as chain
 from algoformer.theory.checks import check_converges as check_converges
+from algoformer.theory.checks import check_scale as check_scale
 from algoformer.theory.checks import step_size_limit as step_size_limit
 from algoformer.theory.codes import quasi_orthogonal as quasi_orthogonal
 from algoformer.theory.constants import DOUBLE as DOUBLE

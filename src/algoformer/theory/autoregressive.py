@@ -84,7 +84,7 @@ def autoregressive(
 
 
 def series_space(*, dim: int, order: int, length: int, broadest: int) -> Subspaces:
-    """The coordinates of a series."""
+    """Return the coordinates of a series."""
     return Subspaces(
         {
             "x": (dim, "x_t"),

@@ -20,7 +20,7 @@ from algoformer.theory.writer import LayerWriter, layer_sizes
 
 @dataclass(frozen=True, kw_only=True)
 class RowMap:
-    """How a row of the prompt enters the stream: weight · row + bias."""
+    """The affine map weight · row + bias by which a row of the prompt enters the stream."""
 
     weight: Float[Tensor, "width dim"]
     bias: Float[Tensor, " width"]
@@ -55,7 +55,7 @@ class Blueprint:
     exact_context: bool = False
 
     def program(self, *, steps: int) -> Program:
-        """The program that has just the layers, heads and units that the blueprint needs."""
+        """Return the program that has just the layers, heads and units that the blueprint needs."""
 
         def module(name: str, writers: Sequence[LayerWriter]) -> Layers:
             return equation_one(
@@ -72,7 +72,7 @@ class Blueprint:
 
     @torch.no_grad()
     def build(self, *, steps: int = 20, dtype: torch.dtype = torch.float64) -> AlgoFormer:
-        """The model: built in float64, cast once at the end. It keeps its blueprint as `model.blueprint`."""
+        """Build the model in float64 and cast it once; it keeps its blueprint as `model.blueprint`."""
         model = AlgoFormer(
             self.program(steps=steps),
             dim=self.rows[0].weight.shape[1],
@@ -99,7 +99,7 @@ class Blueprint:
         return model.to(dtype)
 
     def describe(self) -> str:
-        """What each layer writes, line by line."""
+        """Describe what each layer writes, one line per gadget."""
         named = {**self.pre, **({"loop": self.loop} if self.loop else {}), **self.post}
         lines = []
         for name, writers in named.items():
@@ -113,17 +113,17 @@ class Blueprint:
 
 
 def layers_module(part: torch.nn.Module) -> LayersModule:
-    """The module of layers in a part of a theorem's program: the part itself, or the body of its loop."""
+    """Return the layers of a part of a theorem's program: the part itself, or the body of its loop."""
     inner = part.body.parts[0] if isinstance(part, LoopModule) else part
     assert isinstance(inner, LayersModule)
     return inner
 
 
 def blueprint_of(model: AlgoFormer) -> Blueprint:
-    """The blueprint that a theorem's model was built from.
+    """Return the blueprint that a theorem's model was built from.
 
     Raises:
-        ValueError: the model was trained or loaded, so that nobody knows what its coordinates mean.
+        ValueError: the model was trained or loaded, so the meaning of its coordinates is unknown.
     """
     blueprint = getattr(model, "blueprint", None)
     if not isinstance(blueprint, Blueprint):
@@ -134,7 +134,7 @@ def blueprint_of(model: AlgoFormer) -> Blueprint:
 def position_table(
     space: Subspaces, columns: Mapping[str, Shaped[Tensor, "token _"]]
 ) -> Float[Tensor, "token width"]:
-    """The position table that holds `columns` in their subspaces and zeros elsewhere."""
+    """Return the position table that holds `columns` in their subspaces and zeros elsewhere."""
     tokens = len(next(iter(columns.values())))
     table = torch.zeros(tokens, space.width, dtype=torch.float64)
     for name, column in columns.items():

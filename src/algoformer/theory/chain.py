@@ -79,7 +79,7 @@ def chain(
 
 
 def chain_space(*, dim: int, layers: int, places: int) -> Subspaces:
-    """The coordinates of a chain."""
+    """Return the coordinates of a chain."""
     bits = quasi_orthogonal(places + 1).shape[1]
     return Subspaces(
         {

@@ -14,7 +14,7 @@ UNDERFLOW = {torch.float64: 745.2, torch.float32: 104.0}
 
 @dataclass(frozen=True, kw_only=True)
 class Constants:
-    """How sharply and how finely the constructions use the softmax. None of it changes a model's size.
+    """Constants that set how sharply and how finely the constructions use the softmax.
 
     Attributes:
         c: scale of the data in a linearized head: exp(cz) - exp(-cz) = 2cz + O(c³). Error c².
@@ -41,7 +41,7 @@ class Constants:
             raise ValueError(f"sink must be at most 300, or e^sink overflows in products; got {self.sink}")
 
     def check(self, dtype: torch.dtype) -> None:
-        """Hold the constants against a precision: raise where a construction breaks, warn where it blurs.
+        """Check the constants for a dtype: raise where a construction breaks, warn where it loses precision.
 
         Scores near C carry a rounding error of about eps·C, and the two heads of a linearized pair are
         divided by 2c: eps·C / 2c is what one step adds, relative to the residual.

@@ -32,7 +32,7 @@ def copy(
     causal: bool = False,
     dtype: torch.dtype = torch.float64,
 ) -> AlgoFormer:
-    """One layer × `order` heads that answers row t with [x_{t-q}, ..., x_{t-1}], zeros before the start.
+    """Build a layer × `order` heads that answers row t with [x_{t-q}, ..., x_{t-1}], zeros before the start.
 
     Args:
         dim: numbers in a row.
@@ -61,7 +61,7 @@ def copy(
 
 
 def history_parts(*, dim: int, order: int, places: int) -> Mapping[str, tuple[int, str]]:
-    """The subspaces that the copying layer needs besides x."""
+    """Return the subspaces that the copying layer needs besides x."""
     bits = quasi_orthogonal(places).shape[1]
     backs = range(1, order + 1)
     return {
@@ -72,7 +72,7 @@ def history_parts(*, dim: int, order: int, places: int) -> Mapping[str, tuple[in
 
 
 def history_codes(*, order: int, places: int) -> Mapping[str, Float[Tensor, "token part"]]:
-    """The codes of each place and of the `order` places before it; before the start that is place 0."""
+    """Return the codes of each position and of the `order` positions before it; position 0 before those."""
     codes = quasi_orthogonal(places)
     here = torch.arange(places)
     shifted = {f"code{back}": codes[(here - back).clamp(min=0)] for back in range(1, order + 1)}

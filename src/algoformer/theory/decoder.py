@@ -39,7 +39,7 @@ def decoder_gradient_descent(
     steps: int = 20,
     dtype: torch.dtype = torch.float64,
 ) -> AlgoFormer:
-    """Each pass is one gradient step at every prefix: pre 1 layer × 1 head, loop 1 × 2, post 1 × 2, causal.
+    """Build gradient descent at every prefix: pre 1 layer × 1 head, loop 1 × 2, post 1 × 2, causal.
 
     It answers every question of a prompt. `weights` in the state `loop[k]` is w^i_k at token x_i.
 
@@ -76,7 +76,7 @@ def decoder_gradient_descent(
 
 
 def decoder_space(*, dim: int, points: int, state: Mapping[str, tuple[int, str]]) -> Subspaces:
-    """The coordinates of a causal prompt of pairs, and those of the algorithm's own `state`."""
+    """Return the coordinates of a causal prompt of pairs, and those of the algorithm's own `state`."""
     return Subspaces(
         {
             "x": (dim, "x at x tokens"),
@@ -102,7 +102,7 @@ def decoder_rows(space: Subspaces, *, dim: int) -> list[RowMap]:
 
 
 def decoder_positions(space: Subspaces, *, points: int) -> torch.Tensor:
-    """The empty token, then both tokens of each sample with its code and log(i - 1)."""
+    """Return the empty token, then both tokens of each sample with its code and log(i - 1)."""
     samples = torch.arange(2 * points) // 2
     at_sink = torch.zeros(1, 1, dtype=torch.float64)
     blank = torch.zeros(2 * points + 1, 1)
@@ -124,7 +124,8 @@ def example_layer(space: Subspaces, constants: Constants) -> LayerWriter:
 
     Proof. The two tokens of a sample share a code. Token y_j gets the mean of 2x_j and 0, which is x_j; token
     x_j does not see y_j yet and gets 2x_j, which the feed-forward network takes away again. The sink's code
-    is 0, and 0 is less than a code's product with itself, so nobody reads the sink; it reads itself: 0. ∎
+    is 0, and 0 is less than a code's product with itself, so no other token reads the sink; it reads
+    itself: 0. ∎
     """
     writer = LayerWriter(space)
     attend(
@@ -143,7 +144,7 @@ def example_layer(space: Subspaces, constants: Constants) -> LayerWriter:
 
 
 def descent_layer(space: Subspaces, *, step_size: float, constants: Constants) -> LayerWriter:
-    """The lemma: weights ← w^i - η/(i-1) Σ_{j<i} (w^i · x_j - y_j) x_j at every token x_i.
+    """Write the lemma: weights ← w^i - η/(i-1) Σ_{j<i} (w^i · x_j - y_j) x_j at every token x_i.
 
     Proof. The query (w^i, 1) and the key (x_j, -y_j) of token y_j have the residual as their product; the
     value is x_j. At x tokens and at the sink key and value are 0. The sink's score C + log(i-1) divides the

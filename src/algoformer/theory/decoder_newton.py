@@ -49,7 +49,7 @@ def decoder_newton(
     steps: int = 20,
     dtype: torch.dtype = torch.float64,
 ) -> AlgoFormer:
-    """Each pass of the loop is one step of Newton's method at every prefix; causal.
+    """Build a causal model each pass of whose loop is one step of Newton's method at every prefix.
 
     It answers every question of a prompt. In the state `loop[k]` the token x_i holds the rows of M^i_k in
     `inverse_0`, `inverse_1`, ...; in `post` the first number of `answer_0`, `answer_1`, ... is w^i_k.
@@ -85,7 +85,7 @@ def decoder_newton(
 
 
 def matrix_space(*, dim: int, points: int) -> Subspaces:
-    """The coordinates: at token x_i the matrices (S b), M and M S M row by row, and the answer's terms."""
+    """Return the coordinates at token x_i: (S b), M and M S M row by row, and the terms of the answer."""
     rows = {
         "moments": (dim + 1, "row {} of S^i, then entry {} of b^i"),
         "inverse": (dim, "row {} of M^i_k"),

@@ -86,12 +86,12 @@ def decoder_newton_serial(
 
 
 def passes_per_step(dim: int) -> int:
-    """How many passes of the loop make one step of Newton's method."""
+    """Return the number of passes of the loop that make one step of Newton's method."""
     return dim * (dim + 1)
 
 
 def serial_space(*, dim: int, points: int) -> Subspaces:
-    """The coordinates: (S b), M and M S M row by row, the operands of one term, and the clocks."""
+    """Return the coordinates: (S b), M and M S M row by row, the operands of one term, and the clocks."""
     rows = {
         "moments": (dim + 1, "row {} of S^i, then entry {} of b^i"),
         "inverse": (dim, "row {} of M^i"),
@@ -116,7 +116,7 @@ def serial_space(*, dim: int, points: int) -> Subspaces:
 
 
 def moments_layers(space: Subspaces, alpha: float, constants: Constants) -> list[LayerWriter]:
-    """A layer × 2 heads for each row of (S b) and of M_0 = αS, and the operands of the first term on the way.
+    """Write a layer × 2 heads for each row of (S b) and of M_0 = αS, and the operands of the first term.
 
     The first term needs row 0 of M_0 twice and column 0 of S, of which layer f knows entry f.
     """
@@ -135,7 +135,7 @@ def moments_layers(space: Subspaces, alpha: float, constants: Constants) -> list
 
 
 def term_layer(space: Subspaces, *, constants: Constants) -> LayerWriter:
-    """One term of M S M, or one entry of M b, at every token x_i: a pair of heads."""
+    """Write one term of M S M, or one entry of M b, at every token x_i, with a pair of heads."""
     writer = LayerWriter(space)
     linear_attention(
         writer,
@@ -184,7 +184,7 @@ def deliver(writer: LayerWriter) -> None:
 
 
 def finish_step(writer: LayerWriter) -> None:
-    """Where both clocks are at their end: inverse ← 2 inverse - product, and product ← 0.
+    """Write inverse ← 2 inverse - product and product ← 0 where both clocks are at their end.
 
     Proof. The last pass of a step has f = d and adds nothing to product, which is therefore complete. The
     operands that `fetch` takes from row 0 of the old inverse get the same correction. ∎

@@ -33,7 +33,7 @@ def attend(
     constants: Constants,
     note: str,
 ) -> None:
-    """One head: token j gets the mean value of the tokens i at which (query s_j)·(key s_i) is largest.
+    """Add a head: token j gets the mean value of the tokens i at which (query s_j)·(key s_i) is largest.
 
     Proof. Scores are τ times that product. Where the largest product beats every smaller one by at least 1,
     exp of the difference underflows to 0 for τ > 745 (104 in float32), so the k tokens that reach the
@@ -72,7 +72,7 @@ def linear_attention(
     constants: Constants,
     note: str,
 ) -> None:
-    """Two heads: token j gets rate · Σ_i value_i (query s_j)·(key s_i), over tokens i with common score 0.
+    """Add two heads: token j gets rate · Σ_i value_i (query s_j)·(key s_i) over tokens i of common score 0.
 
     `unit` is the typical size of the products (they are divided by it before c, so that cz is small).
     Where the sink's common score is C + log n_j instead of C, the sum is divided by n_j.

@@ -20,7 +20,7 @@ from algoformer.model import AlgoFormer
 from algoformer.problems import View, pairs
 from algoformer.prompt import Prompt
 from algoformer.theory.blueprint import Blueprint, position_table, row_map
-from algoformer.theory.checks import check_count, check_step_size
+from algoformer.theory.checks import check_count, check_step_size, product_unit
 from algoformer.theory.constants import DOUBLE, Constants
 from algoformer.theory.gadgets import linear_attention, sink_scores
 from algoformer.theory.subspace import Subspaces
@@ -37,11 +37,11 @@ def descent_layer(
     examples: int,
     constants: Constants,
 ) -> LayerWriter:
-    """The looped layer: `residual` ← residual - step_size/n Σ_i residual_i (features_i · features).
+    """Write the looped layer: `residual` ← residual - step_size/n Σ_i residual_i (features_i · features).
 
     It needs the subspaces residual, one and log_count (the log of the number n of examples, at every token
-    whose residual matters). Tokens marked by `masked` are no examples. Products are divided by `examples`
-    before c, as in the paper, so that they are near 1.
+    whose residual matters). Tokens marked by `masked` are no examples. Products are divided by
+    `product_unit` before c, so that they are near 1.
     """
     writer = LayerWriter(space)
     scores = sink_scores(
@@ -58,7 +58,7 @@ def descent_layer(
         value=space.read("residual"),
         into="residual",
         rate=-step_size,
-        unit=float(examples),
+        unit=product_unit(examples=examples, dim=len(features)),
         common=scores,
         constants=constants,
         note="heads ±c: residual_j += -η/n Σ_i residual_i (φ_i · φ_j), one gradient step",
@@ -76,7 +76,7 @@ def gradient_descent_step(
     steps: int = 20,
     dtype: torch.dtype = torch.float64,
 ) -> AlgoFormer:
-    """The lemma alone: a loop of one layer with two heads, for rows that hold x and y in one token.
+    """Build the lemma alone: a loop of one layer with two heads, for rows that hold x and y in one token.
 
     This is the token matrix that the lemma starts from; `prepared` makes it from a prompt of pairs. For
     prompts of pairs as they are, with a pre-transformer that joins x and y, take `gradient_descent`.
@@ -126,7 +126,7 @@ def gradient_descent_step(
 
 
 def lemma_space(*, dim: int, out: int) -> Subspaces:
-    """The coordinates of the lemma's token matrix."""
+    """Return the coordinates of the lemma's token matrix."""
     return Subspaces(
         {
             "x": (dim, "x at examples and at the question"),
@@ -140,7 +140,7 @@ def lemma_space(*, dim: int, out: int) -> Subspaces:
 
 
 def prepared(prompt: Prompt, view: View = pairs) -> Prompt:
-    """The last question of `prompt` as the lemma's token matrix: rows (features, label, known, log n).
+    """Return the last question of `prompt` as the lemma's token matrix: rows (features, label, known, log n).
 
     One row a sample, the question's last with label and `known` 0. `view` says what the features are.
     """
@@ -150,7 +150,7 @@ def prepared(prompt: Prompt, view: View = pairs) -> Prompt:
     features = problems.features[:, problem, : sample + 1]
     labels = problems.labels[:, problem, : sample + 1].clone()
     labels[:, sample] = 0
-    marks = torch.zeros_like(features[..., :2])
+    marks = features.new_zeros(*features.shape[:-1], 2)
     marks[:, :sample, 0] = 1
     marks[..., 1] = math.log(max(sample, 1))
     rows = torch.cat([features, labels, marks], dim=-1)

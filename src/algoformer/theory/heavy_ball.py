@@ -16,7 +16,7 @@ import torch
 
 from algoformer.model import AlgoFormer
 from algoformer.problems import Problems
-from algoformer.theory.checks import check_step_size, step_size_limit
+from algoformer.theory.checks import check_scale, check_step_size, step_size_limit
 from algoformer.theory.constants import DOUBLE, Constants
 from algoformer.theory.gadgets import add_linear, clear
 from algoformer.theory.representation import join_layer
@@ -39,7 +39,7 @@ def heavy_ball(
     steps: int = 20,
     dtype: torch.dtype = torch.float64,
 ) -> AlgoFormer:
-    """Each pass is one heavy-ball step from A_0 = A_{-1} = 0: pre 1 layer × 2 heads, loop 1 × 2, post 1 × 1.
+    """Build heavy-ball steps from A_0 = A_{-1} = 0: pre 1 layer × 2 heads, loop 1 × 2, post 1 × 1.
 
     It answers `prompt.prefix(i)` for any i with at most `examples` examples.
 
@@ -81,16 +81,19 @@ def heavy_ball(
 
 
 def check_momentum(momentum: float) -> None:
-    """β in [0, 1): at 1 the ball never comes to rest."""
+    """Refuse a momentum outside [0, 1): at 1 the iteration does not converge."""
     if not 0 <= momentum < 1:
         raise ValueError(f"momentum must lie in [0, 1), got {momentum}")
 
 
-def check_heavy_ball(step_size: float, momentum: float, problems: Problems) -> None:
-    """Hold step size and momentum against the problems they shall solve, e.g. `pairs(prompt.prefix())`.
+def check_heavy_ball(
+    step_size: float, momentum: float, problems: Problems, *, constants: Constants | None = None
+) -> None:
+    """Check step size and momentum against the problems they are meant for, e.g. `pairs(prompt.prefix())`.
 
     Raises:
-        ValueError: β is outside [0, 1), or η outside (0, 2(1 + β)/λ_max) for some prompt.
+        ValueError: β is outside [0, 1), η is outside (0, 2(1 + β)/λ_max) for some prompt, or the features are
+            too large for the constants (see `check_scale`).
     """
     check_step_size(step_size)
     check_momentum(momentum)
@@ -100,3 +103,4 @@ def check_heavy_ball(step_size: float, momentum: float, problems: Problems) -> N
             f"step_size must lie below 2(1 + momentum)/λ_max = {limit:.4g} for these prompts, "
             f"got {step_size:.4g}; make it smaller or show more examples"
         )
+    check_scale(problems, constants=constants)

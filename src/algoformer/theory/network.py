@@ -20,10 +20,10 @@ class Network:
     """Φ(x): for each layer, weight · x (+ bias), then a leaky ReLU. No layers at all is the identity.
 
     Attributes:
-        dim: numbers in an input.
-        weights: one matrix a layer, (after, before).
-        biases: one vector a layer, or none.
-        slope: of the leaky ReLU below zero; 0 is a ReLU.
+        dim: the number of coordinates of an input.
+        weights: one matrix per layer, of shape (outputs, inputs).
+        biases: one vector per layer, or None.
+        slope: the slope of the leaky ReLU below zero; 0 is a ReLU.
     """
 
     dim: int
@@ -47,12 +47,12 @@ class Network:
 
     @property
     def layers(self) -> int:
-        """How many there are; L in the paper."""
+        """The number of layers, L in the paper."""
         return len(self.weights)
 
     @property
     def out(self) -> int:
-        """Numbers in a feature vector."""
+        """The number of features."""
         return len(self.weights[-1]) if self.weights else self.dim
 
     @property
@@ -82,21 +82,21 @@ class Representation(Protocol):
 
     @property
     def in_dim(self) -> int:
-        """Numbers in an input."""
+        """The number of coordinates of an input."""
         ...
 
     @property
     def slope(self) -> float:
-        """Of the leaky ReLU below zero."""
+        """The slope of the leaky ReLU below zero."""
         ...
 
     def weights(self) -> tuple[Float[Tensor, "_ _"], ...]:
-        """One matrix a layer, for inputs that are rows."""
+        """Return one matrix per layer, for inputs that are rows."""
         ...
 
 
 def network_of(phi: Representation) -> Network:
-    """A task's Φ* in the form that builders take."""
+    """Return a task's Φ* in the form that builders take."""
     weights = tuple(weight.mT.contiguous() for weight in phi.weights())
     return Network(dim=phi.in_dim, weights=weights, slope=phi.slope)
 

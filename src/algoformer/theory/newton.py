@@ -19,7 +19,7 @@ from algoformer.model import AlgoFormer
 from algoformer.problems import Problems
 from algoformer.prompt import Prompt
 from algoformer.theory.blueprint import Blueprint, position_table, row_map
-from algoformer.theory.checks import check_count
+from algoformer.theory.checks import check_count, check_scale, product_unit
 from algoformer.theory.codes import quasi_orthogonal
 from algoformer.theory.constants import DOUBLE, Constants
 from algoformer.theory.gadgets import Score, add_piecewise, attend, clear, linear_attention, sink_scores
@@ -37,7 +37,7 @@ def newton(
     steps: int = 20,
     dtype: torch.dtype = torch.float64,
 ) -> AlgoFormer:
-    """Each pass of the loop is one step of Newton's method: pre 1 layer × 2 heads, loop 1 × 2, post 2 × 2.
+    """Build Newton's method, one step per pass: pre 1 layer × 2 heads, loop 1 × 2, post 2 × 2.
 
     It answers prompts with exactly `examples` examples before their question, because one layer of two
     heads has no way to find out which x is the question; `padded` brings shorter ones to that length.
@@ -91,7 +91,7 @@ def newton(
 
 
 def newton_space(*, dim: int, out: int, examples: int) -> Subspaces:
-    """The coordinates of the stream."""
+    """Return the coordinates of the stream."""
     return Subspaces(
         {
             "x": (dim, "x at x tokens"),
@@ -125,7 +125,7 @@ def examples_only(space: Subspaces, constants: Constants) -> list[Score]:
 
 
 def start_layer(space: Subspaces, *, alpha: float, examples: int, constants: Constants) -> LayerWriter:
-    """image ← M_0 x_j = α Σ_i x_i (x_i · x_j). Products grow with dim, so they are divided by N before c."""
+    """image ← M_0 x_j = α Σ_i x_i (x_i · x_j). Products are divided by `product_unit` before c."""
     writer = LayerWriter(space)
     linear_attention(
         writer,
@@ -134,7 +134,7 @@ def start_layer(space: Subspaces, *, alpha: float, examples: int, constants: Con
         value=space.read("x"),
         into="image",
         rate=alpha,
-        unit=float(examples),
+        unit=product_unit(examples=examples, dim=space.size("x")),
         common=examples_only(space, constants),
         constants=constants,
         note="heads ±c: image_j ← α Σ_i x_i (x_i · x_j) = M_0 x_j",
@@ -143,7 +143,7 @@ def start_layer(space: Subspaces, *, alpha: float, examples: int, constants: Con
 
 
 def step_layer(space: Subspaces, *, constants: Constants) -> LayerWriter:
-    """The lemma: image ← 2 image - M_k S image, one step of Newton's method at every x token.
+    """Write the lemma: image ← 2 image - M_k S image, one step of Newton's method at every x token.
 
     Proof. The heads put M_k S M_k x_j = Σ_i (M_k x_i)(x_i · M_k x_j) into `product`, at the question too. The
     residual connection keeps image once; the feed-forward network adds image - product, exactly, and
@@ -216,7 +216,7 @@ def answer_layer(space: Subspaces, constants: Constants) -> LayerWriter:
 
 
 def padded(prompt: Prompt, *, examples: int) -> Prompt:
-    """The last question with exactly `examples` examples before it: zero pairs are put in front.
+    """Return the last question with exactly `examples` examples before it: zero pairs are put in front.
 
     A zero pair adds nothing to S and nothing to Σ y x, so no algorithm of this room notices it.
 
@@ -253,7 +253,7 @@ def alpha_limit(problems: Problems) -> float:
 
 
 def check_positive_alpha(alpha: float) -> None:
-    """What can be known of α without data."""
+    """Refuse an α that is not positive. `check_alpha` checks whether the data allow it."""
     if not (math.isfinite(alpha) and alpha > 0):
         raise ValueError(
             f"alpha must be a positive number below 2/λ_max(S)², got {alpha}; "
@@ -261,14 +261,15 @@ def check_positive_alpha(alpha: float) -> None:
         )
 
 
-def check_alpha(alpha: float, problems: Problems) -> None:
-    """Hold α against the problems it shall solve, e.g. `pairs(prompt.prefix())`.
+def check_alpha(alpha: float, problems: Problems, *, constants: Constants | None = None) -> None:
+    """Check α against the problems it is meant for, e.g. `pairs(prompt.prefix())`.
 
     The paper's interval is closed at 2/λ_max(S)². There the top eigenvalue of I - M_0 S is -1, its square is
     1, and the method stalls: the interval must be open.
 
     Raises:
-        ValueError: α is not positive, or not below the limit of some prompt.
+        ValueError: α is not positive or not below the limit of some prompt, or the features are too large for
+            the constants (see `check_scale`).
     """
     check_positive_alpha(alpha)
     limit = alpha_limit(problems)
@@ -277,3 +278,4 @@ def check_alpha(alpha: float, problems: Problems) -> None:
             f"alpha must lie strictly below 2/λ_max(S)² = {limit:.4g} for these prompts, got {alpha:.4g}; "
             f"alpha={limit / 2:.4g} converges"
         )
+    check_scale(problems, constants=constants)

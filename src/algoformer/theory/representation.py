@@ -109,7 +109,7 @@ def gradient_descent(
 
 
 def pair_space(*, dim: int, out: int, broadest: int, examples: int) -> Subspaces:
-    """The coordinates of a prompt of pairs."""
+    """Return the coordinates of a prompt of pairs."""
     return Subspaces(
         {
             "x": (dim, "x at x tokens"),
@@ -122,7 +122,7 @@ def pair_space(*, dim: int, out: int, broadest: int, examples: int) -> Subspaces
 
 
 def pair_marks(examples: int) -> dict[str, tuple[int, str]]:
-    """The coordinates that say what a token of a prompt of pairs is, and where it stands."""
+    """Return the coordinates that say what a token of a prompt of pairs is, and where it stands."""
     return {
         "known": (1, "1 at the x tokens of examples"),
         "log_count": (1, "log of the number of examples, at every token"),

@@ -19,7 +19,7 @@ import torch
 from algoformer.model import AlgoFormer
 from algoformer.problems import Problems
 from algoformer.theory.blueprint import Blueprint, row_map
-from algoformer.theory.checks import check_count, check_step_size, step_size_limit
+from algoformer.theory.checks import check_count, check_scale, check_step_size, product_unit, step_size_limit
 from algoformer.theory.constants import DOUBLE, Constants
 from algoformer.theory.gadgets import add_linear, clear, linear_attention, sink_scores
 from algoformer.theory.representation import answer_layer, join_layer, pair_marks, pair_positions
@@ -38,7 +38,7 @@ def ridge(
     steps: int = 20,
     dtype: torch.dtype = torch.float64,
 ) -> AlgoFormer:
-    """Each pass is one gradient step on the ridge loss: pre 1 layer × 2 heads, loop 1 × 2, post 1 × 1.
+    """Build gradient descent on the ridge loss: pre 1 layer × 2 heads, loop 1 × 2, post 1 × 1.
 
     It answers `prompt.prefix(i)` for any i with at most `examples` examples. With n of them it tends to
     (Σ x xᵀ + nλ I)⁻¹ Σ y x.
@@ -84,7 +84,7 @@ def ridge(
 def regression_space(
     *, dim: int, out: int, examples: int, memory: Mapping[str, tuple[int, str]]
 ) -> Subspaces:
-    """The coordinates of a prompt of pairs, the gradient's own, and what the method has to remember."""
+    """Return the coordinates of a prompt of pairs, of the gradient, and of the method's memory."""
     return Subspaces(
         {
             "x": (dim, "x at x tokens"),
@@ -98,7 +98,7 @@ def regression_space(
 
 
 def gradient_layer(space: Subspaces, *, step_size: float, examples: int, constants: Constants) -> LayerWriter:
-    """A layer whose heads put -η/n Σ_i residual_i (x_i · x_j) into `change`; its units are yet to be written.
+    """Write heads that put -η/n Σ_i residual_i (x_i · x_j) into `change`; units are added by the caller.
 
     Proof. `linear_attention` with the examples' residuals as values; the sink's score C + log n divides by
     n. y tokens and the sink have x = 0, so their change is 0. ∎
@@ -112,7 +112,7 @@ def gradient_layer(space: Subspaces, *, step_size: float, examples: int, constan
         value=space.read("residual"),
         into="change",
         rate=-step_size,
-        unit=float(examples),
+        unit=product_unit(examples=examples, dim=space.size("x")),
         common=sink_scores(
             one=one,
             sink=one - feature - label,
@@ -129,7 +129,7 @@ def gradient_layer(space: Subspaces, *, step_size: float, examples: int, constan
 def regression_blueprint(
     space: Subspaces, pre: LayerWriter, loop: LayerWriter, *, examples: int, constants: Constants
 ) -> Blueprint:
-    """The three modules of Theorem 3.1 around another looped layer."""
+    """Return the three modules of Theorem 3.1 around another looped layer."""
     dim, out = space.size("x"), space.size("y")
     return Blueprint(
         space=space,
@@ -155,16 +155,19 @@ def check_sizes(*, dim: int, examples: int, out: int) -> None:
 
 
 def check_penalty(penalty: float) -> None:
-    """A penalty is a number from 0 on; 0 is plain gradient descent."""
+    """Refuse a penalty that is negative or not finite; 0 is plain gradient descent."""
     if not (math.isfinite(penalty) and penalty >= 0):
         raise ValueError(f"penalty must be a number ≥ 0 (0 is plain gradient descent), got {penalty}")
 
 
-def check_ridge(step_size: float, penalty: float, problems: Problems) -> None:
-    """Hold a step size against the problems it shall solve, e.g. `pairs(prompt.prefix())`.
+def check_ridge(
+    step_size: float, penalty: float, problems: Problems, *, constants: Constants | None = None
+) -> None:
+    """Check a step size against the problems it is meant for, e.g. `pairs(prompt.prefix())`.
 
     Raises:
-        ValueError: η is outside (0, 2/(λ_max + λ)) for some prompt, or λ is negative.
+        ValueError: η is outside (0, 2/(λ_max + λ)) for some prompt, λ is negative, or the features are too
+            large for the constants (see `check_scale`).
     """
     check_step_size(step_size)
     check_penalty(penalty)
@@ -174,3 +177,4 @@ def check_ridge(step_size: float, penalty: float, problems: Problems) -> None:
             f"step_size must lie below 2/(λ_max + penalty) = {2 / steepest:.4g} for these prompts, "
             f"got {step_size:.4g}; make it smaller or show more examples"
         )
+    check_scale(problems, constants=constants)

@@ -23,7 +23,7 @@ _PROMPTS_AT_ONCE = 16
 
 @dataclass(frozen=True, kw_only=True)
 class Sizes:
-    """How large a verification is; `steps=None` means as many as the statement asks for."""
+    """The sizes of a verification; `steps=None` means the statement's own number."""
 
     dim: int = 20
     examples: int = 40
@@ -40,13 +40,13 @@ class Sizes:
             raise ValueError(f"steps must be at least 1, got {self.steps}")
 
     def generator(self) -> torch.Generator:
-        """Where the random prompts come from."""
+        """Return the generator that random prompts are drawn from."""
         return torch.Generator().manual_seed(self.seed)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Measurement:
-    """The largest deviation from the textbook over all prompts and steps, and of what."""
+    """The largest deviation from the textbook over all prompts and steps, with the size of the model."""
 
     deviation: float
     steps: int
@@ -114,7 +114,7 @@ def count_modules(model: AlgoFormer) -> Modules:
 
 
 def count_heads(layer: Layer) -> int:
-    """How many heads of a layer can write anything."""
+    """Return the number of heads of a layer whose output is not always zero."""
     attention = layer.attention
     values = attention.qkv.weight.view(3, attention.heads, attention.head_width, -1)[2]
     outputs = attention.output.weight.view(-1, attention.heads, attention.head_width)
@@ -123,7 +123,7 @@ def count_heads(layer: Layer) -> int:
 
 
 def within(counted: Modules, claimed: Modules) -> bool:
-    """Whether no module has more layers or heads than claimed."""
+    """Return whether no module has more layers or heads than claimed."""
     return all(
         name in claimed and layers <= claimed[name][0] and heads <= claimed[name][1]
         for name, (layers, heads) in counted.items()
@@ -143,7 +143,7 @@ def largest_deviation(model: Solver, textbook: Solver, prompt: Prompt, steps: in
 
 
 def measured(model: AlgoFormer, deviation: float, steps: int) -> Measurement:
-    """A measurement of a model, with its size counted."""
+    """Return a measurement of a model, with its size counted."""
     return Measurement(
         deviation=deviation,
         steps=steps,

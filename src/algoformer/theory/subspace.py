@@ -39,18 +39,18 @@ class Subspaces:
         return tuple(self._slices)
 
     def run(self, name: str) -> slice:
-        """The coordinates of `name`."""
+        """Return the coordinates of `name`."""
         if name not in self._slices:
             raise ValueError(f"no subspace is named {name!r}; there are {', '.join(self._slices)}")
         return self._slices[name]
 
     def size(self, name: str) -> int:
-        """How many coordinates `name` has."""
+        """Return the number of coordinates of `name`."""
         run = self.run(name)
         return run.stop - run.start
 
     def read(self, name: str, first: int | None = None) -> Float[Tensor, "part width"]:
-        """The matrix that picks `name` (or only its `first` coordinates) out of the stream.
+        """Return the matrix that picks `name` (or only its `first` coordinates) out of the stream.
 
         Sums and multiples of such matrices are linear functions of the stream: `read("one") - read("known")`
         is 1 - known at every token.
@@ -62,7 +62,7 @@ class Subspaces:
         return torch.eye(self.width, dtype=torch.float64)[run.start : stop]
 
     def write(self, name: str, first: int | None = None) -> Float[Tensor, "width part"]:
-        """The matrix that puts a vector into `name` and zeros everywhere else: the transpose of `read`."""
+        """Return the matrix that writes a vector into `name` and zeros elsewhere: the transpose of `read`."""
         return self.read(name, first).mT
 
     def __str__(self) -> str:

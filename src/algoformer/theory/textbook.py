@@ -23,7 +23,7 @@ class Moments:
 
 
 def moments_of(prompt: Prompt) -> Moments:
-    """The moments of a prompt of pairs with labels of one number; none before the first point."""
+    """Return the moments of a prompt of pairs with labels of one number; none before the first point."""
     features, labels = prompt.part(0)[..., None], prompt.part(1)[..., None, :1]
 
     def before(products: Tensor) -> Tensor:
@@ -66,7 +66,7 @@ class PenalizedDescent:
     penalty: float
 
     def __call__(self, prompt: Prompt, unroll: Unroll) -> Trace:
-        """The answer after each step, from the pairs before the question."""
+        """Return the answer after each step, from the pairs before the question."""
         iterates = descent(moments_of(prompt), step_size=self.step_size, penalty=self.penalty)
         question = prompt.part(0)[:, -1:]
         answers = [question @ next(iterates)[:, -1] for _ in range(unroll.steps)]

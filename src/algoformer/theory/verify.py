@@ -1,4 +1,4 @@
-"""Hold every construction to its algorithm, and say in words what it does."""
+"""Verify every construction against its algorithm, and describe it in words."""
 
 from __future__ import annotations
 
@@ -40,16 +40,16 @@ class Report:
 
     @property
     def holds(self) -> bool:
-        """Whether the weights are as small as claimed and as close as `TOLERANCE`."""
+        """True if the model is as small as claimed and deviates by at most `TOLERANCE`."""
         return self.within_claim and self.max_deviation <= TOLERANCE
 
     def to_data(self) -> dict[str, Any]:
-        """The report as strings and numbers."""
+        """Return the report as strings and numbers."""
         return asdict(self)
 
 
 def statement(name: str) -> Statement:
-    """The statement of that name.
+    """Return the statement of that name.
 
     Raises:
         ValueError: there is none; the message lists those there are.
@@ -89,7 +89,7 @@ def verify(names: str | Iterable[str] | None = None, *, sizes: Sizes | None = No
 
 
 def verify_all(sizes: Sizes | None = None) -> list[Report]:
-    """A report on every statement."""
+    """Return a report on every statement."""
     return list(verify(sizes=sizes))
 
 
@@ -103,7 +103,7 @@ def words(modules: Modules) -> str:
 
 
 def show(name: str, *, sizes: Sizes | None = None) -> str:
-    """The program of a statement's model, its subspaces, and what each layer writes.
+    """Return the program of a statement's model, its subspaces, and what each layer writes.
 
     >>> print(show("copy", sizes=Sizes(dim=2, examples=6)).splitlines()[0])
     copy: Lemma (copying), q = 3, compared with shift by 1..3, zeros before the start

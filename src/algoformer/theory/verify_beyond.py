@@ -43,7 +43,7 @@ _PROMPTS_AT_ONCE = 16
 
 @dataclass(frozen=True, kw_only=True)
 class Inside:
-    """What stands in the state after each step (`read`), and what the textbook has there (`iterates`)."""
+    """A comparison of the state after each step (`read`) with the textbook's (`iterates`)."""
 
     read: Callable[[Tensor, Prompt], Tensor]
     iterates: Callable[[Prompt], Iterator[Tensor]]
@@ -51,7 +51,7 @@ class Inside:
 
 @torch.inference_mode()
 def measure_inside(case: Case, inside: Inside) -> Measurement:
-    """The largest deviation of answers and states over every prompt and step; NaN counts as ∞."""
+    """Return the largest deviation of answers and states over every prompt and step; NaN counts as ∞."""
     keep = tuple(f"loop[{step}]" for step in range(1, case.steps + 1))
     worst = 0.0
     for prompt in case.prompts:
@@ -203,7 +203,7 @@ def measure_decoder_newton(sizes: Sizes) -> Measurement:
 
 
 def decoder_newton_serial_case(sizes: Sizes) -> Case:
-    """The same with two heads a layer; `steps` counts passes, and Newton's method is a step behind them."""
+    """Verify the model with two heads per layer; `steps` counts passes, one ahead of Newton's method."""
     task = LinearRegression(dim=min(sizes.dim, SERIAL_DIM), points=min(sizes.examples + 1, SERIAL_POINTS))
     prompt = task.sample(sizes.prompts, generator=sizes.generator(), dtype=torch.float64)
     alpha = alpha_limit(pairs(prompt)) / 2
@@ -295,4 +295,4 @@ BEYOND = (
         measure=measure_decoder_newton_serial,
     ),
 )
-"""What the paper remarks on, leaves open or does not mention; the sizes are our own claims."""
+"""Statements that the paper remarks on, leaves open or does not mention; the sizes are our own claims."""

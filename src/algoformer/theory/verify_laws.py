@@ -42,7 +42,7 @@ def _deviation(sizes: Sizes) -> float:
 
 
 def fitted_slope(points: Sequence[tuple[float, float]]) -> float:
-    """The slope of the least-squares line through `points`."""
+    """Return the slope of the least-squares line through `points`."""
     middle = [sum(axis) / len(points) for axis in zip(*points, strict=True)]
     run = sum((x - middle[0]) ** 2 for x, _ in points)
     return sum((x - middle[0]) * (y - middle[1]) for x, y in points) / run

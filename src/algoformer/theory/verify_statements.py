@@ -43,7 +43,7 @@ def measure_codes(sizes: Sizes) -> Measurement:
 
 
 def copy_case(sizes: Sizes) -> Case:
-    """Every row's history against the shift; full attention answers one question at a time."""
+    """Compare every row's history with the shift; full attention answers one question at a time."""
     prompt = series_prompts(sizes, order=ORDER)
     return Case(
         model=copy(dim=sizes.dim, order=ORDER, length=sizes.examples, constants=sizes.constants),
@@ -58,7 +58,7 @@ def _targets(prompt: Prompt, unroll: Unroll) -> Trace:
 
 
 def lemma_case(sizes: Sizes) -> Case:
-    """The loop alone, labels of 5 numbers, against multivariate gradient descent."""
+    """Compare the loop alone, with labels of 5 numbers, with multivariate gradient descent."""
     out = min(5, sizes.dim)
     prompt = prepared(pair_prompts(sizes, out=out))
     step_size = safe_step_size(_joined(prompt), 0.5)

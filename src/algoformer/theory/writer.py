@@ -58,7 +58,7 @@ class LayerWriter:
         self.groups.append(Units(up=up, down=down))
 
     def target(self, into: str | Sequence[str], count: int) -> Float[Tensor, "width part"]:
-        """The matrix that writes `count` numbers into one subspace, or into several one after another.
+        """Return the matrix that writes `count` numbers into one subspace, or into several one after another.
 
         One subspace may be larger than `count`: its first coordinates are written. Several must fit exactly.
         """
@@ -80,7 +80,7 @@ class LayerWriter:
 
     @property
     def hidden(self) -> int:
-        """How many feed-forward units there are."""
+        """The number of feed-forward units."""
         return sum(len(group.up) for group in self.groups)
 
     @torch.no_grad()
@@ -116,7 +116,7 @@ class LayerWriter:
 
 
 def layer_sizes(writers: Sequence[LayerWriter]) -> dict[str, int]:
-    """The heads, head width and hidden units that a module needs to hold all of `writers`."""
+    """Return the heads, head width and hidden units that a module needs to hold all of `writers`."""
     return {
         "heads": max(1, *(len(writer.heads) for writer in writers)),
         "head_width": max(writer.head_width for writer in writers),

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 
 import torch
 from torch import Tensor
 
-from algoformer.training.model_step import ModelStep
+from algoformer.training.step import Step
 
 WARM_UP = 2
 """Steps taken and undone before a capture: libraries and compilers do their first-time work in them."""
@@ -20,39 +20,39 @@ class CapturedStep:
     learning rate, curricula or batches, sums. Restore a run before its first step, never between two.
     """
 
-    def __init__(self, step: ModelStep) -> None:
+    def __init__(self, step: Step) -> None:
         self.step = step
         self.graphs: dict[Hashable, torch.cuda.CUDAGraph] = {}
         self.pool = torch.cuda.graph_pool_handle()
         self.stream = step.recording
 
-    def run(self, kind: Hashable, take: Callable[[], None]) -> None:
-        """Take one step; steps of the same kind launch the same work."""
-        self.prepare(kind, take)
-        self.graphs[kind].replay()
-
-    def prepare(self, kind: Hashable, take: Callable[[], None]) -> None:
-        """Capture the step's kind if it is a new one; nothing has changed afterwards."""
+    def run(self, number: int) -> None:
+        """Take the step of this number; steps of the same kind launch the same work."""
+        step = self.step
+        kind = step.prepare(number)
         if kind not in self.graphs:
-            with torch.cuda.device(self.step.device):
-                self.graphs[kind] = self._capture(take)
+            with step.draws(number), torch.cuda.device(step.device):
+                self.graphs[kind] = self._capture()
+            step.prepare(number)  # trying the step out has drawn from the generator
+        with step.draws(number):
+            self.graphs[kind].replay()
 
-    def _capture(self, take: Callable[[], None]) -> torch.cuda.CUDAGraph:
+    def _capture(self) -> torch.cuda.CUDAGraph:
         step = self.step
         before = Snapshot(step)
         self.stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(self.stream):
             for _ in range(WARM_UP):
-                take()
+                step.take()
             step.optimizer.zero_grad()
         torch.cuda.current_stream().wait_stream(self.stream)
         before.restore()
         torch.cuda.synchronize()
         graph = torch.cuda.CUDAGraph()
-        if step.generator is not None:
-            graph.register_generator_state(step.generator)
+        if step.batches.generator is not None:
+            graph.register_generator_state(step.batches.generator)
         with torch.cuda.graph(graph, pool=self.pool, stream=self.stream):
-            take()
+            step.take()
         # the gradients live in the graphs' memory; the next capture may use their place
         step.optimizer.zero_grad()
         return graph
@@ -61,9 +61,8 @@ class CapturedStep:
 class Snapshot:
     """Everything a step changes, to be put back in place."""
 
-    def __init__(self, step: ModelStep) -> None:
+    def __init__(self, step: Step) -> None:
         self.step = step
-        self.generator = None if step.generator is None else step.generator.get_state()
         self.values: dict[int, Tensor] = {id(tensor): tensor.detach().clone() for tensor in step.changing()}
 
     @torch.no_grad()
@@ -74,5 +73,3 @@ class Snapshot:
                 tensor.copy_(self.values[id(tensor)])
             else:
                 tensor.zero_()
-        if self.step.generator is not None and self.generator is not None:
-            self.step.generator.set_state(self.generator)

@@ -2,36 +2,46 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 import os
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Literal, get_args
+from typing import Any, Literal, cast, get_args
 
 import torch
 import torch.distributed as dist
+from torch import Tensor, nn
 
-from algoformer.training.spread import Spread
-
-ParallelName = Literal["auto", "ddp", "fsdp"]
+from algoformer.data.protocol import Loss, Share
+from algoformer.trace import Unroll
+from algoformer.training.options import ParallelName
+from algoformer.training.process_group import LossFunction, Model, ProcessGroup, Result, Stop
 
 VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
-"""By these torchrun tells a process who it is."""
+"""The environment variables by which torchrun tells a process its rank."""
 
 RAISED_BY_ALL = (ValueError, FloatingPointError, OSError, KeyboardInterrupt)
 """Errors that all processes of a run raise together; any other has happened to one of them."""
+
+SECONDS_BETWEEN_AGREEMENTS = 1.0
+"""How long a Ctrl-C may wait: processes ask each other about this often whether to go on."""
+
+SENT_ERRORS = (KeyboardInterrupt, FloatingPointError, OSError, ValueError)
+"""Kinds of errors that a caller may catch; any other reaches the other processes as a RuntimeError."""
 
 logger = logging.getLogger("algoformer.training")
 
 
 def started_by_torchrun() -> bool:
-    """Whether this process is one of those that torchrun started."""
+    """Return whether this process is one of those that torchrun started."""
     return dist.is_available() and all(name in os.environ for name in VARIABLES)
 
 
 @contextmanager
 def join_torchrun(device: str | torch.device = "cpu") -> Iterator[None]:
-    """Inside, the processes that torchrun started are a group, so that `train` uses all of them.
+    """Make the processes that torchrun started a group inside, so that `train` uses all of them.
 
     Without torchrun, or in a program that has made the group itself, nothing happens.
 
@@ -48,7 +58,7 @@ def join_torchrun(device: str | torch.device = "cpu") -> Iterator[None]:
         dist.init_process_group("gloo")
     try:
         yield
-        dist.all_reduce(torch.zeros(()))  # nobody leaves while another one still needs an answer
+        dist.all_reduce(torch.zeros(()))  # no process leaves while another one still needs an answer
     except RAISED_BY_ALL:
         dist.destroy_process_group()
         raise
@@ -60,14 +70,14 @@ def join_torchrun(device: str | torch.device = "cpu") -> Iterator[None]:
         dist.destroy_process_group()
 
 
-def plan_spread(wanted: ParallelName, *, batch: int, device: torch.device) -> Spread:
-    """How a run with batches of this size uses the processes that there are.
+def plan_group(wanted: ParallelName, *, device: torch.device) -> ProcessGroup:
+    """Return how a run uses the processes that there are.
 
-    >>> print(plan_spread("auto", batch=64, device=torch.device("cpu")))
+    >>> print(plan_group("auto", device=torch.device("cpu")))
     1 process
 
     Raises:
-        ValueError: there is no such way, or no group of processes, or they cannot share the batch.
+        ValueError: there is no such way, or no group of processes.
     """
     if wanted not in get_args(ParallelName):
         raise ValueError(f"parallel must be one of {', '.join(get_args(ParallelName))}, got {wanted!r}")
@@ -79,26 +89,209 @@ def plan_spread(wanted: ParallelName, *, batch: int, device: torch.device) -> Sp
             )
         if started_by_torchrun() and int(os.environ["WORLD_SIZE"]) > 1:
             logger.warning("each process of this torchrun trains on its own; train inside join_torchrun()")
-        return Spread()
+        return ProcessGroup()
     processes = dist.get_world_size()
     if wanted == "auto" and processes == 1:
-        return Spread()
+        return ProcessGroup()
     if device.type not in ("cpu", "cuda"):
         raise ValueError(f"several processes can train on cpu or cuda, got {device}")
-    if batch % processes:
-        raise ValueError(
-            f"batch={batch} cannot be shared evenly by {processes} processes; "
-            f"choose a multiple of {processes} or another number of processes"
-        )
     kind: Literal["ddp", "fsdp"] = "fsdp" if wanted == "fsdp" else "ddp"
-    return Spread(kind, rank=dist.get_rank(), processes=processes)
+    return DistributedGroup(kind, rank=dist.get_rank(), processes=processes)
 
 
-def own_device(device: torch.device, spread: Spread) -> torch.device:
-    """Where this process trains: on "cuda", each on a GPU of its own."""
-    if spread.alone or str(device) != "cuda":
+def own_device(device: torch.device, group: ProcessGroup) -> torch.device:
+    """Return where this process trains: on "cuda", each on a GPU of its own."""
+    if group.is_single or str(device) != "cuda":
         return device
     return torch.device("cuda", _own_gpu())
+
+
+class DistributedGroup(ProcessGroup):
+    """The processes of a `torch.distributed` group, which share the work, with FSDP also the weights.
+
+    Every process makes the whole batch and works on its share of it. So batches are the same whatever the
+    number of processes, and a run can go on with another number.
+    """
+
+    def __init__(self, kind: Literal["ddp", "fsdp"], *, rank: int, processes: int) -> None:
+        self.kind, self.rank, self.processes = kind, rank, processes
+        self._module: nn.Module | None = None
+        self._blank: nn.Module | None = None
+        self._agreement = _Agreement(self)
+
+    def wrap(self, model: nn.Module, *, at_once: bool = False) -> None:
+        """Average the gradients of the model's weights, taken through `run`, over all processes.
+
+        All processes start with the weights of rank zero. Wrap before the optimizer sees the weights: FSDP
+        puts pieces in their place. `at_once` says that all weights are read before anything is run.
+        """
+        module = _LossModule(model)
+        if self.kind == "fsdp":
+            from algoformer.training import sharded
+
+            self._blank = copy.deepcopy(model).to("meta")
+            sharded.shard(module, model, at_once=at_once)
+            self._module = module
+        else:
+            self._module = nn.parallel.DistributedDataParallel(module)
+
+    def run(self, loss: LossFunction, batch: Any, unroll: Unroll) -> Loss:
+        """Return the loss of the wrapped model on this process's share of a batch."""
+        assert self._module is not None
+        value, *sums = self._module(loss, batch, unroll)
+        return Loss(value, tuple(sums))
+
+    def copy(self, model: Model) -> Model:
+        """Return a model of its own with the weights of this one, or this process's pieces of them."""
+        if self._blank is None:
+            return copy.deepcopy(model)
+        plain = cast(Model, copy.deepcopy(self._blank))
+        weights = {name: weight.detach().clone() for name, weight in model.state_dict().items()}
+        plain.load_state_dict(weights, assign=True)
+        return plain
+
+    def share(self) -> Share:
+        """Return the share of every batch that this process works on."""
+        return Share(self.rank, self.processes, self.mean)
+
+    def mean(self, values: Tensor) -> Tensor:
+        """Return the mean of a tensor over all processes."""
+        values = values.clone()
+        dist.all_reduce(values)
+        return values / self.processes
+
+    def on_rank_zero(self, action: Callable[[], Result]) -> Result:
+        """Do something on rank zero alone; all processes return or raise what it did.
+
+        So none waits for one that has met with an error. Results travel: they must be small and plain.
+        """
+        told: list[tuple[Result | None, BaseException | None]] = [(None, None)]
+        failure: BaseException | None = None
+        if self.is_rank_zero:
+            try:
+                told = [(action(), None)]
+            except BaseException as error:
+                failure = error
+                told = [(None, _to_send(error))]
+        dist.broadcast_object_list(told, src=0)
+        result, sent = told[0]
+        if sent is not None:
+            raise failure or sent
+        return cast(Result, result)
+
+    def rank_zero_first(self, action: Callable[[], Result]) -> Result:
+        """Do something on rank zero, and then on the others, unless it failed there."""
+        done: list[Result] = []
+        self.on_rank_zero(lambda: done.append(action()))
+        return done[0] if done else action()
+
+    def all_gather_object(self, value: Result) -> list[Result]:
+        """Return what every process gives, in the order of their ranks."""
+        answers: list[Result | None] = [None] * self.processes
+        dist.all_gather_object(answers, value)
+        return cast(list[Result], answers)
+
+    def check_same(self, what: str, value: object) -> None:
+        """Refuse processes that differ in something they must share.
+
+        Raises:
+            ValueError: they differ, on all of them.
+        """
+        values = self.all_gather_object(value)
+        if any(other != values[0] for other in values):
+            raise ValueError(
+                f"the processes of this run do not have the same {what}; "
+                "start all of them with the same arguments, and with a folder that all of them see"
+            )
+
+    def agree(self, step: int, wish: Stop) -> Stop:
+        """Return whether all processes stop after this step, if this one has that wish."""
+        return self._agreement.stop(step, wish)
+
+    def local(self, tensors: list[Tensor]) -> list[Tensor]:
+        """Return what this process holds of each tensor, as plain tensors."""
+        from algoformer.training import sharded
+
+        return [sharded.local(tensor) for tensor in tensors]
+
+    def full_state(self, state: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Return whole tensors on rank zero; the others keep their pieces. All processes must ask."""
+        from algoformer.training import sharded
+
+        found = {}
+        for name, tensor in state.items():
+            whole = sharded.full_tensor(tensor)  # one at a time: only one is whole on the device
+            found[name] = whole.cpu() if whole is not tensor and self.is_rank_zero else tensor
+        return found
+
+    def full_model(self, model: Model, *, everywhere: bool = False) -> Model:
+        """Return the model with whole weights: itself, or after FSDP a copy on the CPU.
+
+        All processes must ask for it. Unless `everywhere`, only rank zero gets one with numbers in it.
+        """
+        if self._blank is None:
+            return model
+        from algoformer.training import sharded
+
+        kept = {}
+        for name, weight in model.state_dict().items():
+            together = sharded.full_tensor(weight)
+            if self.is_rank_zero or everywhere:
+                kept[name] = together.cpu()
+        plain = cast(Model, copy.deepcopy(self._blank))
+        if kept:
+            plain.load_state_dict(kept, assign=True)
+        return plain.requires_grad_(True)
+
+    def shard_like(self, values: Mapping[str, Tensor], like: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+        """Return this process's pieces of whole tensors, cut as those of the same name in `like`."""
+        from algoformer.training import sharded
+
+        return {name: sharded.cut_like(value, like.get(name, value)) for name, value in values.items()}
+
+
+class _LossModule(nn.Module):
+    """A model and a way to compute its loss as one module that returns tensors, as wrappers want it."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, loss: LossFunction, batch: Any, unroll: Unroll) -> tuple[Tensor, ...]:
+        found = loss(batch, unroll)
+        # a copy, small as it is: FSDP hangs its hook on what comes out, and does so in vain on a view
+        return (found.value.clone(), *found.sums)
+
+
+class _Agreement:
+    """All processes end a run after the same step, or one would wait for the others for ever.
+
+    They ask each other about once a second and not after every step, because an answer has to be waited
+    for. The number of steps until they ask again is part of the answer, so that they agree on it too.
+    """
+
+    def __init__(self, group: ProcessGroup) -> None:
+        self.group = group
+        self.steps = 1
+        self.next_step = 0
+        self.last_time = time.monotonic()
+
+    def stop(self, step: int, wish: Stop) -> Stop:
+        if step < self.next_step:
+            return Stop.NO
+        now = time.monotonic()
+        passed, self.last_time = max(now - self.last_time, 1e-9), now
+        fitting = int(self.steps * min(SECONDS_BETWEEN_AGREEMENTS / passed, 2.0))
+        answers = self.group.all_gather_object((wish, max(1, fitting)))
+        self.steps = min(steps for _, steps in answers)
+        self.next_step = step + self.steps
+        return max(wish for wish, _ in answers)
+
+
+def _to_send(error: BaseException) -> BaseException:
+    """Return an error with its words and of its kind, made of nothing else, so that it can travel."""
+    kind = next((kind for kind in SENT_ERRORS if isinstance(error, kind)), None)
+    return RuntimeError(f"{type(error).__name__}: {error}") if kind is None else kind(str(error))
 
 
 def _own_gpu() -> int:

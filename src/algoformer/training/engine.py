@@ -1,25 +1,22 @@
-"""Ways to take a training step: as it stands, or on CUDA as one captured graph around quick pieces."""
+"""Ways to take a training step: eagerly, compiled, or on CUDA as one captured graph around quick pieces."""
 
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, replace
-from functools import partial
-from typing import Literal, get_args
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
 
 import torch
 
-from algoformer.trace import Unroll
+from algoformer.model.algoformer import AlgoFormer
 from algoformer.training.captured import CapturedStep
 from algoformer.training.compiled import compiled_body, compiled_pieces
-from algoformer.training.config import Experiment, Precision
-from algoformer.training.fused import FusedBody, why_not_experiment
-from algoformer.training.schedule import precisions
-from algoformer.training.step import TrainingStep
-
-EngineName = Literal["auto", "eager", "graph", "compiled", "fused"]
+from algoformer.training.config import Experiment, build_model
+from algoformer.training.fused import FusedBody, why_not_fused
+from algoformer.training.options import EngineName as EngineName
+from algoformer.training.step import Step
 
 WORTH_COMPILING = 2000
 """Compiling takes half a minute: worth it for runs of more steps than this."""
@@ -36,37 +33,27 @@ class Plan:
         return f"engine {self.engine}: {self.reason}"
 
 
-def plan_for(experiment: Experiment, wanted: EngineName, *, device: torch.device, alone: bool = True) -> Plan:
-    """The engine for an experiment's run; see `plan_engine`."""
+def plan_for(
+    experiment: Experiment, wanted: EngineName, *, device: torch.device, single: bool = True
+) -> Plan:
+    """Return the engine for an experiment's run; see `plan_engine`."""
     against = why_not_experiment(experiment) if device.type == "cuda" or wanted == "fused" else None
-    return plan_engine(wanted, device=device, steps=experiment.training.steps, alone=alone, against=against)
+    if wanted == "auto" and device.type == "cuda" and single and not experiment.data.fixed_shapes:
+        return Plan(engine="graph", reason="a graph for each shape of batch")
+    return plan_engine(wanted, device=device, steps=experiment.training.steps, single=single, against=against)
 
 
-def plans_for(
-    experiment: Experiment, wanted: EngineName, *, device: torch.device, alone: bool = True
-) -> dict[Precision, Plan]:
-    """The engine for each precision of an experiment's run, in their order.
-
-    The hand-written kernels are for bf16: a run that asks for them and ends in fp32 ends with what fits.
-    """
-    training = experiment.training
-    plans: dict[Precision, Plan] = {}
-    for precision, steps in precisions(training).items():
-        stretch = replace(experiment, training=replace(training, precision=precision, steps=steps))
-        fitting: EngineName = "auto" if plans and wanted == "fused" else wanted
-        plans[precision] = plan_for(stretch, fitting, device=device, alone=alone)
-    return plans
-
-
-def in_words(plans: Mapping[Precision, Plan]) -> str:
-    """The engines of a run, and of what follows the first which precision it has.
-
-    >>> plan = Plan(engine="eager", reason="asked for")
-    >>> in_words({"bf16": plan, "fp32": plan})
-    'engine eager: asked for; then in fp32 engine eager: asked for'
-    """
-    first, *others = plans
-    return "; ".join([str(plans[first]), *(f"then in {each} {plans[each]}" for each in others)])
+def why_not_experiment(experiment: Experiment) -> str | None:
+    """Return what about an experiment the hand-written kernels do not cover; None if they cover all of it."""
+    if experiment.training.precision != "bf16":
+        return f"they are for precision bf16, not {experiment.training.precision}"
+    if experiment.training.gradient_checkpointing:
+        return "they keep what gradient checkpointing would drop"
+    with torch.device("meta"):
+        model = build_model(experiment)
+    if not isinstance(model, AlgoFormer):
+        return f"they are for models of prompts, not {experiment.data.name}"
+    return why_not_fused(model)
 
 
 def plan_engine(
@@ -74,10 +61,10 @@ def plan_engine(
     *,
     device: torch.device,
     steps: int,
-    alone: bool = True,
+    single: bool = True,
     against: str | None = "the model is not known",
 ) -> Plan:
-    """The engine for a run of so many steps, on one process alone or on several.
+    """Return the engine for a run of this many steps, on a single process or on several.
 
     `against` is what the hand-written kernels of engine "fused" do not cover; None if they cover the model.
 
@@ -94,7 +81,7 @@ def plan_engine(
         raise ValueError(f"engine {wanted!r} needs a CUDA device, got {device}; choose 'eager' or 'auto'")
     if wanted == "fused" and against is not None:
         raise ValueError(f"engine 'fused' does not fit: {against}; choose 'compiled' or 'auto'")
-    if wanted in ("graph", "fused") and not alone:
+    if wanted in ("graph", "fused") and not single:
         raise ValueError(
             f"engine {wanted!r} captures the step of one process; with several, their exchange of gradients "
             "would have to be captured with it, which is not done yet: choose 'compiled', 'eager' or 'auto'"
@@ -103,7 +90,7 @@ def plan_engine(
         return Plan(engine=wanted, reason="asked for")
     if not on_cuda:
         return Plan(engine="eager", reason="on a CPU it starts at once; compiling pays for long runs")
-    if not alone:
+    if not single:
         return _plan_without_capture(steps)
     if steps <= WORTH_COMPILING:
         return Plan(engine="graph", reason=f"compiling does not pay for {steps} steps")
@@ -124,19 +111,21 @@ def _plan_without_capture(steps: int) -> Plan:
 
 
 @contextmanager
-def open_engine(step: TrainingStep, plan: Plan) -> Iterator[Callable[[Unroll], None]]:
-    """Inside, a function that takes one step as planned, with the same result as `step.run`."""
+def open_engine(step: Step, plan: Plan) -> Iterator[Callable[[int], None]]:
+    """Yield a function that takes the step of a number as planned, with the same result as `step.run`."""
     if plan.engine == "fused":
-        step.body = FusedBody(step.model)
+        assert isinstance(step.model, AlgoFormer)
+        step.solver = FusedBody(step.model).answer
     with _compiled(step) if plan.engine == "compiled" else nullcontext():
-        if plan.engine == "eager" or step.device.type != "cuda" or not step.spread.alone:
+        if plan.engine == "eager" or step.device.type != "cuda" or not step.group.is_single:
             yield step.run
-            return
-        captured = CapturedStep(step)
-        yield lambda unroll: captured.run(unroll, partial(step.run, unroll))
+        else:
+            yield CapturedStep(step).run
 
 
-def _compiled(step: TrainingStep) -> AbstractContextManager[None]:
+def _compiled(step: Step) -> AbstractContextManager[None]:
     # other bodies and several processes have their own way into the model
-    whole = step.device.type == "cpu" and step.spread.alone and step.body is None
-    return compiled_body(step.model) if whole else compiled_pieces(step.model)
+    model: Any = step.model
+    plain = step.solver is step.model and step.rounded is None
+    whole = step.device.type == "cpu" and step.group.is_single and plain and isinstance(model, AlgoFormer)
+    return compiled_body(model) if whole else compiled_pieces(model)

@@ -29,7 +29,6 @@ from algoformer.nn import (
 )
 from algoformer.prompt import Prompt
 from algoformer.trace import Trace, Unroll
-from algoformer.training.config import Experiment, build_model
 
 WIDTHS = (64, 128, 256)
 """Streams whose whole rows fit into a block."""
@@ -39,17 +38,6 @@ HEAD_WIDTHS = (16, 32, 64)
 
 HIDDEN_MULTIPLE = 128
 """Feed-forward networks are cut into blocks of this many hidden units."""
-
-
-def why_not_experiment(experiment: Experiment) -> str | None:
-    """Return what about an experiment the kernels do not cover; None if they cover all of it."""
-    precision = experiment.training.precision
-    if precision != "bf16":
-        return f"they are for precision bf16, not {precision}"
-    if experiment.training.recompute:
-        return "they keep what recomputation would drop"
-    with torch.device("meta"):
-        return why_not_fused(build_model(experiment))
 
 
 def why_not_fused(model: AlgoFormer) -> str | None:

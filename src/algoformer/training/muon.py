@@ -9,13 +9,12 @@ import torch
 from torch import Tensor
 
 from algoformer.training.average import move_towards
-from algoformer.training.sharded import is_piece, own_piece
 
 MOMENTUM = 0.95
-"""With Nesterov's correction: what its authors use, and everybody since."""
+"""Nesterov momentum, the value of its authors."""
 
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)
-"""Of the Newton–Schulz iteration: steep at zero, so that five of them take all singular values near 1."""
+"""Coefficients of the Newton–Schulz iteration: steep at zero, so that five take singular values near 1."""
 
 ITERATIONS = 5
 LEAST_NORM = 1e-7
@@ -35,11 +34,12 @@ class TensorRateMuon(torch.optim.Muon):
             matrices, lr=1.0, weight_decay=weight_decay, momentum=MOMENTUM, adjust_lr_fn="match_rms_adamw"
         )
         self.matrices, self.rate, self.weight_decay = list(matrices), rate, weight_decay
+        self.sharded = any(hasattr(matrix, "placements") for matrix in matrices)
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]
         """Move every matrix that has a gradient by the rate that the tensor holds now."""
-        if any(is_piece(matrix) for matrix in self.matrices):
+        if self.sharded:
             self._step_of_pieces()
             return
         grads = {matrix: matrix.grad for matrix in self.matrices if matrix.grad is not None}
@@ -69,10 +69,9 @@ class TensorRateMuon(torch.optim.Muon):
         moved = [matrix.clone() for matrix in self.matrices]
         super().step()
         move_towards(moved, self.matrices, self.rate)
-        # piece by piece: they have no copy of many at once
-        torch._foreach_copy_(
-            [own_piece(matrix) for matrix in self.matrices], [own_piece(matrix) for matrix in moved]
-        )
+        # piece by piece: sharded tensors have no copy of many at once
+        for matrix, target in zip(self.matrices, moved, strict=True):
+            matrix.to_local().copy_(target.to_local())  # type: ignore[attr-defined]
 
 
 def orthogonalized(matrices: Sequence[Tensor]) -> list[Tensor]:

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from algoformer.training.config import TrainConfig
+from algoformer.config import TrainConfig
 from algoformer.training.muon import TensorRateMuon
 
 
@@ -35,13 +35,13 @@ class ModelOptimizer:
         device = next(model.parameters()).device
         on_cuda = device.type == "cuda"
         # single precision whatever the weights are: the fused kernels read no other
-        self.rate = torch.tensor(config.learning_rate, device=device, dtype=torch.float32)
+        self.rate = torch.tensor(config.lr, device=device, dtype=torch.float32)
         self.weights = list(model.parameters())
         matrices = hidden_matrices(model)
         inside = {id(matrix) for matrix in matrices}
         others = [weight for weight in model.parameters() if id(weight) not in inside]
         common: dict[str, Any] = {
-            "lr": self.rate if on_cuda else config.learning_rate,
+            "lr": self.rate if on_cuda else config.lr,
             "betas": config.betas,
             "fused": True,
             "capturable": on_cuda,

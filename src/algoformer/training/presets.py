@@ -56,9 +56,6 @@ at 6e-4, 0.19 with Adam at 1.2e-3, 0.018 with Muon at 1e-3 and 0.011 with Muon a
 WAIT = 1_000
 """Steps with the first few coordinates, where a curriculum waits: a loop has the idea after 500 to 1,000."""
 
-EXACT_END = 0.25
-"""The part of a run by logarithms that is in fp32: in bf16 nothing more was learned in its last fifth."""
-
 SMALL_RATES: dict[str, float] = {"nested": 1.5e-3}
 """Learning rates of `smoke` where 3e-3 is too much: a loop in a loop did not learn at all with it."""
 
@@ -80,8 +77,8 @@ def experiment(task: str, program: str, scale: Scale = "smoke", *, seed: int = 0
     width = 32 if small else 256
     recipe = recommended(built, chosen, scale, seed=seed)
     if small:
-        recipe = replace(recipe, learning_rate=SMALL_RATES.get(program, recipe.learning_rate))
-    return Experiment(program=built, task=chosen, width=width, training=recipe)
+        recipe = replace(recipe, lr=SMALL_RATES.get(program, recipe.lr))
+    return Experiment(program=built, data=chosen, width=width, training=recipe)
 
 
 def recommended(program: Program, task: Task, scale: Scale, *, seed: int = 0) -> TrainConfig:
@@ -100,33 +97,35 @@ def training(program: Program, task: Task, scale: Scale, *, seed: int = 0) -> Tr
     window = min(steps, 15 if scale != "smoke" else 4)
     curricula = TrainConfig(
         dims=Ramp(start=min(5, task.dim), increment=1) if task.takes_dims else None,
-        points=Ramp(start=min(11, task.points), increment=2),
-        loops=Ramp(start=window, increment=2, interval=0.001) if traced_part(program) is not None else None,
+        samples=Ramp(start=min(11, task.points), increment=2),
+        iterations=Ramp(start=window, increment=2, interval=0.001)
+        if traced_part(program) is not None
+        else None,
         window=window,
         seed=seed,
     )
     if scale == "paper":
         return curricula
-    quick = replace(curricula, schedule="cosine", warmup=0.02, clip=1.0)
+    quick = replace(curricula, schedule="cosine", warmup=0.02, clip_norm=1.0)
     if scale == "short":
         minutes = replace(
             quick,
             steps=10_000,
             optimizer="muon",
-            learning_rate=SHORT_RATE,
+            lr=SHORT_RATE,
             precision="bf16",
             dims=stretch(quick.dims, 2.5),
-            points=stretch(quick.points, 2.5),
+            samples=stretch(quick.samples, 2.5),
         )
         return holding(minutes, program, LONG_BURN_IN if isinstance(task, LinearRegression) else BURN_IN)
     return replace(
         quick,
         steps=3500,
-        batch=32,
-        learning_rate=3e-3,
+        batch_size=32,
+        lr=3e-3,
         warmup=0.05,
         dims=Ramp(start=1, increment=1, interval=0.12) if task.takes_dims else None,
-        points=Ramp(start=min(5, task.points), increment=2, interval=0.06),
+        samples=Ramp(start=min(5, task.points), increment=2, interval=0.06),
         log_every=50,
         checkpoint_every=500,
     )
@@ -142,16 +141,16 @@ def holding(config: TrainConfig, program: Program, burn_in: tuple[int, ...]) -> 
     part = None if index is None else program.parts[index]
     if not isinstance(part, Loop) or part.inject == "none":
         return config
-    return replace(config, burn_in=burn_in, grad="full", loops=None)
+    return replace(config, burn_in=burn_in, backprop="full", iterations=None)
 
 
 def refined(config: TrainConfig) -> TrainConfig:
-    """The same training by logarithms of errors, with its end in fp32, after curricula that wait.
+    """The same training by logarithms of errors, in TF32, after curricula that wait.
 
     Not for many more than 10,000 steps: as long as the rate is high, logarithms in bf16 can drift away from
     what was learned.
     """
-    return replace(waiting(config), loss="log", fp32_end=EXACT_END)
+    return replace(waiting(config), loss="log", precision="tf32")
 
 
 def waiting(config: TrainConfig) -> TrainConfig:
@@ -164,7 +163,7 @@ def waiting(config: TrainConfig) -> TrainConfig:
     def late(ramp: Ramp | None) -> Ramp | None:
         return ramp and replace(ramp, interval=0.02, delay=min(1.0, WAIT / config.steps))
 
-    return replace(config, dims=late(config.dims), points=late(config.points))
+    return replace(config, dims=late(config.dims), samples=late(config.samples))
 
 
 def stretch(ramp: Ramp | None, factor: float) -> Ramp | None:

@@ -1,77 +1,62 @@
-"""The folder of a run: config, metrics, checkpoint, and one process at a time that writes them."""
+"""The folder of a run: config, metrics, checkpoints, and one process at a time that writes them."""
 
 from __future__ import annotations
 
+import importlib.util
 import json
-from collections.abc import Callable, Iterator, Mapping
+import os
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Generic, TypeVar
+from typing import Any
 
-from algoformer.training.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
-from algoformer.training.config import Described, Experiment, is_data_of
-from algoformer.training.events import Events
-from algoformer.training.files import append_line, read_json, remove_leftovers, write_json, write_text
-from algoformer.training.shard_index import shard_limit
-from algoformer.training.tensor_file import remove_stray_shards, stored_index
+from algoformer.checkpoint import Checkpoint, load_checkpoint, write_checkpoint
+from algoformer.common.files import append_line, read_json, remove_leftovers, write_json, write_text
+from algoformer.common.tensor_file import read_header
+from algoformer.training.config import Experiment, is_data_of
 
 Metrics = Mapping[str, float]
-"""One row: counts (step, loops, dims, samples) and measurements, by name; all of them floats."""
+"""One row: counts (step, iterations, dims, samples) and measurements, by name; all of them floats."""
+
+CHECKPOINT = "checkpoint.safetensors"
+"""The newest checkpoint of a run; there is one from step 0 on."""
+
+BEST = "best.safetensors"
+"""The weights that did best in validation so far."""
+
+LOCK = ".lock"
+"""The file that a process locks before it looks at a folder."""
 
 
-Kept = TypeVar("Kept")
-"""A kind of checkpoint."""
-
-
-@dataclass(frozen=True)
-class Store(Generic[Kept]):
-    """How checkpoints of one kind are read and written."""
-
-    load: Callable[[Path], Kept]
-    save: Callable[[Path, Kept, int | float | None], None]
-
-
-CHECKPOINTS: Store[Checkpoint] = Store(load_checkpoint, save_checkpoint)
-"""Of models that answer prompts."""
-
-
-class RunFolder(Generic[Kept]):
+class RunFolder:
     """What a training run leaves on disk. Open it with `open_folder`."""
 
-    def __init__(
-        self,
-        path: Path,
-        store: Store[Kept],
-        *,
-        shard_mb: int | float | None = None,
-        tensorboard: bool = False,
-    ) -> None:
-        self.path, self.store = path, store
-        self.shard_mb = shard_mb
+    def __init__(self, path: Path, *, tensorboard: bool = False) -> None:
+        self.path = path
         self._tensorboard = tensorboard
-        self._events: Events | None = None
+        self._events: Any = None
 
     @property
     def checkpoint_path(self) -> Path:
-        """Where the newest checkpoint is, if there is one."""
-        return self.path / "checkpoint.safetensors"
+        """The path of the newest checkpoint."""
+        return self.path / CHECKPOINT
 
-    def load(self) -> Kept | None:
-        """The newest checkpoint, if there is one; from now on it has the form that was asked for."""
-        if not self.checkpoint_path.exists():
-            return None
-        checkpoint, index = self.store.load(self.checkpoint_path), stored_index(self.checkpoint_path)
-        written = None if index is None else index.shard_mb
-        if self.shard_mb is None:
-            self.shard_mb = written
-        elif shard_limit(self.shard_mb) != shard_limit(written):
-            self.save(checkpoint)
-        return checkpoint
+    def load(self) -> Checkpoint | None:
+        """Return the newest checkpoint, if there is one."""
+        return load_checkpoint(self.checkpoint_path) if self.checkpoint_path.exists() else None
 
-    def save(self, checkpoint: Kept) -> None:
+    def save(self, checkpoint: Checkpoint) -> None:
         """Put a new checkpoint in the place of the old one."""
-        self.store.save(self.checkpoint_path, checkpoint, self.shard_mb)
+        write_checkpoint(self.checkpoint_path, checkpoint)
+
+    def save_best(self, checkpoint: Checkpoint) -> None:
+        """Put new best weights in the place of the old ones."""
+        write_checkpoint(self.path / BEST, checkpoint)
+
+    def write_config(self, experiment: Experiment) -> None:
+        """Write the experiment for people to read if it is not there yet; the checkpoint holds it too."""
+        if not (self.path / "config.json").exists():
+            write_json(self.path / "config.json", experiment.to_data())
 
     def add_metrics(self, row: Metrics) -> None:
         """Add a row of metrics."""
@@ -83,8 +68,10 @@ class RunFolder(Generic[Kept]):
         """Drop the rows after `last_step`, which will be written again, and a line that a kill cut off."""
         rows = [row for row in read_metrics(self.path) if row["step"] <= last_step]
         write_text(self.path / "metrics.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
-        if self._tensorboard:
-            self._events = Events(self.path / "tensorboard", rows)
+        if self._tensorboard and importlib.util.find_spec("tensorboard") is not None:
+            from algoformer.training.tensorboard import TensorBoard
+
+            self._events = TensorBoard(self.path / "tensorboard", rows)
         return rows
 
     def close(self) -> None:
@@ -95,49 +82,53 @@ class RunFolder(Generic[Kept]):
 
 @contextmanager
 def open_folder(
-    path: Path,
-    experiment: Described,
-    store: Store[Kept],
-    *,
-    resume: bool,
-    shard_mb: int | float | None = None,
-    tensorboard: bool = False,
-) -> Iterator[RunFolder[Kept]]:
+    path: Path, experiment: Experiment, *, resume: bool, tensorboard: bool = False
+) -> Iterator[RunFolder]:
     """Start a new run folder, or take up the run that is in it; no other process can do so meanwhile.
-
-    Checkpoints are written with `shard_mb`; None goes on as the run's last one was written, and starts with
-    one file. With `tensorboard`, metrics are also written for TensorBoard if that is installed.
 
     Raises:
         ValueError: the folder already holds something, or no run to resume, or another experiment's, or
             another process is training in it.
     """
-    shard_limit(shard_mb)  # refuses what is none before anything is written
-    config = path / "config.json"
-    if resume:
-        if not config.exists():
-            raise ValueError(f"{path} holds no run to resume")
-        if not is_data_of(read_json(config), experiment):
-            raise ValueError(f"{path} holds a run of another experiment; resume with its own settings")
-    else:
-        if path.is_dir() and not config.exists():
-            remove_leftovers(path)  # of a run that was killed before it began
-        if path.exists() and (not path.is_dir() or any(path.iterdir())):
-            raise ValueError(f"{path} exists already; resume the run in it or choose another folder")
-        write_json(config, experiment.to_data())
-    with config.open("rb") as handle:
-        _lock(handle, path)
+    _check(path, experiment, resume=resume)  # before anything is written
+    path.mkdir(parents=True, exist_ok=True)
+    with _locked(path):
+        # another process may have been faster
+        _check(path, experiment, resume=resume)
         remove_leftovers(path)
-        folder = RunFolder(path, store, shard_mb=shard_mb, tensorboard=tensorboard)
-        remove_stray_shards(folder.checkpoint_path)
+        folder = RunFolder(path, tensorboard=tensorboard)
         try:
             yield folder
         finally:
             folder.close()
 
 
+def stored_experiment(folder: Path) -> object:
+    """Return the experiment of the run in a folder in plain JSON types: that of its newest checkpoint.
+
+    Raises:
+        ValueError: there is no run, or its checkpoint cannot be read.
+    """
+    if (folder / CHECKPOINT).exists():
+        card = read_header(folder / CHECKPOINT).get("card")
+        return card.get("experiment") if isinstance(card, dict) else None
+    return read_json(folder / "config.json")
+
+
+def load_experiment(folder: Path | str) -> Experiment:
+    """Return the experiment whose run is in `folder`.
+
+    Raises:
+        ValueError: there is no run, or it cannot be read.
+    """
+    try:
+        return Experiment.from_data(stored_experiment(Path(folder)))
+    except ValueError as error:
+        raise ValueError(f"{folder} holds no readable run: {error}") from None
+
+
 def read_metrics(folder: Path | str) -> list[Metrics]:
-    """The rows of a run's metrics; a line that was cut off by a kill is left out."""
+    """Return the rows of a run's metrics; a line that was cut off by a kill is left out."""
     path = Path(folder) / "metrics.jsonl"
     if not path.exists():
         return []
@@ -154,20 +145,34 @@ def _read_row(line: str) -> Metrics | None:
     return numbers if "step" in numbers else None
 
 
-def load_experiment(folder: Path | str) -> Experiment:
-    """The experiment whose run is in `folder`.
+def _check(path: Path, experiment: Experiment, *, resume: bool) -> None:
+    if resume:
+        if not (path / CHECKPOINT).exists():
+            why = "; it was stopped before it began, start it again" if (path / LOCK).exists() else ""
+            raise ValueError(f"{path} holds no run to resume{why}")
+        if not is_data_of(stored_experiment(path), experiment):
+            raise ValueError(f"{path} holds a run of another experiment; resume with its own settings")
+    elif path.exists() and (not path.is_dir() or any(not _is_ours(item.name) for item in path.iterdir())):
+        raise ValueError(f"{path} exists already; resume the run in it or choose another folder")
 
-    Raises:
-        ValueError: there is no run, or its config cannot be read.
-    """
-    path = Path(folder) / "config.json"
+
+def _is_ours(name: str) -> bool:
+    # the lock, and the temporary files of a process that was killed before its first checkpoint
+    return name == LOCK or (name.startswith(".") and name.endswith(".part"))
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Hold the lock of a folder; the lock file stays, because to remove it would let two processes in."""
+    handle = os.open(path / LOCK, os.O_RDWR | os.O_CREAT, 0o666)
     try:
-        return Experiment.from_data(read_json(path))
-    except ValueError as error:
-        raise ValueError(f"{folder} holds no readable run: {error}") from None
+        _lock(handle, path)
+        yield
+    finally:
+        os.close(handle)
 
 
-def _lock(handle: IO[bytes], path: Path) -> None:
+def _lock(handle: int, path: Path) -> None:
     try:
         import fcntl
     except ImportError:

@@ -1,202 +1,234 @@
-"""One stretch of training, whatever is trained: the loop, its clock, its metrics and its checkpoints."""
+"""One stretch of training: the loop, its clock, its metrics, validation and checkpoints."""
 
 from __future__ import annotations
 
 import logging
 import math
 import time
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
-from pathlib import Path
-from typing import Any, Generic
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
 
 import torch
 
-from algoformer.common.devices import device_name as device_name
+from algoformer.checkpoint import Checkpoint
+from algoformer.training.card import ORIGIN, card_of
+from algoformer.training.engine import Plan, open_engine
 from algoformer.training.interrupts import deferred_interrupt
-from algoformer.training.model_step import ModelStep
-from algoformer.training.resume import Restorable, restore
-from algoformer.training.run_folder import Kept, Metrics, RunFolder
-from algoformer.training.schedule import learning_rate
-from algoformer.training.sharded import own_piece
-from algoformer.training.spread import Agreement, Stop
-
-Progress = Callable[[int, int, Metrics], None]
-"""Called with steps done, steps in all, and the newest metrics."""
-
-RUNS_AT_ONCE = "runs_at_once"
-"""Under this name a card says how many runs shared the device, where it was not one."""
-
-COMMAND = "command"
-"""Under this name a card says how a run was asked for, where it was by a command."""
+from algoformer.training.options import Callback, RunOptions
+from algoformer.training.precision import matmul_precision
+from algoformer.training.process_group import Stop
+from algoformer.training.resume import restore, snapshot
+from algoformer.training.run_folder import Metrics, RunFolder
+from algoformer.training.schedule import iterations_at, learning_rate
+from algoformer.training.step import Step
 
 logger = logging.getLogger("algoformer.training")
 
 
-class Session(ABC, Generic[Kept]):
+class Clock:
+    """Counts the seconds of a run over all its sessions; validation is left out."""
+
+    def __init__(self, before: float = 0.0) -> None:
+        self._offset = before - time.monotonic()
+
+    @property
+    def seconds(self) -> float:
+        """The seconds so far."""
+        return time.monotonic() + self._offset
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Do not count what happens inside."""
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            self._offset -= time.monotonic() - began
+
+
+class Session:
     """The live objects of a run, how they go on and how they are saved.
 
     Args:
-        stepper: a fresh step, to be brought to where the checkpoint was made.
+        learner: a fresh step, to be brought to where the checkpoint was made.
         folder: where to write; None writes nothing.
-        checkpoint: what to go on from; None starts anew.
-        engine: how steps are taken, in words, for the card.
-        runs_at_once: this run and others beside it on the device, for the card.
-        command: by which the run was asked for, for the card; what goes on keeps the one it began with.
+        checkpoint: what to resume from; None starts anew.
+        plan: how steps are taken.
+        options: how the run is carried out.
+        origin: facts about the checkpoint that a new run begins with; a resumed run keeps its own.
+        callbacks: called with the news of the run.
     """
 
     def __init__(
         self,
-        stepper: ModelStep,
-        folder: RunFolder[Kept] | None,
-        checkpoint: Restorable | None,
+        learner: Step,
+        folder: RunFolder | None,
+        checkpoint: Checkpoint | None,
         *,
-        engine: str,
-        runs_at_once: int = 1,
-        command: str = "",
+        plan: Plan,
+        options: RunOptions,
+        origin: Mapping[str, Any] | None = None,
+        callbacks: tuple[Callback, ...] = (),
     ) -> None:
-        self.config, self.folder, self.spread = stepper.described.training, folder, stepper.spread
-        self.moved, self.engine = stepper, engine
-        self.runs_at_once, self.command = runs_at_once, command
-        self.step = 0
-        self.seconds = 0.0
+        self.learner, self.folder, self.group = learner, folder, learner.group
+        self.config, self.plan, self.options, self.callbacks = learner.training, plan, options, callbacks
+        self.command, self.origin = options.command, origin
+        self.best: Metrics | None = None
+        self.validations_since_best = 0
+        self.step, seconds = 0, 0.0
         self.metrics: list[Metrics] = []
         if checkpoint is not None:
-            self.step, self.seconds = restore(stepper, checkpoint)
-            # the seconds before are among those that the card will hold
-            self.runs_at_once = max(runs_at_once, shared_by(checkpoint.card))
-            self.command = checkpoint.card.get(COMMAND, command)
+            self.step, seconds = restore(learner, checkpoint)
+            self._restore_card(checkpoint.card)
             logger.info("resumed at step %d", self.step)
-        self.spread.refuse_difference("checkpoint", self.step)
-        if folder is not None:
-            self.metrics = list(self.spread.by_the_first(lambda: folder.keep_metrics(self.step)))
+        self.group.check_same("checkpoint", self.step)
+        self.clock = Clock(seconds)
         self.saved = self.step if checkpoint is not None else -1
-        self.logged = self.step, self.seconds
+        self.logged = self.step, seconds
 
-    @abstractmethod
-    def stepping(self) -> AbstractContextManager[Callable[[int], None]]:
-        """Inside, a function that takes the step of this number, counted from 0."""
+    @property
+    def stopped_early(self) -> bool:
+        """Whether validation has not improved for as long as the config's patience."""
+        patience = self.config.patience
+        return patience is not None and self.validations_since_best >= patience
 
-    @abstractmethod
-    def numbers(self, means: list[float]) -> Mapping[str, float]:
-        """What a row of metrics says of the steps since the last one, from the means of the step's sums."""
-
-    @abstractmethod
-    def capture(self, card: Mapping[str, Any]) -> Kept:
-        """A checkpoint of this moment, with these facts among others."""
-
-    def loop(self, max_minutes: float | None, progress: Progress) -> None:
-        """Step until done, out of time, interrupted or broken; save at the end of each but the last."""
-        config = self.config
-        began, before = time.monotonic(), self.seconds
-        agreement = Agreement(self.spread)
+    def loop(self) -> None:
+        """Step until done, out of time, interrupted or broken; save first and at every end but the last."""
+        self.save()  # a run can be resumed from its first moment, with all that decides it
+        if self.folder is not None:
+            self.metrics = list(self.group.on_rank_zero(self._kept_metrics))
+        config, began = self.config, time.monotonic()
+        limit = math.inf if self.options.max_minutes is None else 60 * self.options.max_minutes
         whole = True  # whether weights and optimizer stand between two steps
-        with self.stepping() as run, deferred_interrupt() as interrupted:
+        self.group.on_rank_zero(lambda: self._call("on_start", self.step, config.steps))
+        self.learner.model.train()
+        with (
+            matmul_precision(config.precision),
+            open_engine(self.learner, self.plan) as run,
+            deferred_interrupt() as interrupted,
+        ):
             try:
-                while self.step < config.steps:
+                while self.step < config.steps and not self.stopped_early:
                     whole = False
                     run(self.step)
                     self.step += 1
                     whole = True
-                    last = self.step == config.steps
-                    if self.step % config.log_every == 0 or last:
-                        self._log(before - began)
-                        self.spread.by_the_first(lambda: progress(self.step, config.steps, self.metrics[-1]))
-                    if self.step % config.checkpoint_every == 0 and not last:
-                        self.save(before - began)
-                    late = max_minutes is not None and time.monotonic() - began > 60 * max_minutes
+                    self._after_step()
+                    late = time.monotonic() - began > limit
                     wish = Stop.INTERRUPTED if interrupted() else Stop.OUT_OF_TIME if late else Stop.NO
-                    stop = agreement.stop(self.step, wish)
+                    stop = self.group.agree(self.step, wish)
                     if stop is Stop.INTERRUPTED:
                         raise KeyboardInterrupt
                     if stop is Stop.OUT_OF_TIME:
                         break
             except KeyboardInterrupt:
                 if whole:
-                    self.save(before - began)
+                    self.save()
                 raise
-            self.save(before - began)
+            finally:
+                if self.group.is_rank_zero:  # without the others: they may have met with an error
+                    self._call("on_end", self.step)
+            self.save()
 
-    def save(self, offset: float) -> None:
+    def save(self) -> None:
         """Write a checkpoint, if there is a folder to write to and something new.
 
         Raises:
-            FloatingPointError: what would be written is not made of numbers.
+            FloatingPointError: the weights or the loss are not finite.
         """
         if self.folder is None or self.saved == self.step:
             return
-        self._refuse_nonsense()
-        self.seconds = time.monotonic() + offset
-        card = {
-            "step": self.step,
-            "seconds": self.seconds,
-            "precision": self.config.precision_in_words,
-            "engine": self.engine,
-            "device": device_name(self.moved.device),
-        }
-        if self.runs_at_once > 1:
-            card[RUNS_AT_ONCE] = self.runs_at_once
-        if self.command:
-            card[COMMAND] = self.command
-        if not self.spread.alone:
-            card |= {"processes": self.spread.processes, "parallel": self.spread.kind}
-        checkpoint, folder = self.capture(card), self.folder
-        self.spread.by_the_first(lambda: folder.save(checkpoint))
+        self._refuse_not_finite()
+        checkpoint, folder = snapshot(self.learner, card_of(self)), self.folder
+        self.group.on_rank_zero(lambda: folder.save(checkpoint))
         self.saved = self.step
         logger.info("checkpoint at step %d", self.step)
 
-    def _log(self, offset: float) -> None:
-        self._refuse_nonsense()  # waits for the device, so that the clock below is right
-        count = (self.step - 1) % self.config.log_every + 1
-        means = [total / count for total in self.moved.read_sums()]
-        self.moved.sums.zero_()
-        own = self.numbers(means)
-        self.seconds = time.monotonic() + offset
-        (step, seconds), self.logged = self.logged, (self.step, self.seconds)
+    def _after_step(self) -> None:
+        config, last = self.config, self.step == self.config.steps
+        if self.step % config.log_every == 0 or last:
+            self._log()
+        if self.step % config.checkpoint_every == 0 and not last:
+            self.save()
+
+    def _log(self) -> None:
+        self._refuse_not_finite()  # waits for the device, so that the clock below is right
+        learner, config = self.learner, self.config
+        count = (self.step - 1) % config.log_every + 1
+        means = [total / count for total in learner.read_sums()]
+        learner.sums.zero_()
+        now = self.clock.seconds
+        (step, seconds), self.logged = self.logged, (self.step, now)
         numbers = {
             "step": self.step,
-            "loss": means[0],
-            "rate": learning_rate(self.config, self.step - 1),
-            **own,
-            "seconds": self.seconds,
-            "steps_per_second": (self.step - step) / max(self.seconds - seconds, 1e-9),
+            **dict(zip(learner.data.measures, means, strict=True)),
+            "lr": learning_rate(config, self.step - 1),
+            "iterations": iterations_at(learner.experiment.program, config, self.step - 1),
+            **learner.batches.metrics(self.step - 1),
+            "seconds": now,
+            "steps_per_second": (self.step - step) / max(now - seconds, 1e-9),
         }
-        if self.moved.device.type == "cuda":
-            numbers["peak_memory"] = torch.cuda.max_memory_allocated(self.moved.device)
+        if learner.device.type == "cuda":
+            numbers["peak_memory"] = torch.cuda.max_memory_allocated(learner.device)
+        every = config.validate_every
+        if every is not None and (self.step % every == 0 or self.step == config.steps):
+            with self.clock.paused():
+                numbers |= self._validate()
         row = {name: float(number) for name, number in numbers.items()}
-        self.metrics.append(self.spread.by_the_first(lambda: self._written(row)))
+        self.metrics.append(self.group.on_rank_zero(lambda: self._written(row)))
+        self.group.on_rank_zero(lambda: self._call("on_log", self.step, row))
+
+    def _validate(self) -> dict[str, float]:
+        """Validate, and keep the weights if they are the best so far."""
+        data = self.learner.data
+        model = self.group.full_model(self.learner.trained, everywhere=True)
+        bf16 = self.config.precision == "bf16"
+        found = self.group.on_rank_zero(lambda: data.validate(model, bf16=bf16))
+        if not found:
+            return {}
+        if self.best is not None and data.merit(found) <= data.merit(self.best):
+            self.validations_since_best += 1
+            return found
+        self.best, self.validations_since_best = {"step": float(self.step), **found}, 0
+        folder = self.folder
+        if folder is not None:
+            best = Checkpoint(model=model, data=data, card={**card_of(self), **found})
+            self.group.on_rank_zero(lambda: folder.save_best(best))
+        return found
+
+    def _kept_metrics(self) -> list[Metrics]:
+        if self.folder is None:
+            return []
+        # after the checkpoint, also of a run that was killed between the two
+        self.folder.write_config(self.learner.experiment)
+        return self.folder.keep_metrics(self.step)
 
     def _written(self, row: Metrics) -> Metrics:
         if self.folder is not None:
             self.folder.add_metrics(row)
         return row
 
-    def _refuse_nonsense(self) -> None:
-        loss = self.moved.read_sums()[0]
-        pieces = [own_piece(weight).isfinite().all() for weight in self.moved.model.parameters()]
-        finite = bool(torch.stack(pieces).all())
-        if not (math.isfinite(loss) and all(self.spread.ask_all(finite))):
+    def _call(self, name: str, *arguments: Any) -> None:
+        for callback in self.callbacks:
+            getattr(callback, name)(*arguments)
+
+    def _restore_card(self, card: Mapping[str, Any]) -> None:
+        # a resumed run keeps what it was begun with, whatever it is resumed by
+        self.command, self.origin = str(card.get("command", "")), card.get(ORIGIN)
+        best = card.get("best")
+        if isinstance(best, Mapping):
+            self.best = {str(name): float(value) for name, value in best.items()}
+            self.validations_since_best = int(card.get("validations_since_best", 0))
+
+    def _refuse_not_finite(self) -> None:
+        loss = self.learner.read_sums()[0]
+        pieces = self.group.local(list(self.learner.model.parameters()))
+        finite = bool(torch.stack([piece.isfinite().all() for piece in pieces]).all())
+        if not (math.isfinite(loss) and all(self.group.all_gather_object(finite))):
             what = "weights are" if math.isfinite(loss) else "loss is"
+            kept = "" if self.folder is None else "; the last good checkpoint is kept"
             raise FloatingPointError(
-                f"the {what} no longer a number at step {self.step}; the last good checkpoint is kept. "
-                "Try a lower learning rate, or clip the gradient"
+                f"the {what} not finite at step {self.step}{kept}. "
+                "Try a lower learning rate, or clip the gradient (clip_norm)"
             )
-
-
-def check_request(
-    folder: Path | str | None, *, resume: bool, max_minutes: float | None, runs_at_once: int
-) -> None:
-    """Refuse what no run can be asked for, before anything is read or written."""
-    if max_minutes is not None and not max_minutes > 0:
-        raise ValueError(f"max_minutes must be positive, or None for no limit, got {max_minutes}")
-    if runs_at_once < 1:
-        raise ValueError(f"runs_at_once must be at least 1, the run itself, got {runs_at_once}")
-    if resume and folder is None:
-        raise ValueError("resume needs the folder of the run to go on with")
-
-
-def shared_by(card: Mapping[str, Any]) -> int:
-    """The most runs that shared the device while the seconds on a checkpoint's card went by; 1 is alone."""
-    stored = card.get(RUNS_AT_ONCE, 1)
-    return stored if type(stored) is int and stored > 1 else 1

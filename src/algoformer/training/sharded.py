@@ -11,12 +11,11 @@ from typing import Any, cast
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from algoformer.model.algoformer import AlgoFormer
 from algoformer.model.parts import LayersModule, LoopModule, ParallelModule, ProgramModule
 from algoformer.training.compiled import LARGEST_PIECE
 
 
-def shard(root: nn.Module, model: AlgoFormer, *, at_once: bool) -> None:
+def shard(root: nn.Module, model: nn.Module, *, at_once: bool) -> None:
     """Leave each process a piece of every weight; whole weights are put together while they are used.
 
     A loop is one unit, whole from its first iteration to its last: put together anew in every iteration,
@@ -33,8 +32,8 @@ def shard(root: nn.Module, model: AlgoFormer, *, at_once: bool) -> None:
 
     for weight in model.state_dict().values():
         dist.broadcast(weight, src=0)
-    mesh = init_device_mesh(model.read_out.weight.device.type, (dist.get_world_size(),))
-    for unit, method in () if at_once else _units(model.body, unrolled=True):
+    mesh = init_device_mesh(next(model.parameters()).device.type, (dist.get_world_size(),))
+    for unit, method in () if at_once else _units(cast(ProgramModule, model.body), unrolled=True):
         fully_shard(unit, mesh=mesh)
         if method != "forward":
             register_fsdp_forward_method(unit, method)
@@ -45,7 +44,7 @@ def shard(root: nn.Module, model: AlgoFormer, *, at_once: bool) -> None:
 
 
 def _units(program: ProgramModule, *, unrolled: bool) -> Iterator[tuple[nn.Module, str]]:
-    """What is put together as one, and the method by which it is called."""
+    """Yield what is put together as one, and the method by which it is called."""
     for number, part in enumerate(program.parts):
         # an unroll runs the traced part by its method of that name, everything else by `forward`
         by_unroll = unrolled and number == program.traced
@@ -67,22 +66,22 @@ def _copied(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
 
 def is_piece(tensor: Tensor) -> bool:
-    """Whether this process has only a piece of the tensor."""
+    """Return whether this process has only a piece of the tensor."""
     return hasattr(tensor, "placements")  # so that DTensor need not be imported to be told apart
 
 
-def own_piece(tensor: Tensor) -> Tensor:
-    """What this process has of a tensor, as a plain one."""
+def local(tensor: Tensor) -> Tensor:
+    """Return what this process has of a tensor, as a plain one."""
     return cast(Any, tensor).to_local() if is_piece(tensor) else tensor
 
 
-def put_together(tensor: Tensor) -> Tensor:
-    """The whole of a tensor of which each process has a piece; all of them must ask for it."""
+def full_tensor(tensor: Tensor) -> Tensor:
+    """Return the whole of a tensor of which each process has a piece; all of them must ask for it."""
     return cast(Any, tensor).full_tensor() if is_piece(tensor) else tensor
 
 
 def cut_like(tensor: Tensor, like: Tensor) -> Tensor:
-    """Of a whole tensor that every process has, the piece that this one has of `like`."""
+    """Return the piece of a whole tensor that this process has of `like`; every process has the whole."""
     if not is_piece(like):
         return tensor
     from torch.distributed.tensor import distribute_tensor

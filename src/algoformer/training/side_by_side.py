@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from algoformer.training.config import Experiment
+from algoformer.training.options import Callback
+from algoformer.training.run_folder import CHECKPOINT
 
 Progress = Callable[[str, int, int, Mapping[str, float]], None]
 """Called with the run's name, steps done, steps in all and the newest metrics."""
@@ -38,20 +40,27 @@ class Work(Protocol):
         ...
 
 
+class _Teller(Callback):
+    """Passes the news of a run on to a function."""
+
+    def __init__(self, tell: Tell) -> None:
+        self.tell, self.steps = tell, 0
+
+    def on_start(self, step: int, steps: int) -> None:
+        self.steps = steps
+
+    def on_log(self, step: int, metrics: Mapping[str, float]) -> None:
+        self.tell(step, self.steps, metrics)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Planned:
     """A run to be made in a folder; one that is already there is gone on with."""
 
     experiment: Experiment
     folder: Path
-    shard_mb: float | None = None
-    """No file of a checkpoint is larger."""
-
-    runs_at_once: int = 1
-    """Of which this is one."""
-
     command: str = ""
-    """By which it is asked for."""
+    """The command line that asked for it, for provenance."""
 
     def make(self, *, device: str, max_minutes: float | None, tell: Tell) -> bool:
         """Train it; whether it has taken all its steps."""
@@ -60,13 +69,12 @@ class Planned:
         run = train(
             self.experiment,
             self.folder,
-            resume=(self.folder / "config.json").exists(),
+            resume=(self.folder / CHECKPOINT).exists(),
             device=device,
             max_minutes=max_minutes,
-            shard_mb=self.shard_mb,
-            runs_at_once=self.runs_at_once,
             command=self.command,
-            progress=tell,
+            progress=False,
+            callbacks=(_Teller(tell),),
         )
         return run.finished
 
@@ -87,7 +95,8 @@ def train_side_by_side(
         runs: by name, in the order in which they begin.
         workers: how many at once.
         device: where all of them train.
-        max_minutes: after this long none begins, and those that run save a checkpoint and stop.
+        max_minutes: after this long no further run begins, and those that run save a checkpoint and stop.
+            The first ones always begin, so that every call makes progress.
         progress: called after every logged step of a run.
         finished: called when a run has taken all its steps; the others go on meanwhile.
         failed: called when a run failed, the others going on; without it the first failure stops all.
@@ -105,7 +114,8 @@ def train_side_by_side(
     ending = _Ending(finished=finished, failed=failed)
     try:
         while waiting or running:
-            if deadline is not None and time.monotonic() >= deadline:
+            begun = len(waiting) < len(runs)
+            if deadline is not None and begun and time.monotonic() >= deadline:
                 waiting = []
             while waiting and len(running) < most:
                 name, planned = waiting.pop(0)

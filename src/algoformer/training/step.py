@@ -1,118 +1,151 @@
-"""One training step: sample, run, measure, differentiate, clip, update, average; nothing is read back."""
+"""One training step: batch, loss, gradient, clipping, update, average; nothing is read back."""
 
 from __future__ import annotations
 
+import random
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from functools import cached_property
+from typing import Any, cast
+
 import torch
-from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 
+from algoformer.config import TrainConfig
+from algoformer.data.protocol import Data, Loss
 from algoformer.model.algoformer import AlgoFormer
-from algoformer.prompt import Prompt
-from algoformer.trace import Trace, Unroll
-from algoformer.training.config import Experiment, Precision
-from algoformer.training.fused import FusedBody
-from algoformer.training.model_step import ModelStep
-from algoformer.training.objective import error_at, log_loss, window_loss
-from algoformer.training.precision import HalfBody, matmul_precision
-from algoformer.training.schedule import Stage, samples_of
-from algoformer.training.spread import Spread
+from algoformer.trace import Unroll
+from algoformer.training.average import Average
+from algoformer.training.config import Experiment
+from algoformer.training.optimizer import ModelOptimizer
+from algoformer.training.precision import HalfBody, RoundedBody
+from algoformer.training.process_group import ProcessGroup
+from algoformer.training.schedule import learning_rate, unroll_at
 
 
-class TrainingStep(ModelStep[AlgoFormer]):
-    """The step as a function of tensors that are updated in place, so that it can be captured as a graph.
+class Step:
+    """A model, its optimizer, its average and its batches; a step is a function of its number.
 
-    Curricula change values, not shapes: inactive coordinates are masked in the prompts, and questions
-    that do not count yet have weight zero, which for causal models is the same as a shorter prompt.
-    Losses and errors are added up on the device (`sums`) until somebody reads them. With several
-    processes each works on its share of the batch, and the sums are of that share until they are read.
+    `prepare` does the host's work for a step; `take` is a function of tensors that are updated in place, so
+    that it can be captured as a CUDA graph. Losses and other measures are added up on the device (`sums`)
+    until they are read. With several processes each works on its share of the batch.
+
+    Args:
+        experiment: what is trained and how.
+        model: the model, where it is to be trained.
+        group: the processes of the run.
     """
 
-    generator: torch.Generator
+    def __init__(self, experiment: Experiment, model: nn.Module, group: ProcessGroup | None = None) -> None:
+        self.experiment, self.model, self.group = experiment, model, group or ProcessGroup()
+        self.training, self.data = experiment.training, experiment.data
+        bf16 = self.training.precision == "bf16"
+        # before the optimizer sees the weights: FSDP puts pieces in their place
+        self.group.wrap(model, at_once=bf16)
+        self.device = next(model.parameters()).device
+        self.batches = self.data.batches(model, self.training, self.group.share())
+        self.optimizer = ModelOptimizer(model, self.training)
+        ema = self.training.ema
+        self.average = None if ema is None else Average(model, ema, self.group.copy)
+        self.sums = torch.zeros(len(self.data.measures), dtype=torch.float64, device=self.device)
+        self.unroll = Unroll(steps=1)
+        self.solver: Callable[..., Any] = model
+        """What answers in place of the model, in another precision or with other kernels."""
+        self.rounded: _HalfLoss | None = None
+        if bf16 and isinstance(model, AlgoFormer):
+            self.solver = HalfBody(model).answer
+        elif bf16:
+            self.rounded = _HalfLoss(model, self.data, self.training)
 
-    def __init__(
-        self,
-        experiment: Experiment,
-        model: AlgoFormer,
-        generator: torch.Generator,
-        spread: Spread | None = None,
-    ) -> None:
-        spread = spread or Spread()
-        self.body: HalfBody | FusedBody | None = None
-        """What runs the model instead of its own `forward`, in another precision or with other kernels."""
-        precision = experiment.training.precision
-        spread.wrap(model, at_once=precision == "bf16")
-        super().__init__(experiment, model, generator, sums=2, spread=spread)
-        self.multiply_in(precision)
-        self.experiment, self.generator = experiment, generator
-        self.dtype = model.read_out.weight.dtype
-        self.dims = torch.tensor(experiment.task.dim, device=self.device)
-        self.sample_of_question = self._sample_of_question()
-        self.weights = torch.ones(len(self.sample_of_question), device=self.device)
-        self.last = torch.tensor([len(self.sample_of_question) - 1], device=self.device)
-        """The last question that counts."""
-        self._prepared: tuple[float, int, int] | None = None
+    @cached_property
+    def recording(self) -> torch.cuda.Stream:
+        """The stream of all graphs that are captured of this step, and of what is run before a capture.
+
+        Autograd ties a weight's gradient to the stream it saw first.
+        """
+        return torch.cuda.Stream(self.device)
 
     @property
-    def described(self) -> Experiment:
-        """The experiment."""
-        return self.experiment
+    def trained(self) -> nn.Module:
+        """The model that a run is for: the average of the weights where one is kept, or else the weights."""
+        return self.model if self.average is None else self.average.model
 
-    def multiply_in(self, precision: Precision) -> None:
-        """Take products in this precision from the next step on."""
-        self.body = HalfBody(self.model) if precision == "bf16" else None
+    def run(self, step: int) -> None:
+        """Take the step of this number, counted from 0, and add to `sums`."""
+        self.prepare(step)
+        with self.draws(step):
+            self.take()
 
-    def prepare(self, rate: float, stage: Stage) -> None:
-        """Write the step's learning rate and curricula into the tensors that `run` reads."""
-        wanted = (rate, stage.dims, stage.samples)
-        if wanted == self._prepared:
-            return
-        self.optimizer.set_rate(rate)
-        self.dims.fill_(stage.dims)
-        torch.lt(self.sample_of_question, stage.samples, out=self.weights)
-        torch.sum(self.weights, dim=0, keepdim=True, dtype=torch.int64, out=self.last).sub_(1)
-        self._prepared = wanted
+    def prepare(self, step: int) -> Hashable:
+        """Set learning rate, unroll and batch of a step; steps with equal keys launch the same work."""
+        self.optimizer.set_rate(learning_rate(self.training, step))
+        self.unroll = unroll_at(self.experiment.program, self.training, step)
+        return self.unroll, self.batches.select(step)
 
-    def run(self, unroll: Unroll) -> None:
-        """Take one step, and add its loss and error to `sums`."""
-        prompt = self.sample()
-        trace = self.spread.run(self.answer, prompt, unroll)
-        loss = self.measured(trace, prompt)
-        self.descend(loss)
-        error = error_at(trace, prompt, self.last) / self.experiment.task.scale
-        # of logarithms the metrics show the geometric mean of the errors: a number that can be compared
-        shown = loss.detach().exp() if self.experiment.training.loss == "log" else loss.detach()
-        self.sums.add_(torch.stack([shown, error]))
+    def draws(self, step: int) -> AbstractContextManager[None]:
+        """Make dropout inside depend on the seed, the step and the rank alone."""
+        rank = self.group.rank
+        name = f"{self.training.seed}/{step}/dropout" + (f"/{rank}" if rank else "")
+        return _seeded(random.Random(name).getrandbits(31), self.device)
 
-    def loss(self, unroll: Unroll) -> Float[Tensor, ""]:
-        """The loss on fresh prompts."""
-        prompt = self.sample()
-        return self.measured(self.spread.run(self.answer, prompt, unroll), prompt)
+    def take(self) -> None:
+        """Learn from the prepared batch, and add its measures to `sums`."""
+        loss = self.loss(self.batches.current(), self.unroll)
+        self.descend(loss.value)
+        self.sums.add_(torch.stack([value.to(self.sums.dtype) for value in loss.sums]))
 
-    def measured(self, trace: Trace, prompt: Prompt) -> Float[Tensor, ""]:
-        """What the experiment makes smaller, of these answers."""
-        if self.experiment.training.loss == "log":
-            return log_loss(trace, prompt, self.weights, over_all=self.spread.average)
-        return window_loss(trace, prompt, self.weights)
+    def loss(self, batch: Any, unroll: Unroll) -> Loss:
+        """Return the loss on a batch, in the precision of the experiment."""
+        return self.group.run(self._loss, batch, unroll)
 
-    def sample(self) -> Prompt:
-        """Fresh prompts, exact in single precision whatever the model multiplies in."""
-        training, task = self.experiment.training, self.experiment.task
-        dims = self.dims if training.dims is not None else None
-        with matmul_precision("fp32"):
-            prompt = task.sample(training.batch, generator=self.generator, dtype=self.dtype, active_dims=dims)
-        return self.asked(self.spread.share(prompt))
+    def descend(self, loss: Tensor) -> None:
+        """Differentiate, clip, update the weights and their average; nothing is read back."""
+        self.optimizer.zero_grad()
+        loss.backward()
+        if self.training.clip_norm is not None:
+            torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.training.clip_norm)
+        self.optimizer.step()
+        if self.average is not None:
+            self.average.update(self.model)
 
-    def asked(self, prompt: Prompt) -> Prompt:
-        """All questions of a prompt; only the last with full attention, which would see the answers."""
-        return prompt if self.model.causal else prompt.prefix()
+    def changing(self) -> list[Tensor]:
+        """Return every tensor that a step changes in place."""
+        kept = [value for values in self.optimizer.state.values() for value in values.values()]
+        averaged = [] if self.average is None else self.average.tensors()
+        return [*self.model.parameters(), *kept, *averaged, self.sums]
 
-    def answer(self, prompt: Prompt, unroll: Unroll) -> Trace:
-        """The model's answers, in the precision of the experiment."""
-        return self.model(prompt, unroll) if self.body is None else self.body.answer(prompt, unroll)
+    def read_sums(self) -> list[float]:
+        """Return the sums since the last reset, the loss first. Waits for device and processes."""
+        values: list[float] = self.group.mean(self.sums).tolist()
+        return values
 
-    def _sample_of_question(self) -> Tensor:
-        task = self.experiment.task
-        prompt = self.asked(task.sample(1, generator=torch.Generator(self.device).manual_seed(0)))
-        samples = torch.tensor([row // task.parts for row in prompt.reads], device=self.device)
-        assert int(samples.max()) < samples_of(task)
-        return samples
+    def _loss(self, batch: Any, unroll: Unroll) -> Loss:
+        if self.rounded is not None:
+            return self.rounded.loss(batch, unroll)
+        return self.data.loss(self.solver, batch, unroll, self.training)
+
+
+class _HalfLoss(RoundedBody):
+    """The loss of a model whose products are in bf16; weights, residual stream, norms and loss stay fp32."""
+
+    def __init__(self, model: nn.Module, data: Data, training: TrainConfig) -> None:
+        super().__init__(model)
+        self.data, self.training_config = data, training
+
+    def loss(self, batch: Any, unroll: Unroll) -> Loss:
+        """Return the loss with rounded weights in the body."""
+        return cast(Loss, self.call(batch, unroll))
+
+    def forward(self, batch: Any, unroll: Unroll) -> Loss:
+        """Compute the loss; to be called by `call`, which puts the rounded weights in place."""
+        device = next(self.model.parameters()).device.type
+        with torch.autocast(device, dtype=torch.bfloat16, cache_enabled=False):
+            return self.data.loss(self.model, batch, unroll, self.training_config)
+
+
+@contextmanager
+def _seeded(seed: int, device: torch.device) -> Iterator[None]:
+    """Seed PyTorch's own generators inside; outside nothing changes."""
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        torch.manual_seed(seed)
+        yield

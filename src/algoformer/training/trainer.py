@@ -1,32 +1,26 @@
-"""The training loop: from an experiment to weights, with everything needed to stop and go on."""
+"""Training: from an experiment to weights, with everything needed to stop and go on."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 
-from algoformer.model.algoformer import AlgoFormer
-from algoformer.trace import Unroll
-from algoformer.training.checkpoint import Checkpoint
-from algoformer.training.config import Experiment, Precision, build_model, refuse_unlike
-from algoformer.training.distributed import ParallelName, own_device, plan_spread
-from algoformer.training.engine import EngineName, Plan, in_words, open_engine, plans_for
-from algoformer.training.precision import matmul_precision
-from algoformer.training.resume import capture
-from algoformer.training.run_folder import CHECKPOINTS, Metrics, RunFolder, open_folder
-from algoformer.training.run_folder import load_experiment as load_experiment
-from algoformer.training.run_folder import read_metrics as read_metrics
-from algoformer.training.schedule import learning_rate, precision_at, stage
-from algoformer.training.session import COMMAND, RUNS_AT_ONCE, Progress, Session, check_request
-from algoformer.training.session import device_name as device_name
-from algoformer.training.spread import Spread
-from algoformer.training.step import TrainingStep
+from algoformer.checkpoint import Checkpoint, refuse_unbuildable
+from algoformer.common.devices import device_name
+from algoformer.training.card import origin_of
+from algoformer.training.config import Experiment, build_model, refuse_unlike
+from algoformer.training.engine import Plan, plan_for
+from algoformer.training.options import RunOptions, progress_callbacks
+from algoformer.training.process_group import ProcessGroup, join_group
+from algoformer.training.run_folder import Metrics, RunFolder, open_folder
+from algoformer.training.session import Session
+from algoformer.training.step import Step
 
 logger = logging.getLogger("algoformer.training")
 
@@ -40,40 +34,51 @@ class Run:
         model: the model, where it was trained, or after FSDP a copy on the CPU; with `ema`, the average of
             its weights.
         step: how many steps it has taken in all.
-        metrics: a row for every `log_every` steps: step; means of loss and error (at the last question
-            that counts, divided by the task's scale) since the row before; learning rate; iterations,
-            coordinates and samples of the curricula; seconds in all; steps per second; on CUDA the most
-            memory in use, in bytes.
-        plan: the engine that took the steps, and why that one; not of those that `fp32_end` asks for.
+        metrics: a row for every `log_every` steps: step; means since the row before of the loss and of the
+            other measures of the data; lr; iterations and other curricula; seconds, without validation;
+            steps per second; on CUDA the peak memory in bytes; every `validate_every` steps the validation.
+        plan: the engine that took the steps, and why that one.
+        best: the step and the numbers of the best validation; its weights are best.safetensors in the
+            folder. None without validation.
+        stopped_early: whether validation stopped improving before the last step.
     """
 
     experiment: Experiment
-    model: AlgoFormer
+    model: Any
     step: int
     metrics: tuple[Metrics, ...]
     plan: Plan
+    best: Metrics | None = None
+    stopped_early: bool = False
 
     @property
     def finished(self) -> bool:
-        """Whether all steps were taken."""
-        return self.step == self.experiment.training.steps
+        """Whether all steps were taken, or as many as early stopping allowed."""
+        return self.stopped_early or self.step == self.experiment.training.steps
+
+    @property
+    def checkpoint(self) -> Checkpoint:
+        """The model with what it learned from, to be used or saved."""
+        data = self.experiment.data
+        return Checkpoint(model=self.model, data=data, card={"step": self.step, **data.facts()})
+
+    def __repr__(self) -> str:
+        last = self.metrics[-1] if self.metrics else {}
+        shown = ", ".join(
+            f"{name} {last[name]:.3g}" for name in self.experiment.data.measures if name in last
+        )
+        steps = self.experiment.training.steps
+        return f"Run({self.experiment.data.name}, step {self.step:,} of {steps:,}{', ' * bool(shown)}{shown})"
 
 
 def train(
     experiment: Experiment,
     folder: Path | str | None = None,
     *,
-    initial: AlgoFormer | Checkpoint | None = None,
+    options: RunOptions | None = None,
+    initial: nn.Module | Checkpoint | None = None,
     resume: bool = False,
-    device: str | torch.device = "cpu",
-    engine: EngineName = "auto",
-    parallel: ParallelName = "auto",
-    max_minutes: float | None = None,
-    shard_mb: int | float | None = None,
-    tensorboard: bool = True,
-    runs_at_once: int = 1,
-    command: str = "",
-    progress: Progress | None = None,
+    **run_options: Any,
 ) -> Run:
     """Train the experiment's model; with a folder, leave config, metrics and checkpoints there.
 
@@ -82,159 +87,98 @@ def train(
     checkpoint.
 
     Called by all processes of a `torch.distributed` group, it trains one model on all of them. Each works on
-    its share of every batch; the first writes the folder and calls `progress`; all return the same.
+    its share of every batch; rank zero writes the folder and calls the callbacks; all return the same.
 
     Args:
         experiment: what to train and how.
         folder: where to write; None writes nothing.
+        options: how to carry out the run.
         initial: a model to start from instead of fresh weights, trained before or built by hand; it is
-            copied. Its program must be the experiment's. Of a checkpoint the run's own will say what it was.
+            copied. Its program must be the experiment's. The run's card tells of a checkpoint what it was.
         resume: go on with the run in `folder`.
-        device: where to train.
-        engine: how to take the steps: "eager" anywhere, "graph", "compiled" or "fused" on CUDA, or "auto".
-        parallel: what several processes share: "ddp" the work, "fsdp" also weights, gradients and optimizer
-            state, for models that do not fit otherwise; "auto" is "ddp" where there are several.
-        max_minutes: stop after this long with a checkpoint, to be resumed later.
-        shard_mb: no file of a checkpoint may have more MB (10⁶ bytes) than this; inf is one file. The
-            checkpoint remembers it: None goes on as before, and starts with one file.
-        tensorboard: where TensorBoard is installed, also write the metrics to `folder`/tensorboard.
-        runs_at_once: how many runs share the device meanwhile, this one among them. The checkpoint's card
-            keeps the most there ever were, so that its seconds are not taken for the pace of one alone.
-        command: by which the run is asked for. The card keeps it, so that somebody can do the same again.
-        progress: called after every logged step.
+        run_options: fields of `RunOptions`, such as `device="cuda"`, in place of `options`.
 
     Raises:
         ValueError: the folder already holds a run, or holds none to resume, or another experiment's; or
             the device has no such engine; or the initial model is not of the experiment's program; or the
-            processes cannot share the batch evenly.
+            processes cannot share the batch evenly; or the model could not be rebuilt from a checkpoint.
         FloatingPointError: the loss is no longer a number; the last good checkpoint is kept.
         OSError: a file could not be written, say because the disk is full; the last checkpoint is kept.
     """
-    check_request(folder, resume=resume, max_minutes=max_minutes, runs_at_once=runs_at_once)
-    if initial is not None and not resume:  # before anything is written
-        refuse_unlike(experiment, initial.model if isinstance(initial, Checkpoint) else initial)
-    spread = plan_spread(parallel, batch=experiment.training.batch, device=torch.device(device))
-    spread.refuse_difference("experiment", experiment.to_data())
-    where = own_device(torch.device(device), spread)
-    plans = plans_for(experiment, engine, device=where, alone=spread.alone)
-    logger.info("%s on %s, %s", in_words(plans), device_name(where), spread)
+    options = replace(options or RunOptions(), **run_options)
+    _check_request(experiment, folder, initial, resume=resume)
+    group, device = join_group(options.parallel, torch.device(options.device))
+    plan = plan_for(experiment, options.engine, device=device, single=group.is_single)
+    logger.info("%s on %s, %s", plan, device_name(device), group)
     with ExitStack() as stack:
-        opened = None
-        if folder is not None:
-            opening = open_folder(
-                Path(folder),
-                experiment,
-                CHECKPOINTS,
-                resume=resume,
-                shard_mb=shard_mb,
-                tensorboard=tensorboard,
-            )
-            # the first process owns the folder, the others only read in it
-            reading = RunFolder(Path(folder), CHECKPOINTS)
-            opened = spread.after_the_first(lambda: stack.enter_context(opening) if spread.first else reading)
-        session = _Session(
-            experiment,
-            opened,
-            initial,
-            device=where,
-            plans=plans,
-            spread=spread,
-            runs_at_once=runs_at_once,
-            command=command,
-        )
-        session.loop(max_minutes, progress or (lambda done, total, metrics: None))
-        model = spread.whole_model(session.stepper.trained, everywhere=True)
+        opened = None if folder is None else _open(stack, Path(folder), experiment, group, options, resume)
+        session = _session(experiment, opened, initial, device, plan, group, options)
+        session.loop()
+        model = group.full_model(session.learner.trained, everywhere=True)
     return Run(
-        experiment=experiment,
-        model=model,
+        experiment=session.learner.experiment,
+        model=model.eval(),
         step=session.step,
         metrics=tuple(session.metrics),
-        plan=next(iter(plans.values())),
+        plan=plan,
+        best=session.best,
+        stopped_early=session.stopped_early,
     )
 
 
-class _Session(Session[Checkpoint]):
-    """A model that learns from fresh prompts."""
-
-    def __init__(
-        self,
-        experiment: Experiment,
-        folder: RunFolder[Checkpoint] | None,
-        initial: AlgoFormer | Checkpoint | None,
-        *,
-        device: torch.device,
-        plans: Mapping[Precision, Plan],
-        spread: Spread,
-        runs_at_once: int,
-        command: str,
-    ) -> None:
-        self.experiment, self.plans = experiment, plans
-        checkpoint = None if folder is None else spread.after_the_first(folder.load)
-        # a run that began with a model of its own goes on with the one in its checkpoint
-        start = initial if checkpoint is None else checkpoint
-        self.origin = _origin(start, resumed=checkpoint is not None)
-        like = start.model if isinstance(start, Checkpoint) else start
-        model = build_model(experiment, like=like).to(device)
-        generator = torch.Generator(device).manual_seed(prompt_seed(experiment.training.seed))
-        self.stepper = TrainingStep(experiment, model, generator, spread)
-        super().__init__(
-            self.stepper,
-            folder,
-            checkpoint,
-            engine=in_words(plans),
-            runs_at_once=runs_at_once,
-            command=command,
-        )
-
-    @contextmanager
-    def stepping(self) -> Iterator[Callable[[int], None]]:
-        """Inside, a function that takes a step on fresh prompts."""
-        with ExitStack() as stretch:  # of steps that multiply alike
-            runs: dict[Precision, Callable[[Unroll], None]] = {}
-
-            def take(step: int) -> None:
-                precision = precision_at(self.config, step)
-                if precision not in runs:
-                    runs.clear()
-                    stretch.close()
-                    runs[precision] = stretch.enter_context(self._multiplying_in(precision))
-                now = stage(self.experiment, step)
-                self.stepper.prepare(learning_rate(self.config, step), now)
-                runs[precision](now.unroll)
-
-            yield take
-
-    @contextmanager
-    def _multiplying_in(self, precision: Precision) -> Iterator[Callable[[Unroll], None]]:
-        self.stepper.multiply_in(precision)
-        with matmul_precision(precision), open_engine(self.stepper, self.plans[precision]) as run:
-            yield run
-
-    def numbers(self, means: list[float]) -> Mapping[str, float]:
-        """The error, and where the curricula stand."""
-        now = stage(self.experiment, self.step - 1)
-        return {"error": means[1], "loops": now.unroll.steps, "dims": now.dims, "samples": now.samples}
-
-    def capture(self, card: Mapping[str, Any]) -> Checkpoint:
-        """A checkpoint of this moment."""
-        return capture(self.stepper, {**card, **self.origin})
+def _check_request(experiment: Experiment, folder: Path | str | None, initial: Any, *, resume: bool) -> None:
+    """Refuse what no run can do, before anything is read or written."""
+    if not isinstance(experiment, Experiment):
+        raise ValueError(f"train needs an Experiment, got {type(experiment).__name__}")
+    if resume and folder is None:
+        raise ValueError("resume needs the folder of the run to go on with")
+    if resume and initial is not None:
+        raise ValueError("a resumed run goes on with its own weights; leave out initial or resume")
+    if initial is not None:
+        refuse_unlike(experiment, initial.model if isinstance(initial, Checkpoint) else initial)
+    if folder is not None:
+        experiment.to_data()  # refuses a task or data that no file could name
 
 
-ORIGIN = "initial"
-"""Under this name a card tells of the checkpoint that a run began with."""
+def _open(
+    stack: ExitStack,
+    path: Path,
+    experiment: Experiment,
+    group: ProcessGroup,
+    options: RunOptions,
+    resume: bool,
+) -> RunFolder:
+    """Open the folder on rank zero, which owns it; the others only read in it."""
+    group.check_same("experiment", experiment.to_data())
+    opening = open_folder(path, experiment, resume=resume, tensorboard=options.tensorboard)
+    return group.rank_zero_first(
+        lambda: stack.enter_context(opening) if group.is_rank_zero else RunFolder(path)
+    )
 
-TOLD = ("step", "seconds", RUNS_AT_ONCE, "precision", "device", "commit", COMMAND, "experiment", ORIGIN)
-"""What it tells of it, as far as that one's own card knows."""
 
-
-def _origin(start: AlgoFormer | Checkpoint | None, *, resumed: bool) -> dict[str, Any]:
-    if not isinstance(start, Checkpoint):
-        return {}
-    if resumed:  # what it began with is what it had begun with
-        return {ORIGIN: start.card[ORIGIN]} if ORIGIN in start.card else {}
-    return {ORIGIN: {name: start.card[name] for name in TOLD if name in start.card}}
-
-
-def prompt_seed(seed: int) -> int:
-    """The seed of a run's prompts: even numbers, so that evaluation prompts (odd) are never among them."""
-    return 2 * seed
+def _session(
+    experiment: Experiment,
+    folder: RunFolder | None,
+    initial: nn.Module | Checkpoint | None,
+    device: torch.device,
+    plan: Plan,
+    group: ProcessGroup,
+    options: RunOptions,
+) -> Session:
+    stored = None if folder is None else group.rank_zero_first(folder.load)
+    start = initial if stored is None else stored
+    if stored is not None and stored.data is not None:
+        experiment = replace(experiment, data=experiment.data.resumed(stored.data))
+    like = start.model if isinstance(start, Checkpoint) else start
+    model = build_model(experiment, like=like)
+    if folder is not None:
+        refuse_unbuildable(model)
+    return Session(
+        Step(experiment, model.to(device), group),
+        folder,
+        stored,
+        plan=plan,
+        options=options,
+        origin=origin_of(initial.card) if isinstance(initial, Checkpoint) else None,
+        callbacks=(*progress_callbacks(options.progress), *options.callbacks),
+    )

@@ -69,3 +69,14 @@ def test_the_compressed_file_comes_first(tmp_path: Path) -> None:
     write(tmp_path / "a.de.gz", b"")
     assert Reader(tmp_path).find("a.de") == "a.de.gz"
     assert Reader(tmp_path).find("b.de") is None
+
+
+def test_a_compressed_file_cannot_unpack_to_far_more_than_its_size(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("algoformer.language.corpora.files.ALWAYS_ALLOWED", 1000)
+    (tmp_path / "bomb.de.gz").write_bytes(gzip.compress(b"a" * 10**7))
+    (tmp_path / "small.de.gz").write_bytes(gzip.compress(b"a" * 1000))
+    with pytest.raises(ValueError, match=r"bomb\.de\.gz unpacks to more than 100 times its size"):
+        Reader(tmp_path).text("bomb.de.gz")
+    assert Reader(tmp_path).text("small.de.gz") == "a" * 1000

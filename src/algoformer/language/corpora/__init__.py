@@ -1,4 +1,4 @@
-"""Sets of text by name: sentences with translations, texts with labels, in splits that do not leak."""
+"""Corpora by name: parallel and labelled text, in splits without overlap."""
 
 from algoformer.language.corpora.catalog import LABELLED as LABELLED
 from algoformer.language.corpora.catalog import PARALLEL as PARALLEL

@@ -1,4 +1,4 @@
-"""The sets of text that this library knows by name: where they come from, what their files look like."""
+"""Corpora by name: their sources, files, terms and repairs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from algoformer.language.corpora import clean
 
 @dataclass(frozen=True, kw_only=True)
 class Hub:
-    """The same set on the Hugging Face hub.
+    """The location of a corpus on the Hugging Face hub.
 
     Attributes:
         repository: its name there.
@@ -33,7 +33,7 @@ class Hub:
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """A set that is read from files or from the hub.
+    """A corpus that is read from files or from the hub.
 
     Attributes:
         name: also its folder inside the data folder.
@@ -184,7 +184,7 @@ Value = TypeVar("Value")
 def known(
     name: str, table: Mapping[str, Value], *, others: Iterable[str] = (), elsewhere: Mapping[str, str]
 ) -> Value:
-    """The entry of that name; an unknown name is refused with the nearest known one.
+    """Return the entry of that name, or raise ValueError with the nearest known one.
 
     Args:
         name: of a set.

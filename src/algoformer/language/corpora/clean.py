@@ -1,4 +1,4 @@
-"""What particular sets are known to have in their text, undone."""
+"""Repair known defects of particular corpora."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _CLITIC = re.compile(r" ('(?:s|m|d|re|ve|ll)|n't)\b")
 
 
 def plain(text: str) -> str:
-    """NFC, every run of white space (line breaks too) one space, none at the ends: what all text gets.
+    """Normalize to NFC and collapse white space, including line breaks; applied to every text.
 
     >>> plain("  Za\\u0308hne\\r\\n putzen ")
     'Zähne putzen'
@@ -87,6 +87,6 @@ def without_moses(text: str) -> str:
 def _paired_quotes(text: str) -> str:
     pieces = text.split('"')
     if len(pieces) % 2 == 0:
-        return text  # one is missing, and nobody can say which side of it is inside
+        return text  # one is missing, so the inside cannot be told from the outside
     inside = [piece.strip() if number % 2 else piece for number, piece in enumerate(pieces)]
     return '"'.join(inside)

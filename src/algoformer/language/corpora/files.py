@@ -1,4 +1,4 @@
-"""Files of text as others leave them: compressed or not, in odd encodings, with line breaks in quotes."""
+"""Read corpus files as they are distributed: compressed or not, in any encoding, as lines or as csv."""
 
 from __future__ import annotations
 
@@ -13,21 +13,27 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+MAX_RATIO = 100
+"""A compressed file may unpack to this many times its size; text rarely exceeds ten times."""
+
+ALWAYS_ALLOWED = 2**26
+"""Bytes that a compressed file of any size may unpack to."""
+
 
 class UnknownFileWarning(UserWarning):
-    """A file of a known set is not the one whose checksum is known; numbers may not be comparable."""
+    """The checksum of a file of a known corpus differs; scores on it may not be comparable."""
 
 
 @dataclass
 class Reader:
-    """Reads the files of one data folder, and keeps what it noticed.
+    """A reader for the files of one data folder, which records checksums and repairs.
 
     Attributes:
-        folder: where the sets are.
+        folder: the data folder.
         checksums: sha256 of the known files, by their path inside the folder.
-        strict: refuse a known file with another content, where otherwise a warning says so.
-        files: sha256 of what was read so far.
-        notes: what was noticed so far, in sentences.
+        strict: refuse a known file with another content instead of giving a warning.
+        files: sha256 of the files read so far.
+        notes: sentences about repairs and unknown files so far.
     """
 
     folder: Path
@@ -37,14 +43,15 @@ class Reader:
     notes: list[str] = field(default_factory=list)
 
     def find(self, name: str) -> str | None:
-        """The path inside the folder of the file, compressed or not; None if it is not there."""
+        """Return the path of the file inside the folder, compressed or not; None if it does not exist."""
         return next((path for path in (f"{name}.gz", name) if (self.folder / path).is_file()), None)
 
     def text(self, path: str) -> str:
-        """The whole text of a file.
+        """Return the whole text of a file.
 
         Raises:
-            ValueError: it cannot be read or is cut off, or it is not the known file and `strict` is set.
+            ValueError: it cannot be read, is cut off, unpacks to far too much, or is not the known file and
+                `strict` is set.
         """
         try:
             raw = (self.folder / path).read_bytes()
@@ -53,23 +60,25 @@ class Reader:
         self._check(path, hashlib.sha256(raw).hexdigest())
         if path.endswith(".gz"):
             try:
-                raw = gzip.decompress(raw)
+                raw = decompressed(raw)
             except (EOFError, OSError, zlib.error) as error:
                 raise ValueError(f"{self.folder / path} is cut off or not gzip: {error}") from None
+            except ValueError as error:
+                raise ValueError(f"{self.folder / path} {error}") from None
         text, repaired = decode(raw)
         if repaired:
             self.notes.append(f"{path}: {repaired} line(s) were not UTF-8 and were read as Windows-1252")
         return text
 
     def lines(self, path: str) -> list[str]:
-        """The lines of a file; only a line feed ends a line, for a text may hold any other separator."""
+        """Return the lines of a file. Only a line feed ends a line; text may contain other separators."""
         lines = self.text(path).split("\n")
         if lines[-1] == "":
             lines.pop()
         return [line.removesuffix("\r") for line in lines]
 
     def rows(self, path: str) -> Iterator[tuple[int, list[str]]]:
-        """The rows of a csv file with the number of the line each ends on; empty ones are left out."""
+        """Yield the rows of a csv file, each with the number of its last line; empty rows are skipped."""
         text = self.text(path)
         before = csv.field_size_limit(min(sys.maxsize, 2**31 - 1))
         try:
@@ -97,11 +106,27 @@ class Reader:
         warnings.warn(message, UnknownFileWarning, stacklevel=2)
 
 
+def decompressed(raw: bytes) -> bytes:
+    """Decompress gzip, up to `MAX_RATIO` times the size of the file.
+
+    Raises:
+        ValueError: the content is larger than that: text does not compress so well, so it is an attack.
+    """
+    limit = max(ALWAYS_ALLOWED, MAX_RATIO * len(raw))
+    with gzip.GzipFile(fileobj=io.BytesIO(raw)) as file:
+        content = file.read(limit + 1)
+    if len(content) > limit:
+        raise ValueError(
+            f"unpacks to more than {MAX_RATIO} times its size; unpack it yourself if it is right"
+        )
+    return content
+
+
 def decode(raw: bytes) -> tuple[str, int]:
-    """Bytes as text: UTF-8, UTF-16 if it says so, and single lines that are neither as Windows-1252.
+    """Decode bytes as UTF-8, or UTF-16 with a byte order mark; other lines are read as Windows-1252.
 
     Returns:
-        The text, and how many lines had to be read as Windows-1252.
+        The text, and the number of lines that were read as Windows-1252.
 
     >>> decode("schön\\nfür".encode("utf-8-sig"))
     ('schön\\nfür', 0)

@@ -1,4 +1,4 @@
-"""Where the data is: one answer for the whole library."""
+"""The location of the data folder."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ VARIABLE = "ALGOFORMER_DATA"
 """The environment variable that names the data folder."""
 
 HUB = "hub"
-"""In place of a folder: download from the Hugging Face hub."""
+"""A value in place of a folder: download from the Hugging Face hub."""
 
 
 def data_place(data: Path | str | None = None) -> Path | Literal["hub"]:
-    """The folder with the sets of text, or `"hub"`.
+    """Return the folder with the corpora, or `"hub"`.
 
     Args:
         data: a folder, or "hub"; None to ask the environment variable ALGOFORMER_DATA.

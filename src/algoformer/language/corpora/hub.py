@@ -11,11 +11,11 @@ from algoformer.language.corpora.clean import plain
 from algoformer.language.text import LabelledText, ParallelText
 
 SPLITS = {"train": "train", "validation": "valid", "test": "test"}
-"""What the hub calls the splits, and what they are called here."""
+"""The names of splits on the hub, and their names here."""
 
 
 def parallel_from_hub(source: Source) -> dict[str, ParallelText]:
-    """The splits of a parallel set as they are on the hub, repaired but not yet checked for overlap."""
+    """Return the splits of a parallel corpus from the hub, repaired but not yet checked for overlap."""
     hub = _place(source)
 
     def split(rows: Any) -> ParallelText:
@@ -30,7 +30,7 @@ def parallel_from_hub(source: Source) -> dict[str, ParallelText]:
 
 
 def labelled_from_hub(source: Source) -> tuple[dict[str, LabelledText], tuple[str, ...]]:
-    """The splits of a labelled set as they are on the hub, and the names of its classes."""
+    """Return the splits of a labelled set as they are on the hub, and the names of its classes."""
     hub = _place(source)
     names: list[str] = []
 

@@ -16,7 +16,7 @@ from algoformer.language.corpora.splits import hold_out, without_overlap
 from algoformer.language.text import Corpus, LabelledText, ParallelText, Split
 
 VALID_SHARE = 0.04
-"""How much of a training split is held out where a set has no validation split of its own."""
+"""The fraction of a training split that is held out for validation if a corpus has no such split."""
 
 SMALL_PARALLEL: Mapping[str, Callable[[], Corpus[ParallelText]]] = {"small_de_en": small_parallel}
 SMALL_LABELLED: Mapping[str, Callable[[], Corpus[LabelledText]]] = {"small_topics": small_topics}
@@ -154,7 +154,7 @@ def _classes(source: Source, reader: Reader) -> tuple[str, ...]:
 def _assembled(
     source: Source, splits: dict[str, Split], reader: Reader, *, classes: tuple[str, ...]
 ) -> Corpus[Split]:
-    """A corpus without overlap and with a validation split, and notes on what that took."""
+    """Return a corpus without overlap and with a validation split, and notes on what that took."""
     notes = reader.notes
     if "valid" not in splits:
         splits["train"], valid = hold_out(splits["train"], share=VALID_SHARE)

@@ -17,7 +17,7 @@ _NOT_A_LETTER = re.compile(r"[\W_]+")
 
 
 def fingerprint(text: str) -> str:
-    """What two texts share when they differ in case, spaces and punctuation only.
+    """Return a key that is equal for texts that differ only in case, spaces and punctuation.
 
     >>> fingerprint("Der Hund, der Hund!") == fingerprint("der hund der hund")
     True
@@ -29,7 +29,7 @@ def fingerprint(text: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Kept(Generic[Split]):
-    """What is left of a split, and how many of its texts were taken out."""
+    """A split without overlap, and the number of texts that were removed."""
 
     split: Split
     removed: int
@@ -87,7 +87,7 @@ def together(
     *others: Corpus[ParallelText],
     also_tested: Iterable[Corpus[ParallelText]] = (),
 ) -> Corpus[ParallelText]:
-    """The first corpus with the training pairs of all, less those that any of them holds out.
+    """Return the first corpus with the training pairs of all, less those that any of them holds out.
 
     Bring them into one spelling before, with `Corpus.mapped`.
 

@@ -1,0 +1,200 @@
+"""How to train, as frozen data: optimizer, schedule, curricula, precision."""
+
+from __future__ import annotations
+
+import math
+import typing
+from dataclasses import dataclass
+from typing import Literal
+
+from algoformer.common.keywords import suggests_keywords
+from algoformer.common.plain_data import MOST
+
+OptimizerName = Literal["adam", "adamw", "muon"]
+Schedule = Literal["constant", "cosine", "wsd"]
+LossName = Literal["mean", "log"]
+Backprop = Literal["window", "full"]
+Precision = Literal["fp32", "tf32", "bf16"]
+
+LARGEST_SEED = 2**31 - 1
+"""PyTorch's CPU generator reads 32 bits of a seed, and one of them separates training from evaluation."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ramp:
+    """A curriculum: begin at `start`; after a `delay`, grow by `increment` at every `interval` of the run."""
+
+    start: int
+    """The value at the first step."""
+    increment: int
+    """The amount added at a time."""
+    interval: float = 0.01
+    """Fraction of all steps between two increments, so that a shorter run has the same curriculum."""
+    delay: float = 0.0
+    """Fraction of all steps before the first increment can come."""
+
+    def __post_init__(self) -> None:
+        if not (1 <= self.start <= MOST and 1 <= self.increment <= MOST):
+            raise ValueError(f"start and increment must be at least 1, got {self.start} and {self.increment}")
+        if not 0 < self.interval <= 1:
+            raise ValueError(f"interval is a fraction of the run in (0, 1], got {self.interval}")
+        if not 0 <= self.delay <= 1:
+            raise ValueError(f"delay is a fraction of the run in [0, 1], got {self.delay}")
+
+
+def ramp_value(ramp: Ramp | None, step: int, *, steps: int, end: int) -> int:
+    """Return where a curriculum stands at `step`, never beyond `end`; without a ramp, `end`.
+
+    >>> [ramp_value(Ramp(start=5, increment=1, interval=0.1), s, steps=50, end=8) for s in (0, 4, 5, 49)]
+    [5, 5, 6, 8]
+    >>> late = Ramp(start=5, increment=1, interval=0.1, delay=0.2)
+    >>> [ramp_value(late, s, steps=50, end=8) for s in (0, 14, 15, 20, 49)]
+    [5, 5, 6, 7, 8]
+    """
+    if ramp is None:
+        return end
+    # 7 / (0.07 * 100) is a little less than 1
+    rounds = max(0.0, (step - ramp.delay * steps) / (ramp.interval * steps) + 1e-9)
+    return end if rounds >= end else min(end, ramp.start + ramp.increment * int(rounds))
+
+
+@suggests_keywords(
+    {
+        "learning_rate": "lr",
+        "rate": "lr",
+        "batch": "batch_size",
+        "clip": "clip_norm",
+        "grad_clip": "clip_norm",
+        "final_rate": "min_lr_ratio",
+        "grad": "backprop",
+        "recompute": "gradient_checkpointing",
+        "points": "samples",
+        "loops": "iterations",
+        "max_steps": "steps",
+        "early_stopping": "patience",
+    }
+)
+@dataclass(frozen=True, kw_only=True)
+class TrainConfig:
+    """How to train. The defaults are the paper's, for its 500,000 steps."""
+
+    steps: int = 500_000
+    """Optimizer steps of the run."""
+    batch_size: int = 64
+    """Prompts, or sequences of plain text, in a batch; translation and labelled text count tokens instead."""
+    optimizer: OptimizerName = "adam"
+    """Adam, AdamW, or Muon for the body's matrices with AdamW for all other weights."""
+    weight_decay: float = 0.0
+    """Decoupled weight decay of the body's matrices; Adam has none."""
+    betas: tuple[float, float] = (0.9, 0.999)
+    """Decay rates of the first and second moments of Adam and AdamW."""
+    ema: float | None = None
+    """Decay of an exponential moving average of the weights, which then is the trained model; None: off."""
+    lr: float = 1e-4
+    """Peak learning rate."""
+    schedule: Schedule = "constant"
+    """Learning rate after the warm-up: constant, a half cosine, or "wsd" (constant, then 1 - sqrt decay)."""
+    warmup: float = 0.0
+    """Fraction of the run over which the learning rate rises from zero."""
+    cooldown: float = 0.0
+    """Fraction of the run at its end over which the learning rate of "wsd" decays; 0.2 is usual."""
+    min_lr_ratio: float = 0.01
+    """Final learning rate of a cosine or "wsd" schedule, as a fraction of the peak."""
+    clip_norm: float | None = None
+    """Largest norm of the gradient; None does not clip."""
+    window: int = 15
+    """The loss is the mean over this many last iterations (ΔT in the paper)."""
+    loss: LossName = "mean"
+    """For prompts, what is averaged over iterations and questions: squared errors, as in the paper, or their
+    logarithms, so that the small errors of late questions count as much as the large ones of early ones."""
+    backprop: Backprop = "window"
+    """Backpropagate through the iterations of the window only, or through all of them."""
+    gradient_checkpointing: bool = False
+    """Keep only the input of each iteration and recompute the rest in the backward pass: less memory."""
+    burn_in: tuple[int, ...] = ()
+    """Extra iterations without gradient before a step, one of these at random: the loop learns to hold."""
+    dims: Ramp | None = None
+    """Curriculum over the active coordinates, for tasks that support it."""
+    samples: Ramp | None = None
+    """Curriculum over the in-context samples that count."""
+    iterations: Ramp | None = None
+    """Curriculum over the loop's iterations."""
+    precision: Precision = "fp32"
+    """Precision of the matrix products; weights, optimizer state and loss are always fp32."""
+    seed: int = 0
+    """Seed of the weights and of the batches."""
+    log_every: int = 100
+    """Steps between two rows of metrics."""
+    validate_every: int | None = None
+    """Steps between two validations, a multiple of `log_every`; the best weights are kept. None: never."""
+    patience: int | None = None
+    """Stop after this many validations in a row without a new best; None never stops early."""
+    checkpoint_every: int = 1000
+    """Steps between two checkpoints."""
+
+    def __post_init__(self) -> None:
+        counts = dict.fromkeys(("steps", "batch_size", "window", "log_every", "checkpoint_every"), (1, MOST))
+        for name, (least, most) in (counts | {"seed": (0, LARGEST_SEED)}).items():
+            if not least <= getattr(self, name) <= most:
+                raise ValueError(f"{name} must lie in {least}..{most}, got {getattr(self, name)}")
+        choices = {
+            "optimizer": OptimizerName,
+            "schedule": Schedule,
+            "loss": LossName,
+            "backprop": Backprop,
+            "precision": Precision,
+        }
+        for name, allowed in choices.items():
+            if getattr(self, name) not in typing.get_args(allowed):
+                words = ", ".join(typing.get_args(allowed))
+                raise ValueError(f"{name} must be one of {words}, got {getattr(self, name)!r}")
+        self._check_optimizer()
+        self._check_schedule()
+        self._check_validation()
+        if self.clip_norm is not None and not self.clip_norm > 0:
+            raise ValueError(f"clip_norm must be positive, or None for no clipping, got {self.clip_norm}")
+        if not all(0 <= extra <= MOST for extra in self.burn_in):
+            raise ValueError(f"burn_in counts iterations and cannot be negative, got {self.burn_in}")
+
+    def _check_optimizer(self) -> None:
+        if not 0 < self.lr < math.inf:
+            raise ValueError(f"lr must be a positive number, got {self.lr}")
+        if not 0 <= self.weight_decay < math.inf:
+            raise ValueError(f"weight_decay must be a number of at least 0, got {self.weight_decay}")
+        if self.weight_decay and self.optimizer == "adam":
+            raise ValueError(
+                f"optimizer 'adam' has no weight decay, got weight_decay {self.weight_decay}; "
+                "choose 'adamw' or 'muon', or leave it out"
+            )
+        if len(self.betas) != 2 or not all(0 <= beta < 1 for beta in self.betas):
+            raise ValueError(f"betas must be two numbers in [0, 1), got {self.betas}")
+        if self.ema is not None and not 0 < self.ema < 1:
+            raise ValueError(f"ema is a decay between 0 and 1, say 0.999, or None for none, got {self.ema}")
+
+    def _check_schedule(self) -> None:
+        if not 0 <= self.warmup < 1:
+            raise ValueError(f"warmup is a fraction of the run in [0, 1), got {self.warmup}")
+        if not (self.cooldown >= 0 and self.warmup + self.cooldown <= 1):
+            raise ValueError(
+                "cooldown is a fraction of the run in [0, 1], and with the warm-up at most 1, "
+                f"got {self.cooldown} with warmup {self.warmup}"
+            )
+        if self.cooldown and self.schedule != "wsd":
+            raise ValueError(
+                f"schedule {self.schedule!r} has no cooldown, got {self.cooldown}; use 'wsd' or leave it out"
+            )
+        if self.schedule == "wsd" and not self.cooldown:
+            raise ValueError("schedule 'wsd' needs a cooldown, the fraction of the run it decays in; try 0.2")
+        if not 0 <= self.min_lr_ratio <= 1:
+            raise ValueError(f"min_lr_ratio is a fraction of lr in [0, 1], got {self.min_lr_ratio}")
+
+    def _check_validation(self) -> None:
+        every = self.validate_every
+        if every is not None and (not 1 <= every <= MOST or every % self.log_every):
+            raise ValueError(
+                f"validate_every must be a multiple of log_every ({self.log_every}), or None, got {every}"
+            )
+        if self.patience is not None and not 1 <= self.patience <= MOST:
+            raise ValueError(f"patience must be at least 1, or None to never stop early, got {self.patience}")
+        if self.patience is not None and every is None:
+            raise ValueError("patience counts validations, and there are none; set validate_every")

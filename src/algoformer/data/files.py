@@ -1,0 +1,224 @@
+"""A user's own text files: parallel lines, tables with a text and a label, plain text."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from algoformer.language.corpora.clean import plain
+from algoformer.language.corpora.splits import hold_out, without_overlap
+from algoformer.language.text import Corpus, LabelledText, ParallelText
+
+HELD_OUT = 0.05
+"""The fraction of the training text that is held out for validation, and again for the test."""
+
+TEXT_COLUMNS = ("text", "sentence", "review", "content", "body", "message", "document", "question")
+LABEL_COLUMNS = ("label", "class", "category", "sentiment", "topic", "intent", "target", "labels")
+"""Usual names of columns, in the order in which they are looked for."""
+
+TERMS = "the user's own files"
+
+
+def read_text(path: Path | str) -> str:
+    """Return the text of a UTF-8 file, with or without a byte order mark.
+
+    Raises:
+        ValueError: the file cannot be read, or is not UTF-8; the message names the line and the byte.
+    """
+    try:
+        raw = Path(path).read_bytes()
+    except OSError as error:
+        raise ValueError(f"{path} cannot be read: {error.strerror or error}") from None
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise not_utf8(path, raw[: error.start].count(b"\n") + 1, error.start, error) from None
+
+
+def not_utf8(path: Path | str, line: int, byte: int, error: UnicodeDecodeError) -> ValueError:
+    """Return the error for a file that is not UTF-8."""
+    value = error.object[error.start]
+    return ValueError(
+        f"{path} is not UTF-8: byte {value:#04x} at position {byte} in line {line}; convert it first, "
+        "for example with iconv -f WINDOWS-1252 -t UTF-8"
+    )
+
+
+def read_lines(path: Path | str) -> list[str]:
+    """Return the lines of a UTF-8 file; only a line feed ends a line."""
+    lines = read_text(path).split("\n")
+    if lines[-1] == "":
+        lines.pop()
+    return [plain(line) for line in lines]
+
+
+def read_parallel(
+    pairs: Sequence[tuple[str, str]],
+    *,
+    validation: tuple[str, str] | None,
+    test: tuple[str, str] | None,
+    seed: int,
+) -> Corpus[ParallelText]:
+    """Read parallel files, and hold out validation and test pairs where no files are given for them.
+
+    Raises:
+        ValueError: two files have different numbers of lines, or a file is empty or not UTF-8.
+    """
+    read = [_pairs(*files) for files in pairs]
+    train = ParallelText(
+        source=tuple(line for one in read for line in one.source),
+        target=tuple(line for one in read for line in one.target),
+    )
+    given = {name: _pairs(*files) for name, files in (("valid", validation), ("test", test)) if files}
+    paths = [path for files in (*pairs, validation, test) if files for path in files]
+    return _assembled("+".join(Path(source).name for source, _ in pairs), train, given, paths, seed)
+
+
+def read_labelled(
+    files: Iterable[str],
+    *,
+    validation: Iterable[str] = (),
+    test: Iterable[str] = (),
+    text_column: str = "",
+    label_column: str = "",
+    seed: int = 0,
+    classes: tuple[str, ...] = (),
+) -> Corpus[LabelledText]:
+    """Read tables of texts and labels, and hold out validation and test rows where none are given.
+
+    Raises:
+        ValueError: a column is missing, a row is damaged, or there are fewer than two classes.
+    """
+    parts = {"train": list(files), "valid": list(validation), "test": list(test)}
+    rows = {
+        name: [row for path in paths for row in _table(Path(path), text_column, label_column)]
+        for name, paths in parts.items()
+    }
+    names = classes or tuple(sorted({label for _, label in rows["train"]}, key=_label_order))
+    if len(names) < 2:
+        raise ValueError(f"{', '.join(parts['train'])}: labels must have two classes or more, got {names}")
+    number = {label: place for place, label in enumerate(names)}
+    splits = {}
+    for name, found in rows.items():
+        strange = next((label for _, label in found if label not in number), None)
+        if strange is not None:
+            raise ValueError(f"the {name} files have the label {strange!r}, which is not among the classes")
+        splits[name] = LabelledText(
+            texts=tuple(text for text, _ in found), labels=tuple(number[label] for _, label in found)
+        )
+    given = {name: splits[name] for name in ("valid", "test") if parts[name]}
+    paths = [path for part in parts.values() for path in part]
+    title = "+".join(Path(path).name for path in parts["train"])
+    return _assembled(title, splits["train"], given, paths, seed, classes=names)
+
+
+def _assembled(
+    name: str,
+    train: Any,
+    given: dict[str, Any],
+    paths: Sequence[str],
+    seed: int,
+    classes: tuple[str, ...] = (),
+) -> Corpus:
+    notes, splits = [], dict(given)
+    kept = without_overlap(train, list(given.values()))
+    train = kept.split
+    if kept.removed:
+        notes.append(f"train: {kept.removed} left out, which validation or test hold")
+    for place, part in enumerate(part for part in ("test", "valid") if part not in given):
+        share = HELD_OUT / (1 - HELD_OUT * place)
+        train, splits[part] = hold_out(train, share=share, salt=f"{part}/{seed}")
+        notes.append(f"{part}: {len(splits[part])} of the training rows, held out")
+    for part, split in {"train": train, **splits}.items():
+        if not len(split):
+            raise ValueError(
+                f"{name}: nothing is left for the {part} split; give more text, or files for validation "
+                "and test"
+            )
+    digests = {path: hashlib.sha256(Path(path).read_bytes()).hexdigest() for path in paths}
+    return Corpus(
+        name=name,
+        train=train,
+        valid=splits["valid"],
+        test=splits["test"],
+        classes=classes,
+        files=digests,
+        notes=tuple(notes),
+        terms=TERMS,
+    )
+
+
+def _pairs(source: str, target: str) -> ParallelText:
+    sides = read_lines(source), read_lines(target)
+    if len(sides[0]) != len(sides[1]):
+        raise ValueError(
+            f"{source} has {len(sides[0])} lines and {target} has {len(sides[1])}: line i of one must "
+            "translate line i of the other"
+        )
+    if not any(sides[0]):
+        raise ValueError(f"{source} holds no text")
+    return ParallelText(source=tuple(sides[0]), target=tuple(sides[1]))
+
+
+def _table(path: Path, text_column: str, label_column: str) -> Iterator[tuple[str, str]]:
+    found = False
+    for line, row in _json_rows(path) if path.suffix in (".jsonl", ".ndjson") else _csv_rows(path):
+        text = _column(path, row, text_column, TEXT_COLUMNS, "text_column")
+        label = _column(path, row, label_column, LABEL_COLUMNS, "label_column")
+        if row[text] is None or row[label] is None or not str(row[label]).strip():
+            raise ValueError(
+                f"{path}, line {line}: the row has no {label if row[text] is not None else text}"
+            )
+        found = True
+        yield plain(str(row[text])), str(row[label]).strip()
+    if not found:
+        raise ValueError(f"{path} holds no rows")
+
+
+def _column(path: Path, row: dict[str, Any], wanted: str, usual: Sequence[str], option: str) -> str:
+    lower = {name.strip().lower(): name for name in row if name is not None}
+    for name in (wanted.lower(),) if wanted else usual:
+        if name in lower:
+            return lower[name]
+    columns = ", ".join(map(str, row))[:200]
+    what = f"no column {wanted!r}" if wanted else f"no column named {', '.join(usual[:3])} or the like"
+    raise ValueError(f"{path} has {what}, its columns are {columns}; name one with {option}")
+
+
+def _csv_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    delimiter = "\t" if path.suffix == ".tsv" else ","
+    reader = csv.DictReader(io.StringIO(read_text(path), newline=""), delimiter=delimiter)
+    before = csv.field_size_limit(2**31 - 1)
+    try:
+        for row in reader:
+            yield reader.line_num, row
+    except csv.Error as error:
+        raise ValueError(f"{path}, line {reader.line_num}: not readable as CSV: {error}") from None
+    finally:
+        csv.field_size_limit(before)
+
+
+def _json_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    for number, line in enumerate(read_text(path).split("\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"{path}, line {number}: not readable as JSON: {str(error)[:80]}") from None
+        if not isinstance(row, dict):
+            raise ValueError(f"{path}, line {number}: a row must be an object, got {type(row).__name__}")
+        yield number, row
+
+
+def _label_order(label: str) -> tuple[int, float, str]:
+    # numbers in their own order: "10" after "9"
+    try:
+        return 0, float(label), label
+    except ValueError:
+        return 1, 0.0, label

@@ -1,0 +1,179 @@
+"""Labelled text as training data: texts and the class of each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from algoformer.config import TrainConfig
+from algoformer.data.files import read_labelled
+from algoformer.data.protocol import Metrics
+from algoformer.data.scores import Measurement, measure_labels
+from algoformer.data.tokenized import Paths, TextBatch, TokenizedData, as_paths, evaluating
+from algoformer.language.batches import BatchPlan, labelled_batch
+from algoformer.language.classifier import TextClassifier
+from algoformer.language.corpora import load_labelled
+from algoformer.language.text import Corpus, LabelledText
+from algoformer.language.tokenizer import Tokenizer
+from algoformer.language.tokens import TokenTable, TokenTexts, encode_texts
+from algoformer.model.program import Program, default_steps
+from algoformer.trace import Unroll
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelledData(TokenizedData[TokenTexts]):
+    """CSV or JSONL files with a text and a label in each row, or a corpus by name.
+
+    >>> LabelledData(corpus="small_topics", max_length=32).context
+    32
+    """
+
+    files: Paths = ()
+    """CSV, TSV or JSON Lines files; the columns are found by their header."""
+    validation: Paths = ()
+    """Files to validate on; none holds out part of the training texts."""
+    test: Paths = ()
+    """Files to report on; none holds out part of the training texts."""
+    split_seed: int = 0
+    """Seed of the split where texts are held out."""
+    text_column: str = ""
+    """The column of the text; empty finds a usual name such as "text" or "review"."""
+    label_column: str = ""
+    """The column of the label; empty finds a usual name such as "label" or "class"."""
+    corpus: str = ""
+    """A named corpus in place of files."""
+    classes: tuple[str, ...] = field(default=(), compare=False)
+    """The names of the labels; read from the data where none are given."""
+
+    name: ClassVar[str] = "labels"
+
+    def __post_init__(self) -> None:
+        for name in ("files", "validation", "test"):
+            self._keep(name, as_paths(getattr(self, name), name))
+        if bool(self.corpus) == bool(self.files):
+            raise ValueError("give either files ('reviews.csv') or a named corpus (corpus='small_topics')")
+        super().__post_init__()
+
+    @property
+    def context(self) -> int:
+        """The most tokens that are read of a text, padding counted."""
+        return -(-self.max_length // self.pad_to_multiple_of) * self.pad_to_multiple_of
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The names of the classes."""
+        return self.classes or tuple(map(str, self.text.card["classes"]))
+
+    def build_model(self, program: Program, width: int, training: TrainConfig) -> TextClassifier:
+        """Return a classifier with fresh weights."""
+        sizes = self._model_sizes(width)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(training.seed)
+            return TextClassifier(program, labels=self.labels, **sizes)
+
+    def check_model(self, model: nn.Module) -> None:
+        """Refuse a model of another kind, vocabulary or other labels."""
+        if not isinstance(model, TextClassifier):
+            raise ValueError(f"the data is labelled text, the model is a {type(model).__name__}")
+        if model.trunk.vocabulary != len(self.known_tokenizer):
+            found = len(self.known_tokenizer)
+            raise ValueError(f"the model has {model.trunk.vocabulary} tokens, the tokenizer {found}")
+        if tuple(model.labels) != self.labels:
+            raise ValueError(f"the model has {len(model.labels)} labels, the data {len(self.labels)} others")
+
+    def window_loss(
+        self, model: TextClassifier, batch: TextBatch, unroll: Unroll, *, smoothing: float
+    ) -> tuple[Tensor, Tensor]:
+        """Return the cross-entropy of the labels."""
+        scores = model(batch["input_ids"], batch["attention_mask"], unroll).float()
+        labels = batch["labels"]
+        by_step = torch.stack([F.cross_entropy(one, labels, label_smoothing=smoothing) for one in scores])
+        return by_step.mean(), by_step.detach()
+
+    @torch.no_grad()
+    def validate(self, model: nn.Module, *, bf16: bool = False) -> dict[str, float]:
+        """Return the cross-entropy and the accuracy on the validation split."""
+        split: Any = self.text.splits["valid"]
+        device = next(model.parameters()).device
+        unroll = Unroll(steps=default_steps(model.program), window=1)  # type: ignore[arg-type]
+        nats, right = 0.0, 0
+        with evaluating(model, bf16=bf16):
+            for length, rows in self._plan(split, None):
+                batch = {name: value.to(device) for name, value in self._batch(split, rows, length).items()}
+                scores = model(batch["input_ids"], batch["attention_mask"], unroll)[-1].float()
+                right += int((scores.argmax(dim=-1) == batch["labels"]).sum())
+                nats += float(F.cross_entropy(scores, batch["labels"], reduction="sum"))
+        return {"valid_loss": nats / len(split), "valid_accuracy": right / len(split)}
+
+    def merit(self, validation: Metrics) -> tuple[float, ...]:
+        """Return the accuracy, then the negative loss.
+
+        A classifier's loss rises again once it is too sure of its few mistakes, while it still learns to make
+        fewer of them.
+        """
+        return validation["valid_accuracy"], -validation["valid_loss"]
+
+    def evaluate(self, model: nn.Module, **options: Any) -> list[Measurement]:
+        """Classify every test split whole and report the accuracy and the cross-entropy.
+
+        Args:
+            model: the classifier.
+            options: `batch`, the number of texts at a time.
+        """
+        self.check_model(model)
+        return measure_labels(self, model, **options)  # type: ignore[arg-type]
+
+    def header(self) -> dict[str, Any]:
+        """Return the settings, the tokenizer and the names of the classes."""
+        return {**super().header(), "classes": list(self.labels)}
+
+    @classmethod
+    def from_header(cls, header: Mapping[str, Any]) -> Any:
+        """Rebuild the data from its header."""
+        data = super().from_header(header)
+        classes = header.get("classes", [])
+        if not isinstance(classes, list) or not all(isinstance(one, str) for one in classes):
+            raise ValueError("classes must be a list of names")
+        data._keep("classes", tuple(classes))
+        return data
+
+    def _corpus(self) -> Corpus[LabelledText]:
+        if self.corpus:
+            return load_labelled(self.corpus, data=self.folder)
+        return read_labelled(
+            self._paths("files"),
+            validation=self._paths("validation"),
+            test=self._paths("test"),
+            text_column=self.text_column,
+            label_column=self.label_column,
+            seed=self.split_seed,
+            classes=self.classes,
+        )
+
+    def _encode(self, tokenizer: Tokenizer, name: str, split: LabelledText) -> TokenTexts:
+        return encode_texts(tokenizer, split, longest=self.max_length)
+
+    def _tables(self, split: TokenTexts) -> tuple[TokenTable, ...]:
+        return (split.texts,)
+
+    def _plan(self, split: TokenTexts, seed: int | None) -> BatchPlan:
+        return BatchPlan(
+            lengths=split.texts.lengths,
+            batch_tokens=self.batch_tokens,
+            pad_to_multiple_of=self.pad_to_multiple_of,
+            seed=seed,
+            fill=seed is not None,
+        )
+
+    def _batch(self, split: TokenTexts, rows: np.ndarray, length: int, *, round_to: int = 1) -> TextBatch:
+        batch = labelled_batch(split, rows, length=length)
+        return {"input_ids": batch.ids, "attention_mask": batch.mask, "labels": batch.labels}
+
+    def _count(self, batch: TextBatch) -> int:
+        return len(batch["labels"])

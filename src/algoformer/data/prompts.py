@@ -1,0 +1,251 @@
+"""Prompts of a task as training data: fresh ones for every step, with curricula over them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, ClassVar, cast
+
+import torch
+from torch import Tensor, nn
+
+from algoformer import tasks
+from algoformer.config import TrainConfig, ramp_value
+from algoformer.data.objective import error_at, log_loss, window_loss
+from algoformer.data.protocol import Data, Loss, Metrics, Share
+from algoformer.evaluation import Evaluation, evaluate, evaluation_prompts
+from algoformer.model.algoformer import AlgoFormer, modules_of
+from algoformer.model.program import Program
+from algoformer.prompt import Prompt
+from algoformer.tasks import Task
+from algoformer.trace import Solver, Trace, Unroll
+
+VALIDATION_SEED = 2**31 - 1
+"""The last seed of held-out prompts is for validation: evaluations of results never use it."""
+
+VALIDATION_PROMPTS = 256
+"""Prompts of a validation: enough to compare two moments of one run on the same prompts."""
+
+
+@dataclass(frozen=True)
+class PromptBatch:
+    """Prompts with the question weights of the curriculum.
+
+    Attributes:
+        prompt: this process's share of the batch.
+        weights: how much each question counts; zero for samples that the curriculum has not reached.
+        last: the index of the last question that counts.
+        mean: the mean of a tensor over all processes.
+    """
+
+    prompt: Prompt
+    weights: Tensor
+    last: Tensor
+    mean: Callable[[Tensor], Tensor]
+
+
+@dataclass(frozen=True)
+class PromptData:
+    """Fresh prompts of a task at every step; batch n depends on the seed and n alone."""
+
+    task: Task
+
+    name: ClassVar[str] = "prompts"
+    measures: ClassVar[tuple[str, ...]] = ("loss", "error")
+    fixed_shapes: ClassVar[bool] = True
+
+    def check(self, program: Program, training: TrainConfig) -> None:
+        """Refuse curricula that the program or the task cannot follow."""
+        if training.samples is not None and not _causal(program):
+            raise ValueError(
+                "samples: with full attention only the last question of a prompt is asked, so that there is "
+                "no curriculum over samples; leave it out"
+            )
+        if training.dims is not None and not self.task.takes_dims:
+            raise ValueError("dims: this task has no curriculum over coordinates; leave it out")
+
+    def build_model(self, program: Program, width: int, training: TrainConfig) -> AlgoFormer:
+        """Return a model for the task's prompts with fresh weights."""
+        task = self.task
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(training.seed)
+            return AlgoFormer(program, dim=task.dim, out=task.out, context=task.context, width=width)
+
+    def check_model(self, model: nn.Module) -> None:
+        """Refuse a model that was made for other prompts than the task's."""
+        task = self.task
+        if not isinstance(model, AlgoFormer):
+            raise ValueError(f"the data is prompts of a task, the model is a {type(model).__name__}")
+        if (model.dim, model.out) != (task.dim, task.out):
+            raise ValueError(
+                f"the model reads rows of dim={model.dim} and answers with out={model.out} numbers, "
+                f"the task has dim={task.dim} and out={task.out}"
+            )
+        if model.context < task.context:
+            raise ValueError(f"the model has room for {model.context} rows, a prompt has {task.context}")
+
+    def batches(self, model: nn.Module, training: TrainConfig, share: Share) -> PromptBatches:
+        """Open the prompts of a run on the model's device."""
+        return PromptBatches(self.task, cast(AlgoFormer, model), training, share)
+
+    def loss(
+        self, model: Callable[..., Any], batch: PromptBatch, unroll: Unroll, training: TrainConfig
+    ) -> Loss:
+        """Return the loss of the answers over the window, and the error at the last question that counts."""
+        trace: Trace = model(batch.prompt, unroll)
+        if training.loss == "log":
+            value = log_loss(trace, batch.prompt, batch.weights, over_all=batch.mean)
+        else:
+            value = window_loss(trace, batch.prompt, batch.weights)
+        error = error_at(trace, batch.prompt, batch.last) / self.task.scale
+        # of logarithms the metrics show the geometric mean of the errors, a number that can be compared
+        shown = value.detach().exp() if training.loss == "log" else value.detach()
+        return Loss(value, (shown, error))
+
+    def validate(self, model: nn.Module, *, bf16: bool = False) -> dict[str, float]:
+        """Return the error at the last question of fixed prompts that neither training nor results use."""
+        prompt = evaluation_prompts(self.task, count=VALIDATION_PROMPTS, seed=VALIDATION_SEED)
+        device = next(model.parameters()).device
+        found = evaluate(cast(Solver, model), prompt.to(device), scale=self.task.scale, window=1, resamples=1)
+        return {"valid_error": found.error}
+
+    def merit(self, validation: Metrics) -> tuple[float, ...]:
+        """Return the negative error: the smallest error is the best."""
+        return (-validation["valid_error"],)
+
+    def evaluate(self, model: nn.Module, **options: Any) -> Evaluation:
+        """Measure a model on held-out prompts of the task.
+
+        Args:
+            model: the solver.
+            options: `prompts` (their number, 1280) and `seed` (0) choose the prompts; all others go to
+                `evaluation.evaluate`.
+        """
+        prompt = evaluation_prompts(
+            self.task, count=options.pop("prompts", 1280), seed=options.pop("seed", 0)
+        )
+        options.setdefault("scale", self.task.scale)
+        return evaluate(cast(Solver, model), prompt, **options)
+
+    def facts(self) -> dict[str, Any]:
+        """Return nothing: the header says all about a task."""
+        return {}
+
+    def resumed(self, stored: Data) -> PromptData:
+        """Return the data itself: nothing is learned from prompts but the model."""
+        return self
+
+    def settings(self) -> dict[str, Any]:
+        """Return the task's constants.
+
+        Raises:
+            ValueError: the task is not registered, so that no file could name it.
+        """
+        return {"name": self.name, "task": tasks.to_json(self.task)}
+
+    def header(self) -> dict[str, Any]:
+        """Return the settings: nothing is learned from prompts but the model."""
+        return self.settings()
+
+    @classmethod
+    def from_header(cls, header: Mapping[str, Any]) -> PromptData:
+        """Rebuild the data from its header."""
+        if set(header) != {"name", "task"} or not isinstance(header["task"], Mapping):
+            raise ValueError("prompts have exactly a name and a task, which is an object")
+        return cls(tasks.from_json(header["task"]))
+
+
+class PromptBatches:
+    """The prompts of a run: tensors that stay in place, so that a CUDA graph can draw and weigh them.
+
+    Curricula change values, not shapes: inactive coordinates are masked in the prompts, and questions that do
+    not count yet have weight zero, which for causal models is the same as a shorter prompt. Every process
+    draws the whole batch and works on its share, so that prompts do not depend on their number.
+    """
+
+    def __init__(self, task: Task, model: AlgoFormer, training: TrainConfig, share: Share) -> None:
+        share.check_batch_size(training.batch_size)
+        self.task, self.training, self.share = task, training, share
+        self.causal = model.causal
+        weight = next(model.parameters())
+        self.dtype, device = weight.dtype, weight.device
+        self.generator = torch.Generator(device)
+        self.dims = torch.tensor(task.dim, device=device)
+        self.sample_of_question = self._sample_of_question()
+        self.weights = torch.ones(len(self.sample_of_question), device=device)
+        self.last = torch.tensor([len(self.sample_of_question) - 1], device=device)
+        self._stage = task.dim, samples_of(task)
+
+    def select(self, step: int) -> Hashable:
+        """Seed the generator for the step, and move the curricula to it; all steps have the same shapes."""
+        self.generator.manual_seed(prompt_seed(self.training.seed, step))
+        stage = dims, samples = curricula(self.task, self.training, step)
+        if stage != self._stage:
+            self.dims.fill_(dims)
+            torch.lt(self.sample_of_question, samples, out=self.weights)
+            torch.sum(self.weights, dim=0, keepdim=True, dtype=torch.int64, out=self.last).sub_(1)
+            self._stage = stage
+        return None
+
+    def current(self) -> PromptBatch:
+        """Draw the prompts of the selected step, exact in single precision whatever the model's products."""
+        dims = self.dims if self.training.dims is not None else None
+        with exact_products():
+            prompt = self.task.sample(
+                self.training.batch_size, generator=self.generator, dtype=self.dtype, active_dims=dims
+            )
+        if self.share.processes > 1:
+            size = prompt.batch // self.share.processes
+            prompt = prompt.select(slice(self.share.rank * size, (self.share.rank + 1) * size))
+        return PromptBatch(self._questions(prompt), self.weights, self.last, self.share.mean)
+
+    def metrics(self, step: int) -> Metrics:
+        """Return the coordinates and the samples that count at a step."""
+        dims, samples = curricula(self.task, self.training, step)
+        return {"dims": float(dims), "samples": float(samples)}
+
+    def _questions(self, prompt: Prompt) -> Prompt:
+        # full attention would see the answers of all questions but the last
+        return prompt if self.causal else prompt.prefix()
+
+    def _sample_of_question(self) -> Tensor:
+        device = self.dims.device
+        prompt = self._questions(self.task.sample(1, generator=torch.Generator(device).manual_seed(0)))
+        samples = torch.tensor([row // self.task.parts for row in prompt.reads], device=device)
+        assert int(samples.max()) < samples_of(self.task)
+        return samples
+
+
+def curricula(task: Task, config: TrainConfig, step: int) -> tuple[int, int]:
+    """Return the active coordinates and the samples that count at a step."""
+    return (
+        ramp_value(config.dims, step, steps=config.steps, end=task.dim),
+        ramp_value(config.samples, step, steps=config.steps, end=samples_of(task)),
+    )
+
+
+def prompt_seed(seed: int, step: int) -> int:
+    """Return the seed for the prompts of a step: even, so that evaluation prompts (odd) differ."""
+    return 2 * random.Random(f"{seed}/{step}/prompts").getrandbits(31)
+
+
+def samples_of(task: Task) -> int:
+    """Return how many samples a prompt of the task shows."""
+    return -(-task.context // task.parts)
+
+
+@contextmanager
+def exact_products() -> Iterator[None]:
+    """Take matrix products in full single precision inside."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("highest")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
+def _causal(program: Program) -> bool:
+    return all(layers.causal for layers in modules_of(program))

@@ -1,0 +1,338 @@
+"""Plain text as training data: a language model predicts the next token."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
+from itertools import islice
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import nn
+
+from algoformer.common.plain_data import MOST, as_data, read_dataclass
+from algoformer.config import TrainConfig
+from algoformer.data.files import TERMS, read_text
+from algoformer.data.protocol import Data, Loss, Metrics, Share
+from algoformer.data.token_file import TokenFile, split_blocks, text_files, token_files
+from algoformer.data.tokenized import (
+    Paths,
+    TextBatch,
+    as_paths,
+    evaluating,
+    placed,
+    refuse_prompt_settings,
+)
+from algoformer.data.translation import check_token_model
+from algoformer.extras import require
+from algoformer.language.losses import window_cross_entropy
+from algoformer.language.token_model import TokenModel
+from algoformer.language.tokenizer import Tokenizer
+from algoformer.model.program import Program, default_steps
+from algoformer.trace import Unroll
+
+VALIDATION_TOKENS = 65_536
+"""At most this many tokens are read in one validation while training."""
+
+TOKENIZER_TEXT = 50_000
+"""Blocks of text that a BPE is learned from, at most: about 200 MB."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LanguageScores:
+    """The scores of a language model on held-out text, after each number of iterations.
+
+    Attributes:
+        cross_entropy: nats per token, one entry for each iteration from the first to the last.
+        perplexity: its exponential.
+        bits_per_byte: the same in bits, per byte of UTF-8 text: comparable between tokenizers.
+        tokens: how many tokens were predicted.
+    """
+
+    cross_entropy: tuple[float, ...]
+    bits_per_byte: tuple[float, ...]
+    tokens: int
+
+    @property
+    def perplexity(self) -> tuple[float, ...]:
+        """The exponential of the cross-entropy."""
+        return tuple(math.exp(min(one, 700.0)) for one in self.cross_entropy)
+
+    def to_data(self) -> dict[str, Any]:
+        """Return the scores as plain data."""
+        return {**as_data(self), "perplexity": list(self.perplexity)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextData:
+    """Plain text files and folders, packed into sequences of one length.
+
+    Batches are random windows of the training tokens, which are memory-mapped: the corpus may be larger than
+    memory. Batch n depends on the seed and n alone.
+    """
+
+    files: Paths = ()
+    """Text files, and folders of .txt and .md files."""
+    validation: Paths = ()
+    """Files to validate on; none holds out blocks of the training files."""
+    test: Paths = ()
+    """Files to report on; none holds out blocks of the training files."""
+    split_seed: int = 0
+    """Seed of the split where blocks are held out."""
+    tokenize: str = "bpe"
+    """"bpe" learns byte pairs from the training text, "char" has a token for each character of it, and
+    anything else is the path of a tokenizer.json."""
+    vocabulary: int = 8000
+    """Tokens of a BPE, at most."""
+    context: int = 256
+    """Tokens of a sequence."""
+    tied: bool = True
+    """Use the embedding as the output matrix too."""
+    dropout: float = 0.0
+    """Dropout of the embeddings and of what each layer adds."""
+    attention_dropout: float = 0.0
+    """Dropout of the attention weights."""
+    cache: str | None = field(default=None, compare=False)
+    """The folder for token files; None takes $ALGOFORMER_CACHE, then the user's cache."""
+    tokenizer: Tokenizer | None = field(default=None, compare=False, repr=False)
+    """The tokenizer; None makes the one that `tokenize` asks for when it is first needed."""
+    digest: str = field(default="", compare=False, repr=False)
+    """Identifies the training tokens of the run that stored this data; empty if there was none."""
+
+    name: ClassVar[str] = "text"
+    measures: ClassVar[tuple[str, ...]] = ("loss", "last_loss")
+    fixed_shapes: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        for name in ("files", "validation", "test"):
+            object.__setattr__(self, name, as_paths(getattr(self, name), name))
+        if not self.files:
+            raise ValueError("files must name at least one text file or folder")
+        for name in ("vocabulary", "context"):
+            if type(getattr(self, name)) is not int or not 1 <= getattr(self, name) <= MOST:
+                raise ValueError(f"{name} must be a whole number of at least 1, got {getattr(self, name)}")
+        for name in ("dropout", "attention_dropout"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ValueError(f"{name} is a fraction in [0, 1), got {getattr(self, name)}")
+
+    @cached_property
+    def known_tokenizer(self) -> Tokenizer:
+        """The tokenizer: the given one, or the one that `tokenize` asks for."""
+        if self.tokenizer is not None:
+            return self.tokenizer
+        if self.tokenize == "bpe":
+            return Tokenizer.train(
+                islice(self._training_blocks(), TOKENIZER_TEXT), vocabulary=self.vocabulary
+            )
+        if self.tokenize == "char":
+            return character_tokenizer(self._training_blocks())
+        return Tokenizer.from_json(read_text(self.tokenize))
+
+    @cached_property
+    def splits(self) -> dict[str, TokenFile]:
+        """The tokens of the splits, memory-mapped; tokenized when first asked for."""
+        cache = None if self.cache is None else Path(self.cache)
+        return token_files(self._paths, self.known_tokenizer, seed=self.split_seed, cache=cache)
+
+    def check(self, program: Program, training: TrainConfig) -> None:
+        """Refuse settings of training that have no meaning for text."""
+        refuse_prompt_settings(training)
+
+    def build_model(self, program: Program, width: int, training: TrainConfig) -> TokenModel:
+        """Return a language model with fresh weights."""
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(training.seed)
+            return TokenModel(
+                program,
+                vocabulary=len(self.known_tokenizer),
+                context=self.context,
+                width=width,
+                dropout=self.dropout,
+                attention_dropout=self.attention_dropout,
+                tied=self.tied,
+                prefix_lm=False,
+            )
+
+    def check_model(self, model: nn.Module) -> None:
+        """Refuse a model of another kind, vocabulary or with less context."""
+        check_token_model(model, len(self.known_tokenizer), prefix_lm=False)
+        if model.context < self.context:  # type: ignore[operator]
+            raise ValueError(f"the model has room for {model.context} tokens, a sequence has {self.context}")
+
+    def batches(self, model: nn.Module, training: TrainConfig, share: Share) -> WindowBatches:
+        """Open random windows of the training tokens."""
+        return WindowBatches(self, next(model.parameters()).device, training, share)
+
+    def loss(self, model: Any, batch: TextBatch, unroll: Unroll, training: TrainConfig) -> Loss:
+        """Return the cross-entropy of the next token over the window, and that of the last iteration."""
+        states = model.states(batch["input_ids"], unroll)
+        found = window_cross_entropy(states, model.output_weight, batch["targets"])
+        return Loss(found.mean, (found.mean.detach(), found.by_step[-1].detach()))
+
+    def validate(self, model: nn.Module, *, bf16: bool = False) -> dict[str, float]:
+        """Return cross-entropy, perplexity and bits per byte of the validation text at the last iteration."""
+        found = self._scores(model, self.splits["valid"], window=1, limit=VALIDATION_TOKENS, bf16=bf16)
+        return {
+            "valid_loss": found.cross_entropy[-1],
+            "valid_perplexity": found.perplexity[-1],
+            "valid_bits_per_byte": found.bits_per_byte[-1],
+        }
+
+    def merit(self, validation: Metrics) -> tuple[float, ...]:
+        """Return the negative loss: the smallest loss is the best."""
+        return (-validation["valid_loss"],)
+
+    def evaluate(self, model: nn.Module, **options: Any) -> LanguageScores:
+        """Score a model on the test text after every number of iterations.
+
+        Args:
+            model: the language model.
+            options: `split` ("test" or "valid") and `limit`, the most tokens to read (None reads all).
+        """
+        self.check_model(model)
+        split = self.splits[options.pop("split", "test")]
+        limit = options.pop("limit", None)
+        if options:
+            raise ValueError(f"plain text is evaluated with split and limit, got {', '.join(options)}")
+        return self._scores(model, split, window=None, limit=limit, bf16=False)
+
+    def settings(self) -> dict[str, Any]:
+        """Return the stored fields in plain JSON types."""
+        stored = [item.name for item in fields(self) if item.compare]
+        return {"name": self.name, "settings": {name: as_data(getattr(self, name)) for name in stored}}
+
+    def header(self) -> dict[str, Any]:
+        """Return the settings and the tokenizer."""
+        return {**self.settings(), "tokenizer": self.known_tokenizer.to_json(), "digest": self.train_digest}
+
+    @classmethod
+    def from_header(cls, header: Mapping[str, Any]) -> TextData:
+        """Rebuild the data from its header; the text itself is read again when it is needed."""
+        stored, tokenizer = header.get("settings"), header.get("tokenizer")
+        names = {item.name for item in fields(cls) if item.compare}
+        if not isinstance(stored, Mapping) or not set(map(str, stored)) <= names:
+            raise ValueError(f"plain text has the settings {', '.join(sorted(names))} and no others")
+        data = read_dataclass(cls, stored)
+        if isinstance(tokenizer, str):
+            object.__setattr__(data, "tokenizer", Tokenizer.from_json(tokenizer))
+        object.__setattr__(data, "digest", str(header.get("digest", ""))[:64])
+        return data
+
+    def resumed(self, stored: Data) -> TextData:
+        """Return this data with the tokenizer of the run that is resumed; refuse text that has changed."""
+        assert isinstance(stored, TextData)
+        data = replace(self, tokenizer=stored.tokenizer)
+        if data.train_digest != stored.digest:
+            raise ValueError(
+                "the text is not the one that the run began with; resume with the original files, or start "
+                "again in another folder"
+            )
+        return data
+
+    @cached_property
+    def train_digest(self) -> str:
+        """The SHA-256 of the training tokens' number and of their first and last million."""
+        if self.digest and "splits" not in self.__dict__:
+            return self.digest
+        tokens = self.splits["train"].tokens
+        digest = hashlib.sha256(str(len(tokens)).encode())
+        for part in (tokens[:1_000_000], tokens[-1_000_000:]):
+            digest.update(np.ascontiguousarray(part).data)
+        return digest.hexdigest()
+
+    def facts(self) -> dict[str, Any]:
+        """Return what a card says about the text."""
+        return {"corpus": "+".join(Path(path).name for path in as_paths(self.files, "files")), "terms": TERMS}
+
+    @property
+    def _paths(self) -> dict[str, list[Path]]:
+        given = {"train": self.files, "valid": self.validation, "test": self.test}
+        return {name: text_files(as_paths(paths, name)) for name, paths in given.items() if paths}
+
+    def _training_blocks(self) -> Iterator[str]:
+        return (block for block in split_blocks(self._paths, "train", self.split_seed) if block is not None)
+
+    @torch.no_grad()
+    def _scores(
+        self, model: nn.Module, split: TokenFile, *, window: int | None, limit: int | None, bf16: bool
+    ) -> LanguageScores:
+        tokens = np.asarray(split.tokens[: min(len(split), limit or len(split))], dtype=np.int64)
+        if len(tokens) < 2:
+            raise ValueError("there is no text to validate or test on; give more text, or files of its own")
+        device = next(model.parameters()).device
+        unroll = Unroll(steps=default_steps(model.program), window=window)  # type: ignore[arg-type]
+        nats, count = torch.zeros(unroll.length, dtype=torch.float64), 0
+        with evaluating(model, bf16=bf16):
+            for start in range(0, len(tokens) - 1, self.context):
+                piece = torch.from_numpy(tokens[start : start + self.context + 1]).to(device)[None]
+                states = model.states(piece[:, :-1], unroll)  # type: ignore[operator]
+                found = window_cross_entropy(states, model.output_weight, piece[:, 1:])  # type: ignore[arg-type]
+                predicted = piece.shape[1] - 1
+                nats += found.by_step.double().cpu() * predicted
+                count += predicted
+        per_token = (nats / count).tolist()
+        bytes_per_token = split.text_bytes / max(len(split), 1)
+        bits = [one / math.log(2) / bytes_per_token for one in per_token]
+        return LanguageScores(cross_entropy=tuple(per_token), bits_per_byte=tuple(bits), tokens=count)
+
+
+class WindowBatches:
+    """Random windows of memory-mapped tokens, `batch_size` of them; the seed and the step decide which."""
+
+    generator = None
+
+    def __init__(self, data: TextData, device: torch.device, training: TrainConfig, share: Share) -> None:
+        share.check_batch_size(training.batch_size)
+        self.data, self.device, self.training, self.share = data, device, training, share
+        self.tokens = data.splits["train"].tokens
+        if len(self.tokens) <= data.context:
+            raise ValueError(
+                f"the training text has {len(self.tokens)} tokens, fewer than one sequence of "
+                f"{data.context + 1}; give more text, or choose a smaller context"
+            )
+        self._batch: TextBatch = {}
+        self._places: dict[Hashable, TextBatch] = {}
+
+    def select(self, step: int) -> Hashable:
+        """Read the windows of a step, this process's share of them, and put them on the device."""
+        count, length = self.training.batch_size, self.data.context + 1
+        raw = np.random.PCG64(np.random.SeedSequence([self.training.seed, step])).random_raw(count)
+        starts = (raw % np.uint64(len(self.tokens) - length + 1)).astype(np.int64)
+        if self.share.processes > 1:
+            starts = starts[self.share.rank :: self.share.processes]
+        rows = np.stack([self.tokens[start : start + length] for start in starts]).astype(np.int64)
+        windows = torch.from_numpy(rows)
+        batch = {"input_ids": windows[:, :-1].contiguous(), "targets": windows[:, 1:].contiguous()}
+        self._batch = placed(batch, self.device, self._places, None)
+        return None
+
+    def current(self) -> TextBatch:
+        """Return the selected windows."""
+        return self._batch
+
+    def metrics(self, step: int) -> Metrics:
+        """Return nothing: text has no curriculum."""
+        return {}
+
+
+def character_tokenizer(texts: Iterable[str]) -> Tokenizer:
+    """Return a tokenizer with one token for each character of the texts, and bytes for all others.
+
+    >>> tokenizer = character_tokenizer(["schön"])
+    >>> [tokenizer.decode([token]) for token in tokenizer.encode("öh")][1:]
+    ['ö', 'h']
+    """
+    characters = sorted({character for text in texts for character in set(text) if ord(character) > 127})
+    library = require("tokenizers", extra="text")
+    letters = library.pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    merges: dict[tuple[str, str], None] = {}
+    for character in characters:
+        ((pieces, _),) = letters.pre_tokenize_str(character)  # one letter for each byte
+        for end in range(1, len(pieces)):
+            merges[pieces[:end], pieces[end]] = None
+    return Tokenizer(merges)

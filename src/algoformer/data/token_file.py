@@ -1,0 +1,181 @@
+"""A plain text corpus as memory-mapped token files, so that it may be larger than memory."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import random
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from algoformer.common.files import read_json, write_atomically, write_json
+from algoformer.data.files import not_utf8
+from algoformer.language.tokenizer import EOS, Tokenizer
+
+BLOCK = 2048
+"""Bytes of a block, the unit that is tokenized at a time and goes into one split as a whole."""
+
+VARIABLE = "ALGOFORMER_CACHE"
+"""The environment variable that names the folder for token files."""
+
+SPLITS = ("train", "valid", "test")
+
+PERIOD = 20
+"""Of this many blocks in a row one is held out for validation and one for the test."""
+
+
+@dataclass(frozen=True, eq=False)
+class TokenFile:
+    """The tokens of a split, memory-mapped, and the bytes of text that they stand for."""
+
+    tokens: np.ndarray
+    text_bytes: int
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+
+def text_files(paths: Sequence[str]) -> list[Path]:
+    """Return the files among paths, and those in folders (`*.txt` and `*.md`), in a fixed order.
+
+    Raises:
+        ValueError: a path does not exist, or a folder holds no text file.
+    """
+    found: list[Path] = []
+    for path in map(Path, paths):
+        if path.is_dir():
+            inside = sorted(one for one in path.rglob("*") if one.suffix in (".txt", ".md") and one.is_file())
+            if not inside:
+                raise ValueError(f"{path} holds no .txt or .md file")
+            found += inside
+        elif path.is_file():
+            found.append(path)
+        else:
+            raise ValueError(f"{path} does not exist")
+    return found
+
+
+def text_blocks(path: Path) -> Iterator[str]:
+    """Yield a UTF-8 file in blocks of a few thousand characters that end with a line where they can.
+
+    Raises:
+        ValueError: the file is not UTF-8; the message names the line and the byte.
+    """
+    line, position = 1, 0
+    with path.open("rb") as file:
+        rest = b""
+        while raw := file.read(BLOCK):
+            raw = rest + raw
+            cut = raw.rfind(b"\n") + 1
+            if not cut:  # a long line: cut between two characters
+                cut = len(raw)
+                while cut > len(raw) - 4 and cut > 0 and (raw[cut - 1] & 0xC0) == 0x80:
+                    cut -= 1
+                cut = cut - 1 if cut > 0 and raw[cut - 1] >= 0xC0 else len(raw)
+            block, rest = raw[:cut], raw[cut:]
+            yield _decoded(path, block, line, position)
+            line, position = line + block.count(b"\n"), position + len(block)
+        if rest:
+            yield _decoded(path, rest, line, position)
+
+
+def _decoded(path: Path, block: bytes, line: int, position: int) -> str:
+    try:
+        return block.decode("utf-8-sig" if position == 0 else "utf-8")
+    except UnicodeDecodeError as error:
+        before = block[: error.start].count(b"\n")
+        raise not_utf8(path, line + before, position + error.start, error) from None
+
+
+def split_blocks(files: dict[str, list[Path]], split: str, seed: int) -> Iterator[str | None]:
+    """Yield the blocks of a split, and None after each of its files.
+
+    A split without files of its own gets one in twenty blocks of the training files; the seed decides which.
+    """
+    automatic = {name for name in ("valid", "test") if not files.get(name)}
+    own = split != "train" and split not in automatic
+    number = 0
+    for path in files[split] if own else files["train"]:
+        for block in text_blocks(path):
+            part = held_out_place(number, seed)
+            number += 1
+            if own or split == (part if part in automatic else "train"):
+                yield block
+        yield None
+
+
+def held_out_place(number: int, seed: int) -> str:
+    """Return the split that block `number` would be held out for, or "train".
+
+    One in twenty blocks goes to each of "valid" and "test"; of the first twenty, among the first four, so
+    that small corpora have them too.
+    """
+    group, place = divmod(number, PERIOD)
+    chosen = random.Random(f"{seed}/{group}/split").sample(range(PERIOD if group else 4), 2)
+    return {chosen[0]: "valid", chosen[1]: "test"}.get(place, "train")
+
+
+def token_files(
+    files: dict[str, list[Path]], tokenizer: Tokenizer, *, seed: int, cache: Path | None = None
+) -> dict[str, TokenFile]:
+    """Tokenize the files of each split into token files, or reuse those that were made before.
+
+    A split without files of its own gets blocks of the training files.
+
+    Raises:
+        ValueError: a file is not UTF-8.
+        OSError: the token files could not be written.
+    """
+    key = hashlib.sha256(json.dumps([seed, tokenizer.to_json(), BLOCK]).encode())
+    for name, paths in files.items():
+        for path in paths:
+            stat = path.stat()
+            key.update(f"{name}/{path.resolve()}/{stat.st_size}/{stat.st_mtime_ns}".encode())
+    folder = (cache or cache_folder()) / key.hexdigest()[:24]
+    index = folder / "index.json"
+    if not index.exists():
+        sizes = _write(folder, files, tokenizer, seed)
+        write_json(index, sizes)
+    sizes = read_json(index)
+    return {name: TokenFile(_mapped(folder / f"{name}.tokens"), int(sizes[name]["bytes"])) for name in SPLITS}
+
+
+def cache_folder() -> Path:
+    """Return the folder for token files: $ALGOFORMER_CACHE, or the user's cache, or a temporary folder."""
+    told = os.environ.get(VARIABLE)
+    if told:
+        return Path(told)
+    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "algoformer"
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return Path(tempfile.gettempdir()) / "algoformer"
+    return home
+
+
+def _write(
+    folder: Path, files: dict[str, list[Path]], tokenizer: Tokenizer, seed: int
+) -> dict[str, dict[str, int]]:
+    sizes = {}
+    for name in SPLITS:
+        sizes[name] = count = {"bytes": 0, "tokens": 0}
+
+        def fill(temporary: Path, name: str = name, count: dict[str, int] = count) -> None:
+            with temporary.open("wb") as out:
+                for block in split_blocks(files, name, seed):
+                    ids = [EOS] if block is None else tokenizer.encode(block)
+                    count["bytes"] += len((block or "").encode("utf-8"))
+                    count["tokens"] += len(ids)
+                    out.write(np.array(ids, dtype=np.uint16).tobytes())
+
+        write_atomically(folder / f"{name}.tokens", fill)
+    return sizes
+
+
+def _mapped(path: Path) -> np.ndarray:
+    return np.memmap(path, dtype=np.uint16, mode="r") if path.stat().st_size else np.zeros(0, np.uint16)

@@ -1,0 +1,77 @@
+"""A trained model of text as one small file whose card says what it can do and whom it is owed to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from algoformer.checkpoint import Checkpoint, in_half_precision, save_checkpoint
+from algoformer.language.classifier import TextClassifier
+from algoformer.language.classify import Classifier
+from algoformer.language.corpora import LABELLED, PARALLEL
+from algoformer.language.token_model import TokenModel
+from algoformer.language.translate import Decoding, Translator
+from algoformer.training.card import exported_facts
+
+
+def export_text(
+    path: Path | str,
+    checkpoint: Checkpoint,
+    *,
+    half: bool = True,
+    examples: Sequence[str] = (),
+    command: str = "",
+    **options: Any,
+) -> list[Any]:
+    """Measure the model as it will be stored, on whole test splits, and write it with its card.
+
+    Args:
+        path: what to write.
+        checkpoint: of a run; its data must find its text.
+        half: store the weights in half precision (float16).
+        examples: lines that are answered on a CPU and kept on the card with their answers: a file that
+            answers otherwise is not the one of the card.
+        command: the command that asked for the export, for the card.
+        options: those of the data's `evaluate`.
+
+    Raises:
+        ValueError: the checkpoint is not of a model of text, or half precision cannot hold it.
+    """
+    model, data = checkpoint.model, checkpoint.data
+    if not isinstance(model, TokenModel | TextClassifier) or data is None:
+        raise ValueError("only a model of text with its data can be exported this way")
+    if half:
+        in_half_precision(model)
+    found = data.evaluate(model, **options)
+    measurements = found if isinstance(found, list) else [found]
+    model.cpu()
+    facts = data.facts()
+    card: dict[str, Any] = exported_facts(checkpoint.card) | {
+        "program": str(model.program),
+        "parameters": sum(weight.numel() for weight in model.parameters()),
+        "precision": "float16" if half else "float32",
+        "measurements": [one.to_data() for one in measurements],
+        "licence": facts.get("terms", ""),
+        "attribution": [credit for credit in map(_credit, str(facts.get("corpus", "")).split("+")) if credit],
+        "command": command,
+    }
+    stored = Checkpoint(model=model, data=data, card=card)
+    card["examples"] = dict(zip(examples, answers(stored, examples), strict=True))
+    save_checkpoint(path, stored, half=half)
+    return measurements
+
+
+def answers(checkpoint: Checkpoint, lines: Sequence[str]) -> list[str]:
+    """Return what a model says to lines: translations, or names of classes."""
+    if not lines:
+        return []
+    if isinstance(checkpoint.model, TextClassifier):
+        found = Classifier(checkpoint).classify(lines)
+        return ["" if label is None else label.name for label in found]
+    return list(map(str, Translator(checkpoint, Decoding(beam=1)).translate(lines)))
+
+
+def _credit(name: str) -> str:
+    source: Any = PARALLEL.get(name.partition("/")[0]) or LABELLED.get(name)
+    return "" if source is None else str(source.credit)

@@ -1,0 +1,230 @@
+"""A user's own files: read, split, and refused with the file, the line and the remedy."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from algoformer import programs
+from algoformer.data import LabelledData, TextData, TranslationData
+from algoformer.data.files import read_labelled, read_parallel
+from algoformer.data.token_file import held_out_place, split_blocks, text_blocks
+from algoformer.training import Experiment, TrainConfig, load_checkpoint, train
+from algoformer.training.text_recipes import text_data, text_experiment
+
+pytest.importorskip("tokenizers", reason="the extra `text` is not installed")
+
+
+def _pairs(folder: Path, count: int = 200) -> tuple[Path, Path]:
+    source, target = folder / "train.de", folder / "train.en"
+    source.write_text("".join(f"das ist Satz Nummer {n}\n" for n in range(count)), encoding="utf-8-sig")
+    target.write_text("".join(f"this is sentence number {n}\n" for n in range(count)))
+    return source, target
+
+
+def test_parallel_files_are_split_by_a_seed_without_overlap(tmp_path: Path) -> None:
+    files = [tuple(map(str, _pairs(tmp_path)))]
+    one = read_parallel(files, validation=None, test=None, seed=0)  # type: ignore[arg-type]
+    same = read_parallel(files, validation=None, test=None, seed=0)  # type: ignore[arg-type]
+    other = read_parallel(files, validation=None, test=None, seed=1)  # type: ignore[arg-type]
+    assert one == same
+    assert one.valid != other.valid
+    parts = [set(split.source) for split in one.splits().values()]
+    assert sum(map(len, parts)) == len(set().union(*parts)) == 200
+    assert 3 <= len(one.valid) <= 25
+    assert 3 <= len(one.test) <= 25
+    assert one.train.source[0].startswith("das ist")  # no byte order mark is left
+
+
+def test_given_files_are_used_as_they_are_and_not_trained_on(tmp_path: Path) -> None:
+    source, target = _pairs(tmp_path)
+    (tmp_path / "v.de").write_text("das ist Satz Nummer 7\n")
+    (tmp_path / "v.en").write_text("this is sentence number 7\n")
+    held = (str(tmp_path / "v.de"), str(tmp_path / "v.en"))
+    data = TranslationData(source=source, target=target, validation=held, test=held, vocabulary=300)
+    corpus = data._corpus()
+    assert corpus.valid.source == corpus.test.source == ("das ist Satz Nummer 7",)
+    assert "das ist Satz Nummer 7" not in corpus.train.source
+    assert len(corpus.train) == 199
+
+
+def test_files_of_unequal_length_are_named_with_their_lines(tmp_path: Path) -> None:
+    source, target = _pairs(tmp_path)
+    target.write_text("one line\n")
+    with pytest.raises(ValueError, match=r"train\.de has 200 lines and .*train\.en has 1"):
+        TranslationData(source=source, target=target).text  # noqa: B018
+
+
+def test_what_is_not_utf8_is_named_with_line_and_byte(tmp_path: Path) -> None:
+    source, target = _pairs(tmp_path)
+    source.write_bytes(b"gut\nf\xfcr\n")
+    with pytest.raises(ValueError, match=r"train\.de is not UTF-8: byte 0xfc at position 5 in line 2"):
+        TranslationData(source=source, target=target).text  # noqa: B018
+    (tmp_path / "a.txt").write_bytes(b"x\n" * 3000 + b"\xff\n")
+    with pytest.raises(ValueError, match=r"a\.txt is not UTF-8: byte 0xff at position 6000 in line 3001"):
+        list(text_blocks(tmp_path / "a.txt"))
+
+
+def _table(path: Path, rows: list[dict[str, Any]], columns: tuple[str, str]) -> Path:
+    text, label = columns
+    if path.suffix == ".jsonl":
+        lines = [json.dumps({text: row["text"], label: row["label"]}) for row in rows]
+    else:
+        quoted = [(row["text"].replace('"', '""'), row["label"]) for row in rows]
+        lines = [f"id,{text},{label}"] + [f'{n},"{t}",{k}' for n, (t, k) in enumerate(quoted)]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+ROWS = [
+    {"text": f'film {n}, "really" {"good" if n % 2 else "bad"}\nindeed', "label": ("neg", "pos")[n % 2]}
+    for n in range(200)
+]
+
+
+@pytest.mark.parametrize("name", ["reviews.csv", "reviews.jsonl"])
+@pytest.mark.parametrize("columns", [("text", "label"), ("Review", "Sentiment")])
+def test_tables_are_read_by_their_header(tmp_path: Path, name: str, columns: tuple[str, str]) -> None:
+    corpus = read_labelled([str(_table(tmp_path / name, ROWS, columns))])
+    assert corpus.classes == ("neg", "pos")
+    assert sum(len(split) for split in corpus.splits().values()) == 200
+    for split in corpus.splits().values():
+        for text, label in zip(split.texts, split.labels, strict=True):
+            assert ("good" in text) == (label == 1)
+            assert '"really"' in text
+
+
+def test_numbered_classes_stand_in_their_own_order(tmp_path: Path) -> None:
+    rows = [{"text": f"text {n}", "label": n % 11} for n in range(220)]
+    corpus = read_labelled([str(_table(tmp_path / "t.csv", rows, ("text", "label")))])
+    assert corpus.classes == tuple(map(str, range(11)))
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("text,stars\ngood,5\n", "no column named label, class, category or the like, .* text, stars;"),
+        ("a,b\nx,y\n", "name one with text_column"),
+        ("text,label\ngood,\n", "line 2: the row has no label"),
+        ("text,label\ngood\n", "line 2: the row has no label"),
+        ("text,label\n", "holds no rows"),
+        ("text,label\ngood,1\nbad,1\n", "two classes or more"),
+    ],
+)
+def test_a_damaged_table_is_refused_with_its_line(tmp_path: Path, content: str, words: str) -> None:
+    (tmp_path / "t.csv").write_text(content)
+    with pytest.raises(ValueError, match=words):
+        read_labelled([str(tmp_path / "t.csv")])
+    with pytest.raises(ValueError, match="no column 'stars'"):
+        read_labelled([str(_table(tmp_path / "u.csv", ROWS, ("text", "label")))], label_column="stars")
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: TranslationData(), "give either two files"),
+        (lambda: TranslationData(source="a", target="b", corpus="small_de_en"), "give either two files"),
+        (lambda: TranslationData(source=("a", "b"), target="c"), "every source file needs a target"),
+        (lambda: TranslationData(source="a", target="b", test="c"), "test must be a source and a target"),
+        (lambda: LabelledData(), "give either files"),
+        (lambda: TextData(), "files must name at least one"),
+        (lambda: TextData(files="nowhere.txt").splits, "nowhere.txt does not exist"),
+        (lambda: TranslationData(corpus="a", batch_tokens=10), "batch_tokens must hold the longest"),
+    ],
+)
+def test_data_that_cannot_be_is_refused(make: Any, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        make()
+
+
+def _book(folder: Path, lines: int = 2000) -> Path:
+    path = folder / "book.txt"
+    path.write_text(
+        "".join(f"{n} bottles of Bärenbräu on the wall\n" for n in range(lines)), encoding="utf-8"
+    )
+    return path
+
+
+def test_blocks_are_the_file_and_the_splits_share_none(tmp_path: Path) -> None:
+    path = _book(tmp_path)
+    whole = path.read_text(encoding="utf-8")
+    assert "".join(text_blocks(path)) == whole
+    (tmp_path / "long.txt").write_text("ä€😀" * 4000, encoding="utf-8")  # one line, cut between characters
+    assert "".join(text_blocks(tmp_path / "long.txt")) == "ä€😀" * 4000
+    files = {"train": [path]}
+    splits = {name: [b for b in split_blocks(files, name, 0) if b] for name in ("train", "valid", "test")}
+    assert sum(len("".join(blocks)) for blocks in splits.values()) == len(whole)
+    assert not set(splits["valid"]) & set(splits["train"])
+    assert {held_out_place(n, 0) for n in range(4)} == {"train", "valid", "test"}
+    held = [held_out_place(n, 0) for n in range(2000)]
+    assert held.count("valid") == held.count("test") == 100
+
+
+@pytest.mark.parametrize("tokenize", ["char", "bpe"])
+def test_a_language_model_trains_on_a_file_and_goes_on(tmp_path: Path, tokenize: str) -> None:
+    data = TextData(
+        files=_book(tmp_path), tokenize=tokenize, vocabulary=300, context=16, cache=str(tmp_path / "cache")
+    )
+    training = TrainConfig(
+        steps=6, batch_size=4, window=2, lr=1e-2, log_every=2, validate_every=2, checkpoint_every=2
+    )
+    experiment = Experiment(programs.algoformer(steps=3, heads=2), data, width=8, training=training)
+    whole = train(experiment, tmp_path / "whole")
+    train(experiment, tmp_path / "parts", max_minutes=1e-9)
+    for _ in range(6):
+        last = train(experiment, tmp_path / "parts", resume=True, max_minutes=1e-9)
+    found = load_checkpoint(tmp_path / "parts" / "checkpoint.safetensors")
+    assert all(
+        one.equal(other) for one, other in zip(whole.model.parameters(), last.model.parameters(), strict=True)
+    )
+    assert found.data == data
+    scores = data.evaluate(found.model, limit=500)
+    assert len(scores.cross_entropy) == 3
+    assert scores.tokens == 499
+    tokens, bytes_ = data.splits["test"].tokens, data.splits["test"].text_bytes
+    expected = scores.cross_entropy[-1] * len(tokens) / bytes_ / 0.6931471805599453
+    assert scores.bits_per_byte[-1] == pytest.approx(expected)
+    _book(tmp_path, lines=2001)
+    with pytest.raises(ValueError, match="not the one that the run began with"):
+        train(experiment.__class__(**_parts(experiment, data)), tmp_path / "parts", resume=True)
+
+
+def _parts(experiment: Experiment, data: TextData) -> dict[str, Any]:
+    fresh = TextData(**{"files": data.files, "tokenize": data.tokenize} | _sizes(data))
+    return {
+        "program": experiment.program,
+        "data": fresh,
+        "width": experiment.width,
+        "training": experiment.training,
+    }
+
+
+def _sizes(data: TextData) -> dict[str, Any]:
+    return {"vocabulary": data.vocabulary, "context": data.context, "cache": data.cache}
+
+
+def test_a_text_shorter_than_one_sequence_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "short.txt").write_text("too short\n")
+    data = TextData(files=tmp_path / "short.txt", tokenize="char", context=64, cache=str(tmp_path / "c"))
+    experiment = Experiment(programs.looped(heads=2), data, width=8)
+    with pytest.raises(ValueError, match="fewer than one sequence of 65; give more text"):
+        train(experiment)
+
+
+@pytest.mark.usefixtures("as_a_user")
+def test_recipes_take_ones_own_files_in_place_of_their_corpus(tmp_path: Path) -> None:
+    source, target = _pairs(tmp_path)
+    run = text_experiment("translation", "looped", source=source, target=target)
+    assert run.data.source == (str(source),)  # type: ignore[attr-defined]
+    assert run.data.corpus == ()  # type: ignore[attr-defined]
+    assert text_data("labels", corpus="dbpedia").corpus == "dbpedia"  # type: ignore[attr-defined]
+    for kind in ("translation", "labels"):
+        for scale in ("smoke", "short", "paper", "tuned"):
+            assert text_experiment(kind, "algoformer", scale).training.validate_every  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="files must name at least one"):
+        text_experiment("text")
+    with pytest.raises(ValueError, match=r"unknown scale 'smoek' \(did you mean 'smoke'"):
+        text_experiment("text", scale="smoek", files="x")  # type: ignore[arg-type]
