@@ -27,6 +27,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "evaluation": {"prompt", "trace", "tasks"},
     "insight": SOLVING | {"tasks", "algorithms", "evaluation", "model"},
     "language": {"trace", "extras", "nn", "kernels", "model"},
+    "hf": {"trace", "extras", "model", "language"},
 }
 BELOW_DATA = {"config", "prompt", "trace", "tasks", "nn", "kernels", "model", "evaluation", "extras"}
 MAY_IMPORT["data"] = BELOW_DATA | {"language"}
