@@ -58,5 +58,5 @@ save(error_by_sample(results), Path("through_outliers"))
 print("wrote nested.svg, through_outliers.png and through_outliers.svg")
 
 # %% [markdown]
-# To train it: `algoformer train --task robust --program nested`. Does a trained loop in a loop find this
+# To train it: `algoformer train --data robust --program nested`. Does a trained loop in a loop find this
 # algorithm, or another? That is a question for `algoformer evaluate RUN --against irls,least-squares`.
