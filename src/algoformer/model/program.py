@@ -58,10 +58,11 @@ class Layers:
         activation: the activation of the feed-forward network, a name in `nn.ACTIVATIONS`.
         bias: whether the layers' products have biases.
         positions: the positions, a name in `nn.POSITIONS`: "learned" (added on entry, in a loop at every
-            iteration), "none", ...
+            iteration), "rope" (rotates queries and keys), "none", ...
         final_norm: whether a norm stands at the end (in a loop: at every iteration); it is of the same kind
             as the others, or a layer norm where there are no others.
         name: for addresses and outlines; empty means the part's place in its program.
+        rope_base: base of the angles of "rope".
 
     Programs of older versions have true and false for `norm` and `positions`; they are still read.
     """
@@ -78,6 +79,7 @@ class Layers:
     positions: str | bool = "learned"
     final_norm: bool = True
     name: str = ""
+    rope_base: int | float = 10_000
 
     def __post_init__(self) -> None:
         _check_count("count", self.count, 0)
@@ -86,6 +88,9 @@ class Layers:
             _check_count("head_width", self.head_width, 1)
         if self.hidden is not None:
             _check_count("hidden", self.hidden, 1)
+        base = self.rope_base
+        if isinstance(base, bool) or not isinstance(base, int | float) or not 1 < base < 1e12:
+            raise ValueError(f"rope_base must be a number between 1 and 1e12, got {base!r}")
         for table in (NORMS, ACTIVATIONS, POSITIONS):
             object.__setattr__(self, table.field, table.name_of(getattr(self, table.field)))
         for flag in ("causal", "scaled", "bias", "final_norm"):

@@ -173,7 +173,7 @@ class FusedBody:
             operations=self.operations,
         )
         added = module.positions
-        positions = added.table if isinstance(added, LearnedPositions) else None
+        positions: Tensor | None = added.table if isinstance(added, LearnedPositions) else None
         if positions is not None and len(positions) > stream.shape[1]:
             positions = positions[: stream.shape[1]]
         layers = [[layer.get_parameter(name) for name in PARAMETERS] for layer in module.layers]
