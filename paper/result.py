@@ -221,8 +221,13 @@ class Result:
 
 def write_result(path: Path, result: Result) -> None:
     """Write a result as JSON: a line for each of its parts, so that it stays small and can be compared."""
-    rows = (f"{json.dumps(key)}: {_text(value)}" for key, value in result.to_data().items())
-    write_text(path, "{\n" + ",\n".join(rows) + "\n}\n")
+    write_text(path, as_text(result.to_data()))
+
+
+def as_text(data: Mapping[str, Any]) -> str:
+    """Return the plain data of a result as it is stored, a line for each of its parts."""
+    rows = (f"{json.dumps(key)}: {_text(value)}" for key, value in data.items())
+    return "{\n" + ",\n".join(rows) + "\n}\n"
 
 
 def read_result(path: Path) -> Result:
