@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from algoformer.common.files import read_json
+from algoformer.training import Experiment
+from paper.measuring import measure_reference, measure_run
 from paper.result import LARGEST_FILE, Result, read_result, write_result
 from paper.runs import Item, RunSpec, fingerprint, names_of_seeds
 
@@ -67,6 +69,19 @@ class Archive:
         ]
         steps = item.experiment.training.steps if isinstance(item, RunSpec) else 1
         return min(like, key=lambda result: abs(math.log((result.steps or 1) / steps)), default=None)
+
+    def prepare(self, item: RunSpec) -> Experiment:
+        """Return what is to be trained; its prompts are drawn as it goes."""
+        return item.experiment
+
+    def measure(self, item: Item, folder: Path, *, device: str, command: str) -> tuple[str, Path]:
+        """Measure a finished run or a textbook method, store the result, return it in words and its file."""
+        if isinstance(item, RunSpec):
+            result = measure_run(item, folder, device=device, command=command)
+        else:
+            result = measure_reference(item, command=command)
+        depth = f"T = {result.trained_depth}" if result.main.deep is not None else "last sample"
+        return f"error {result.error:.3g} at {depth}", self.add(result)
 
     def by_name(self, items: Iterable[Item]) -> dict[str, Result]:
         """What there is for these runs, by the name that each has in its figure."""
