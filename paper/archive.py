@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -12,7 +11,7 @@ from algoformer.common.files import read_json
 from algoformer.training import Experiment
 from paper.measuring import measure_reference, measure_run
 from paper.result import LARGEST_FILE, Result, read_result, write_result
-from paper.runs import Item, RunSpec, fingerprint, names_of_seeds
+from paper.runs import Item, RunSpec, fingerprint, names_of_seeds, without_steps
 
 Results = Mapping[str, Result]
 """What there is, by name."""
@@ -61,11 +60,11 @@ class Archive:
         exact = self.find(item)
         if exact is not None:
             return exact
-        wanted = fingerprint(_without_steps(item.settings))
+        wanted = fingerprint(without_steps(item.settings))
         like = [
             result
             for result in self.results
-            if result.prompts == item.prompts and fingerprint(_without_steps(result.settings)) == wanted
+            if result.prompts == item.prompts and result.hash_without_steps == wanted
         ]
         steps = item.experiment.training.steps if isinstance(item, RunSpec) else 1
         return min(like, key=lambda result: abs(math.log((result.steps or 1) / steps)), default=None)
@@ -110,10 +109,3 @@ def _looks_like_one(path: Path) -> bool:
         return False
     data = read_json(path)
     return isinstance(data, dict) and {"format", "settings", "errors"} <= set(data)
-
-
-def _without_steps(settings: Mapping[str, Any]) -> dict[str, Any]:
-    plain = copy.deepcopy(dict(settings))
-    if "experiment" in plain:
-        plain["experiment"]["training"].pop("steps")
-    return plain

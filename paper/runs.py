@@ -5,9 +5,10 @@ A name stands for one configuration at a scale, whichever figure it is drawn in,
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -69,6 +70,14 @@ def fingerprint(settings: Any) -> str:
     """
     text = json.dumps(settings, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def without_steps(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings with everything but the number of training steps."""
+    plain = copy.deepcopy(dict(settings))
+    if "experiment" in plain:
+        plain["experiment"]["training"].pop("steps")
+    return plain
 
 
 @dataclass(frozen=True, kw_only=True)
