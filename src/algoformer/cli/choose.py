@@ -15,7 +15,6 @@ import tyro
 from algoformer.cli.parse import parse
 
 if TYPE_CHECKING:
-    from algoformer.data import Data
     from algoformer.model.program import Program
     from algoformer.training import Experiment
 
@@ -150,13 +149,13 @@ def read_program(path: Path) -> Program:
     return from_data(read_json(path))
 
 
-def _described(data: Data) -> Any:
+def _described(data: Any) -> Any:
     """Return the object whose fields are the data's settings: the task of prompts, or the data itself."""
-    task = getattr(data, "task", None)
+    task: Any = getattr(data, "task", None)
     return data if task is None else task
 
 
-def _data_settings(data: Data) -> Any:
+def _data_settings(data: Any) -> Any:
     """Return an object with a field for every setting of the data."""
     described = _described(data)
     if described is not data:
@@ -177,8 +176,8 @@ def _typed(hint: Any, value: Any) -> Any:
     return tuple[str, ...] if isinstance(value, tuple) else str
 
 
-def _with_settings(data: Data, settings: Any) -> Any:
-    described: Any = _described(data)
+def _with_settings(data: Any, settings: Any) -> Any:
+    described = _described(data)
     if described is not data:
         from algoformer.data import PromptData
 
