@@ -2,42 +2,30 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
 
-from algoformer.evaluation import Curve
-from algoformer.report import Dot, Panel, Series, Sweep, dot_figure, panel_figure, sweep_figure
+from algoformer.report import Dot, Sweep, dot_figure, sweep_figure
 from algoformer.report.dots import Rows
 from algoformer.training.presets import Scale
 from paper.archive import Results, seeds_so_far
+from paper.panels import (
+    Drawn,
+    figure_of,
+    groups_of,
+    other_steps,
+    sample_panel,
+    series_of,
+    step_panel,
+    usual_steps,
+)
 from paper.result import Result
 from paper.runs import FIXED_STEP, LOG, RECOMMENDED, SIZES, SLOW, Sizes
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-else:
-    Figure = Any
-
-Drawn = tuple[str, Figure]
-"""The name of a picture's files, and the picture."""
 
 TASKS = {
     "representation": "regression with representation",
     "autoregressive": "AR(3), noise included",
     "chain": "chain of thought",
 }
-
-LEVELS = {
-    "oracle": "oracle",
-    "linear-in-x": "best linear in x",
-    "zero": "predict zero",
-    FIXED_STEP: "gradient descent, one step for all",
-    "gd": "gradient descent, a step for each prompt",
-    "newton": "Newton",
-}
-"""References by the last word of their name, as they are called in legends."""
 
 MODELS = {"algoformer": "AlgoFormer", "standard": "standard", "looped": "looped"}
 CONTROLS = {
@@ -80,13 +68,13 @@ def draw_figure_2(results: Results, scale: Scale) -> Iterator[Drawn]:
         sample_panel(results, group, MODELS, sizes, references=references, title=title)
         for group, title in TASKS.items()
     ]
-    yield from _figure("fig2", main, title="Three models on three tasks", note=ending)
+    yield from figure_of("fig2", main, title="Three models on three tasks", note=ending)
     beside = [
         sample_panel(results, group, CONTROLS, sizes, references=("oracle",), title=title)
         for group, title in TASKS.items()
         if any(f"{group}/{model}" in results for model in set(CONTROLS) - set(MODELS))
     ]
-    yield from _figure("fig2-controls", beside, title="Controls", note=ending)
+    yield from figure_of("fig2-controls", beside, title="Controls", note=ending)
     yield from _models_at_a_glance(results, sizes)
     noises = {group: float(group.rpartition("-")[2]) for group in groups_of(results, "representation-noise-")}
     noisy = [
@@ -94,7 +82,7 @@ def draw_figure_2(results: Results, scale: Scale) -> Iterator[Drawn]:
         for group, noise in sorted(noises.items(), key=lambda pair: pair[1])
     ]
     title = "Regression with representation and noise"
-    yield from _figure("fig2-noise", noisy, title=title, note=ending)
+    yield from figure_of("fig2-noise", noisy, title=title, note=ending)
 
 
 def _models_at_a_glance(results: Results, sizes: Sizes) -> Iterator[Drawn]:
@@ -112,9 +100,9 @@ def _models_at_a_glance(results: Results, sizes: Sizes) -> Iterator[Drawn]:
 def row_panel(results: Results, group: str, sizes: Sizes, title: str) -> Rows:
     """The error with all samples of every model of a group, and the oracle's where it is not far below."""
     found = {label: seeds_so_far(results, f"{group}/{name}") for name, label in EVERY_MODEL.items()}
-    usual = _usual_steps(run for runs in found.values() for run in runs)
+    usual = usual_steps(run for runs in found.values() for run in runs)
     dots = {
-        label + _other_steps(runs[0], usual): [_dot(run, sizes.far) for run in runs]
+        label + other_steps(runs[0], usual): [_dot(run, sizes.far) for run in runs]
         for label, runs in found.items()
         if runs
     }
@@ -146,7 +134,7 @@ def draw_figure_3(results: Results, scale: Scale) -> Iterator[Drawn]:
             shown.append(step_panel(results, labels, references=references, title=f"ΔT = {window}, {words}"))
     title = "AlgoFormer on regression with representation, trained to T and run far beyond it"
     rows = len({kind for kind, _, _ in runs.values()})
-    yield from _figure("fig3", shown, title=title, rows=rows, log_x=True, same_scale=True)
+    yield from figure_of("fig3", shown, title=title, rows=rows, log_x=True, same_scale=True)
 
 
 def draw_figure_4(results: Results, scale: Scale) -> Iterator[Drawn]:
@@ -154,14 +142,14 @@ def draw_figure_4(results: Results, scale: Scale) -> Iterator[Drawn]:
     heads = {count: f"heads/algoformer-{count}" for count in (1, 2, 4, 8, 16)}
     heads[SIZES[scale].heads] = "layers/algoformer-1"
     used = [results[name] for name in results if name.startswith(("layers/", "heads/"))]
-    usual = _usual_steps(used)
+    usual = usual_steps(used)
     sweeps = (
         _layers(results, "", "layers", usual),
         _layers(results, SLOW, "layers, a third of the rate", usual),
         Sweep(
             title="heads",
             over="heads",
-            series=tuple(_series(results, "AlgoFormer, 1 + 1 + 1 layers", heads, usual)),
+            series=tuple(series_of(results, "AlgoFormer, 1 + 1 + 1 layers", heads, usual)),
         ),
     )
     # one size alone is no sweep
@@ -177,7 +165,7 @@ def _layers(results: Results, ending: str, title: str, usual: int | None) -> Swe
         "standard, L layers": {n: f"layers/standard-{n}{ending}" for n in (1, 2, 3, 4)},
         "standard, 3 L layers": {n: f"layers/standard-{3 * n}{ending}" for n in (1, 2, 3, 4)},
     }
-    series = (one for label, runs in names.items() for one in _series(results, label, runs, usual))
+    series = (one for label, runs in names.items() for one in series_of(results, label, runs, usual))
     return Sweep(title=title, over="layers L", series=tuple(series))
 
 
@@ -198,7 +186,7 @@ def draw_figure_5(results: Results, scale: Scale) -> Iterator[Drawn]:
         marks = (half, sizes.depth)
         shown.append(step_panel(results, labels, references=references, title=f"σ = {noise:g}", marks=marks))
     title = "Linear regression: AlgoFormer (T, ΔT) beside gradient descent and Newton"
-    yield from _figure("fig5", shown, title=title, log_x=True)
+    yield from figure_of("fig5", shown, title=title, log_x=True)
 
 
 def draw_depth(results: Results, scale: Scale) -> Iterator[Drawn]:
@@ -211,7 +199,7 @@ def draw_depth(results: Results, scale: Scale) -> Iterator[Drawn]:
         (TASKS["representation"], "depth-representation", plain),
     ):
         runs = {f"{group}/{name}": seeds_so_far(results, f"{group}/{name}") for name in variants}
-        usual = _usual_steps(seeds[0] for seeds in runs.values() if seeds)
+        usual = usual_steps(seeds[0] for seeds in runs.values() if seeds)
         # one thing is changed at a time: a run over more steps would change two
         labels = {
             name: words
@@ -219,7 +207,7 @@ def draw_depth(results: Results, scale: Scale) -> Iterator[Drawn]:
             if seeds and seeds[0].steps == usual
         }
         shown.append(step_panel(results, labels, title=title, marks=(SIZES[scale].depth,)))
-    yield from _figure("depth", shown, title="What makes depth hold", log_x=True)
+    yield from figure_of("depth", shown, title="What makes depth hold", log_x=True)
 
 
 VARIANTS = {
@@ -240,103 +228,6 @@ WAITING = {"late": VARIANTS["holding"], "late-fixed": VARIANTS["fixed"]}
 """Two of them differ in one thing from each other, in two from most of the rest."""
 
 
-def groups_of(results: Results, start: str) -> set[str]:
-    """The groups that begin with a word."""
-    return {name.split("/")[0] for name in results if name.startswith(start)}
-
-
-def sample_panel(
-    results: Results,
-    group: str,
-    models: Mapping[str, str],
-    sizes: Sizes,
-    *,
-    references: Sequence[str],
-    title: str,
-) -> Panel:
-    """Error per in-context sample of a group's models, and of its references."""
-    found = {name: results[f"{group}/{name}"] for name in models if f"{group}/{name}" in results}
-    usual = _usual_steps(found.values())
-    curves, beyond, repeats = [], [], []
-    for name, result in found.items():
-        label = models[name] + _other_steps(result, usual)
-        curves.append(_relabelled(result.main.by_sample[result.trained_depth], label))
-        if sizes.far in result.main.by_sample:
-            beyond.append(_relabelled(result.main.by_sample[sizes.far], label))
-        for again in seeds_so_far(results, f"{group}/{name}")[1:]:
-            repeats.append(_relabelled(again.main.by_sample[again.trained_depth], label))
-    for name in references:
-        known = results.get(f"{group}/{name}")
-        if known is not None:
-            curves.append(_relabelled(known.main.by_sample[known.trained_depth], LEVELS[name]))
-    words = f"{title}, {usual:,} steps" if usual else title
-    return Panel(title=words, curves=tuple(curves), beyond=tuple(beyond), repeats=tuple(repeats))
-
-
-def step_panel(
-    results: Results,
-    labels: Mapping[str, str],
-    *,
-    references: Sequence[str] = (),
-    title: str,
-    marks: tuple[int, ...] = (),
-) -> Panel:
-    """Error on the last sample per iteration, of these runs and references."""
-    found = {name: seeds for name in labels if (seeds := seeds_so_far(results, name))}
-    usual = _usual_steps(first for first, *_ in found.values())
-    curves, repeats = [], []
-    for name, (first, *others) in found.items():
-        label = labels[name] + _other_steps(first, usual)
-        curves.append(_relabelled(first.main.by_step, label))
-        repeats += [_relabelled(again.main.by_step, label) for again in others]
-    for name in references:
-        if name in results:
-            curves.append(_relabelled(results[name].main.by_step, LEVELS[name.split("/")[1]]))
-    words = f"{title}, {usual:,} steps" if usual else title
-    return Panel(title=words, curves=tuple(curves), repeats=tuple(repeats), marks=marks if found else ())
-
-
-def _figure(
-    name: str, shown: Sequence[Panel], *, title: str, note: str = "", **options: Any
-) -> Iterator[Drawn]:
-    # a panel in which no model stands says nothing about models
-    levels = set(LEVELS.values())
-    telling = [panel for panel in shown if {curve.label for curve in panel.curves} - levels]
-    if telling:
-        note = note or ("thin: other seeds" if any(panel.repeats for panel in telling) else "")
-        textbook = tuple(LEVELS.values())
-        yield name, panel_figure(telling, title=title, note=note, textbook=textbook, **options)
-
-
-def _series(results: Results, label: str, names: Mapping[int, str], usual: int | None) -> Iterator[Series]:
-    """A line through the runs of one length; runs of other lengths stand apart and say so."""
-    found = {size: results[name] for size, name in names.items() if name in results}
-    lengths = {result.steps for result in found.values()}
-    for steps in sorted(lengths, key=lambda steps: (steps != usual, steps or 0)):
-        alike = {size: result for size, result in found.items() if result.steps == steps}
-        yield Series(
-            label=label + _other_steps(next(iter(alike.values())), usual),
-            x=tuple(alike),
-            error=tuple(result.error for result in alike.values()),
-            low=tuple(result.band[0] for result in alike.values()),
-            high=tuple(result.band[1] for result in alike.values()),
-        )
-
-
 def _numbers(name: str) -> tuple[str, int, int]:
     kind, depth, window = name.split("/")[1].rsplit("-", 2)
     return kind, int(depth), int(window)
-
-
-def _relabelled(curve: Curve, label: str) -> Curve:
-    return replace(curve, label=label)
-
-
-def _usual_steps(results: Any) -> int | None:
-    counts = Counter(result.steps for result in results if result.steps is not None)
-    return counts.most_common(1)[0][0] if counts else None
-
-
-def _other_steps(result: Result, usual: int | None) -> str:
-    # runs of differing length may stand together only if the legend says so
-    return "" if result.steps in (None, usual) else f" ({result.steps:,} steps)"

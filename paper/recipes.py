@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from algoformer.common.names import check_choice
 from algoformer.model import Program
-from algoformer.tasks import TASKS, LinearRegression, RegressionWithRepresentation, Task
+from algoformer.tasks import TASKS, LinearRegression, Task
 from algoformer.training import Ramp
-from algoformer.training.presets import BURN_IN, LONG_BURN_IN, SHORT_RATE, Scale, refined, waiting
+from algoformer.training.presets import BURN_IN, LONG_BURN_IN, Scale, waiting
 from paper.archive import Results
+from paper.baselines import iterative, references
+from paper.panels import Drawn
 from paper.pictures import (
-    Drawn,
     draw_depth,
     draw_figure_2,
     draw_figure_3,
@@ -21,18 +22,14 @@ from paper.pictures import (
     draw_figure_5,
 )
 from paper.runs import (
-    FIXED_STEP,
-    LOG,
-    RECOMMENDED,
     SIZES,
-    SLOW,
-    BaselineSpec,
     Item,
     RunSpec,
     Sizes,
     names_of_seeds,
     trained,
 )
+from paper.variants import as_recommended, by_logarithms, slower, with_seed
 
 NOISES = (0.0, 0.1, 1.0)
 """Standard deviations of the labels' noise in the paper."""
@@ -42,16 +39,6 @@ NOISY_STEPS = 4_000
 
 ABLATION_STEPS = 5_000
 """Of the ablation of depth on linear regression at the scale `short`."""
-
-RECOMMENDED_STEPS = 10_000
-"""Of linear regression by the recipe that we recommend, at the scale `short`."""
-
-ITERATIONS = {
-    FIXED_STEP: "gradient descent, one step for all",
-    "gd": "gradient descent, a step for each prompt",
-    "newton": "Newton",
-}
-"""Textbook iterations beside a loop: the best step for all prompts, one for each prompt, second order."""
 
 SMOKE_TASKS: dict[str, dict[str, Any]] = {
     "linear": {"dim": 2, "points": 8},
@@ -147,53 +134,6 @@ def controls(group: str, task: Task, scale: Scale) -> Iterator[RunSpec]:
     if scale == "short":
         yield from map(slower, main_models(group, task, scale))
         yield from map(by_logarithms, main_models(group, task, scale))
-
-
-def slower(run: RunSpec) -> RunSpec:
-    """The same run at a third of the rate that is common to all at the scale `short`."""
-    rate = SHORT_RATE / 3
-    changed = run.trained_with(learning_rate=rate)
-    return replace(changed, name=run.name + SLOW, label=f"{run.label}, rate {rate:g}")
-
-
-def by_logarithms(run: RunSpec) -> RunSpec:
-    """The same run on the mean of the errors' logarithms instead of the mean of the errors."""
-    return replace(run.trained_with(loss="log"), name=run.name + LOG, label=f"{run.label}, log loss")
-
-
-def as_recommended(run: RunSpec) -> RunSpec:
-    """Linear regression as we would train it, in half of the steps that others have."""
-    changed = run.with_steps(RECOMMENDED_STEPS).changed_by(refined)
-    return replace(changed, name=run.name + RECOMMENDED, label=f"{run.label}, recommended")
-
-
-def references(group: str, task: Task, sizes: Sizes) -> Iterator[BaselineSpec]:
-    """The textbook beside a task's models: the best that is possible, and what one does without Φ*."""
-    yield _reference("oracle", "oracle", group, task, sizes)
-    if task.noise:
-        yield _reference("least-squares", "least squares", group, task, sizes)
-    if isinstance(task, RegressionWithRepresentation):
-        yield _reference("linear-in-x", "best linear in x", group, task, sizes)
-    if task.parts == 1:
-        yield _reference("zero", "predict zero", group, task, sizes)
-
-
-def iterative(group: str, task: Task, sizes: Sizes) -> Iterator[BaselineSpec]:
-    """Gradient descent and Newton beside a loop, on everything that the task's maker knows."""
-    for name, label in ITERATIONS.items():
-        yield replace(_reference(name, label, group, task, sizes), iterates=True)
-
-
-def _reference(name: str, label: str, group: str, task: Task, sizes: Sizes) -> BaselineSpec:
-    return BaselineSpec(
-        name=f"{group}/{name}",
-        label=label,
-        solver=name,
-        task=task,
-        trained_depth=sizes.depth,
-        far=sizes.far,
-        prompts=sizes.prompts,
-    )
 
 
 def figure_3(scale: Scale) -> tuple[Item, ...]:
@@ -294,11 +234,6 @@ def depth_ablation(scale: Scale) -> tuple[Item, ...]:
     return tuple(items)
 
 
-def with_seed(run: RunSpec, seed: int) -> RunSpec:
-    """The same run with another seed of weights and prompts."""
-    return replace(run.trained_with(seed=seed), name=names_of_seeds(run.name)[seed])
-
-
 def _ablated(group: str, task: Task, scale: Scale) -> Iterator[RunSpec]:
     sizes = SIZES[scale]
     plain, gated = sizes.algoformer(), sizes.algoformer(inject="gate")
@@ -309,15 +244,15 @@ def _ablated(group: str, task: Task, scale: Scale) -> Iterator[RunSpec]:
         return trained(f"{group}/{name}", label, task, program, scale, **settings)
 
     ramp = Ramp(start=sizes.window, increment=2, interval=0.001)
-    fixed: dict[str, Any] = {"depth": "fixed", "loops": None, "grad": "full"}
+    fixed: dict[str, Any] = {"depth": "fixed", "iterations": None, "backprop": "full"}
     yield variant("holding", "recommended: random burn-in")
     yield variant("fixed", "fixed depth", **fixed)
     if scale != "smoke":
         other = BURN_IN if isinstance(task, LinearRegression) else LONG_BURN_IN
         yield variant("burn-in", f"burn-in up to {max(other)} instead", burn_in=other)
     yield variant("window", f"loss on all {sizes.depth} iterations", window=sizes.depth)
-    yield variant("short-gradient", f"gradient through {sizes.window} iterations", grad="window")
-    yield variant("ramp", f"iterations grow from {sizes.window}", loops=ramp)
+    yield variant("short-gradient", f"gradient through {sizes.window} iterations", backprop="window")
+    yield variant("ramp", f"iterations grow from {sizes.window}", iterations=ramp)
     yield variant("gate", "gated injection", gated)
     yield variant("fp32", "fp32 instead of bf16", precision="fp32")
     if scale == "short" and isinstance(task, LinearRegression):

@@ -11,8 +11,9 @@ from algoformer.evaluation import Cell, Table
 from algoformer.report import markdown_table, show
 from algoformer.training.presets import SMALL, Scale
 from paper.archive import Results, seeds_so_far
+from paper.baselines import ITERATIONS
 from paper.pictures import VARIANTS
-from paper.recipes import ITERATIONS, NOISES, RECIPES
+from paper.recipes import NOISES, RECIPES
 from paper.result import Result
 from paper.runs import FAR, FARTHEST, LOG, RECOMMENDED, Item, RunSpec
 from paper.verdicts import CLAIMS

@@ -93,8 +93,13 @@ def save_checkpoint(path: Path | str, checkpoint: Checkpoint, *, half: bool = Fa
         ValueError: the model could not be rebuilt from the file, or its data cannot be named.
         OSError: the file could not be written, say because the disk is full; the old one is intact.
     """
+    refuse_unbuildable(checkpoint.model)
+    write_checkpoint(path, checkpoint, half=half)
+
+
+def write_checkpoint(path: Path | str, checkpoint: Checkpoint, *, half: bool = False) -> None:
+    """Write a checkpoint whose model is known to be one that can be rebuilt; see `save_checkpoint`."""
     model = checkpoint.model
-    refuse_unbuildable(model)
     header = {
         "model": model_header(model),
         "data": None if checkpoint.data is None else checkpoint.data.header(),
@@ -108,6 +113,8 @@ def save_checkpoint(path: Path | str, checkpoint: Checkpoint, *, half: bool = Fa
 
 def load_checkpoint(path: Path | str) -> Checkpoint:
     """Rebuild what `save_checkpoint` wrote; weights stored in half precision come back in single.
+
+    The model is in evaluation mode.
 
     Raises:
         ValueError: the file is missing, cut off, damaged, not one of this library's, or its weights do not
@@ -151,7 +158,7 @@ def refuse_unbuildable(model: nn.Module) -> None:
     reason = rebuildable() if callable(rebuildable) else None
     if reason is None:
         shapes = {name: tuple(value.shape) for name, value in model.state_dict().items()}
-        reason = _difference(_on_meta(model_header(model)), shapes)
+        reason = _difference(_on_meta(*_read_model(model_header(model))), shapes)
     if reason is not None:
         raise ValueError(f"the model could not be rebuilt from a checkpoint: {reason}")
 
@@ -197,14 +204,13 @@ def _stored_model(header: object, weights: dict[str, Tensor]) -> nn.Module:
     if max(WEIGHTS_OF_A_LAYER * layers, len(modules), options.get("row_maps", 0)) > len(weights):
         raise ValueError("its program has more layers than the file has weights")
     shapes = {name: tuple(value.shape) for name, value in weights.items()}
-    with torch.device("meta"):
-        reason = _difference(kind.build(program, **options), shapes)
+    reason = _difference(_on_meta(kind, program, options), shapes)
     if reason is not None:
         raise ValueError(reason)
     with torch.random.fork_rng(devices=[]):
         model = kind.build(program, **options)
     model.load_state_dict(_checked_values(weights), assign=True)
-    return model.requires_grad_(True)
+    return model.requires_grad_(True).eval()
 
 
 def _difference(model: nn.Module, shapes: Mapping[str, tuple[int, ...]]) -> str | None:
@@ -217,10 +223,12 @@ def _difference(model: nn.Module, shapes: Mapping[str, tuple[int, ...]]) -> str 
     return None
 
 
-def _on_meta(header: object) -> nn.Module:
-    kind, program, options = _read_model(header)
-    with torch.device("meta"):
-        return kind.build(program, **options)
+def _on_meta(kind: ModelKind, program: Program, options: Mapping[str, Any]) -> nn.Module:
+    try:
+        with torch.device("meta"):
+            return kind.build(program, **options)
+    except (RuntimeError, OverflowError) as error:  # sizes whose product no machine can count
+        raise ValueError(f"its sizes are not those of a model: {str(error)[:120]}") from None
 
 
 def _option(model: nn.Module, name: str) -> Any:

@@ -10,5 +10,5 @@ from tiny import TINY
 def tiny_run(tmp_path: Path) -> Path:
     """A finished run of four steps."""
     folder = tmp_path / "tiny"
-    assert main(["train", *TINY, "--training.steps", "4", "--out", str(folder), "--no-evaluate"]) == 0
+    assert main(["train", *TINY, "--steps", "4", "--out", str(folder), "--no-evaluate"]) == 0
     return folder

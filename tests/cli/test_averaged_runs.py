@@ -12,15 +12,15 @@ from tiny import TINY
 from training.small import same_weights
 
 MUON = [
-    "--training.optimizer", "muon", "--training.weight-decay", "0.1", "--training.betas", "0.9", "0.95",
-    "--training.schedule", "wsd", "--training.cooldown", "0.5", "--training.ema", "0.9",
+    "--optimizer", "muon", "--weight-decay", "0.1", "--betas", "0.9", "0.95",
+    "--schedule", "wsd", "--cooldown", "0.5", "--ema", "0.9",
 ]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
 def averaged(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("averaged") / "run"
-    options = [*TINY, *MUON, "--training.steps", "4", "--training.warmup", "0", "--no-evaluate"]
+    options = [*TINY, *MUON, "--steps", "4", "--warmup", "0", "--no-evaluate"]
     assert main(["train", *options, "--out", str(folder)]) == 0
     return folder
 
@@ -66,10 +66,10 @@ def test_an_export_holds_the_average_and_says_so(
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--training.weight-decay", "0.1"], "'adam' has no weight decay, got weight_decay 0.1"),
-        (["--training.schedule", "wsd"], "needs a cooldown"),
-        (["--training.ema", "1"], "ema is a decay between 0 and 1"),
-        (["--training.optimizer", "sgd"], "sgd"),
+        (["--weight-decay", "0.1"], "'adam' has no weight decay, got weight_decay 0.1"),
+        (["--schedule", "wsd"], "needs a cooldown"),
+        (["--ema", "1"], "ema is a decay between 0 and 1"),
+        (["--optimizer", "sgd"], "sgd"),
     ],
 )
 def test_a_choice_that_does_not_go_together_gets_one_line(

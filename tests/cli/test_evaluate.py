@@ -39,7 +39,7 @@ def test_runs_on_different_tasks_are_not_compared(
     tiny_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     other = tmp_path / "noisy"
-    options = [*TINY, "--training.steps", "1", "--data.noise", "0.5", "--no-evaluate"]
+    options = [*TINY, "--steps", "1", "--data.noise", "0.5", "--no-evaluate"]
     assert main(["train", *options, "--out", str(other)]) == 0
     capsys.readouterr()
     assert main(["evaluate", str(tiny_run), str(other)]) == 2

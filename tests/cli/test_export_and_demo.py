@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from algoformer.cli import main
-from algoformer.cli.demo import _make_room
+from algoformer.cli.demo_page import _make_room
 from algoformer.cli.demo_runs import plan
 from algoformer.common.files import write_json
 from algoformer.training import load_checkpoint

@@ -47,10 +47,10 @@ def test_each_command_explains_itself(name: str, capsys: pytest.CaptureFixture[s
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["train", "--task", "linaer"], ["unknown task 'linaer'", "did you mean 'linear'?"]),
+        (["train", "--data", "linaer"], ["unknown task 'linaer'", "did you mean 'linear'?"]),
         (["train", "--program", "loped"], ["unknown program 'loped'", "did you mean 'looped'?"]),
-        (["train", "--training.window", "50"], ["window must lie in 1..6", "got 50"]),
-        (["train", "--training.steps", "0"], ["steps must lie in 1..", "got 0"]),
+        (["train", "--window", "50"], ["window must lie in 1..6", "got 50"]),
+        (["train", "--steps", "0"], ["steps must lie in 1..", "got 0"]),
         (["train", "--model.pre.heads", "5"], ["5 heads do not divide", "32"]),
         (["train", "--data.dim", "-3"], ["dim", "-3"]),
         (["train", "--model.loop.inject", "none"], ["inject='none'", "grad='full'"]),

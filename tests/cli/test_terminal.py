@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from algoformer.language import TextCheckpoint, TextClassifier, Tokenizer, TokenModel, save_text_model
+from algoformer.checkpoint import Checkpoint, save_checkpoint
+from algoformer.data import LabelledData, TranslationData
+from algoformer.language import TextClassifier, Tokenizer, TokenModel
 from algoformer.model.presets import algoformer
 from terminal import Terminal, next_line, started
 
@@ -20,16 +22,20 @@ def classifier(tmp_path_factory: pytest.TempPathFactory) -> Path:
     program = algoformer(heads=2, steps=2, causal=False)
     model = TextClassifier(program, labels=("good", "bad"), vocabulary=260, context=32, width=8)
     path = tmp_path_factory.mktemp("terminal") / "classifier.safetensors"
-    save_text_model(path, TextCheckpoint(model=model, tokenizer=Tokenizer([]).to_json()))
+    names = {"classes": ("good", "bad"), "digest": "made up"}
+    data = LabelledData(corpus="small_topics", tokenizer=Tokenizer([]), max_length=32, **names)
+    save_checkpoint(path, Checkpoint(model=model, data=data))
     return path
 
 
 @pytest.fixture(scope="module")
 def translator(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A translator that has learned nothing."""
-    model = TokenModel(algoformer(heads=2, steps=2), vocabulary=260, context=32, width=8)
+    model = TokenModel(algoformer(heads=2, steps=2), vocabulary=260, context=32, width=8, prefix_lm=True)
     path = tmp_path_factory.mktemp("terminal") / "translator.safetensors"
-    save_text_model(path, TextCheckpoint(model=model, tokenizer=Tokenizer([]).to_json()))
+    sizes = {"max_length": 15, "batch_tokens": 64, "pad_to_multiple_of": 1}
+    data = TranslationData(corpus=("small_de_en",), tokenizer=Tokenizer([]), digest="made up", **sizes)
+    save_checkpoint(path, Checkpoint(model=model, data=data))
     return path
 
 
@@ -44,7 +50,7 @@ def test_what_goes_into_a_file_arrives_there_while_a_terminal_shows_a_bar(
         (tmp_path / "out.txt").open("wb") as out,
         started(command, str(model), str(tmp_path / "in.txt"), stdout=out, stderr=screen.theirs) as process,
     ):
-        assert process.wait(120) == 0
+        assert process.wait() == 0
     shown = screen.close()
     assert "3/3" in shown
     lines = (tmp_path / "out.txt").read_text().split("\n")
@@ -76,7 +82,7 @@ def test_a_pipe_with_a_name_is_read_to_its_end(classifier: Path, tmp_path: Path)
     with started(
         "classify", str(classifier), "/dev/stdin", stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as process:
-        out, _ = process.communicate(b"one\ntwo\n", timeout=120)
+        out, _ = process.communicate(b"one\ntwo\n")
     assert out.count(b"\t") == 2
 
 
@@ -91,6 +97,6 @@ def test_who_waits_for_an_answer_before_the_next_line_gets_it(
             process.stdin.write(line)
             process.stdin.flush()
             assert next_line(process).endswith("\n")
-        rest, _ = process.communicate(timeout=120)
+        rest, _ = process.communicate()
     assert rest == b""
     assert process.returncode == 0

@@ -1,4 +1,4 @@
-"""`text train`, `text pack`, `translate` and `classify` as a user types them."""
+"""Training on one's own text files, `translate`, `classify` and `generate` as a user types them."""
 
 from __future__ import annotations
 
@@ -10,35 +10,67 @@ from typing import Any
 
 import pytest
 
+from algoformer import load
+from algoformer.checkpoint import Checkpoint, save_checkpoint
 from algoformer.cli import main
-from algoformer.language import TextCheckpoint, Tokenizer, TokenModel, save_text_model
+from algoformer.data import TranslationData
+from algoformer.language import Tokenizer, TokenModel
 from algoformer.model.presets import algoformer
 
 pytest.importorskip("tokenizers", reason="the extra `text` is not installed")
 
 TINY = [
-    "--kind", "classification", "--model.width", "8", "--text.vocabulary", "300", "--text.longest", "64",
-    "--text.validate-every", "2", "--training.steps", "4", "--training.log-every", "2",
-    "--training.checkpoint-every", "2",
+    "--width", "8", "--data.vocabulary", "300", "--steps", "4", "--log-every", "2", "--validate-every", "2",
+    "--checkpoint-every", "2", "--device", "cpu",
 ]  # fmt: skip
+CLASSES = ("cooking", "sport")
+
+
+def write_reviews(folder: Path) -> Path:
+    """Write a CSV file with 60 labelled texts."""
+    rows = [f"{name},the {name} text number {number}" for number in range(30) for name in CLASSES]
+    file = folder / "reviews.csv"
+    file.write_text("label,text\n" + "\n".join(rows) + "\n")
+    return file
+
+
+def write_pairs(folder: Path) -> tuple[Path, Path]:
+    """Write two parallel files with 60 lines each."""
+    source, target = folder / "train.de", folder / "train.en"
+    source.write_text("".join(f"das ist Satz Nummer {number}\n" for number in range(60)))
+    target.write_text("".join(f"this is sentence number {number}\n" for number in range(60)))
+    return source, target
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A classifier of four steps, trained from a packed file."""
+    """A classifier of four steps, trained on a CSV file."""
     folder = tmp_path_factory.mktemp("text")
-    assert main(["text", "pack", str(folder / "packed"), *TINY]) == 0
-    words = ["--packed", str(folder / "packed"), "--out", str(folder / "run"), "--device", "cpu"]
-    assert main(["text", "train", *TINY, *words]) == 0
+    words = ["--data", "labels", str(write_reviews(folder)), "--data.max-length", "64"]
+    assert main(["train", *words, *TINY, "--out", str(folder / "run")]) == 0
+    return folder / "run"
+
+
+@pytest.fixture(scope="module")
+def writer(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A language model of four steps, trained on a text file."""
+    folder = tmp_path_factory.mktemp("language")
+    (folder / "book.txt").write_text(
+        "".join(f"Once upon a time there were {n} bears.\n\n" for n in range(300))
+    )
+    words = ["--data", "text", str(folder / "book.txt"), "--data.context", "16", "--batch-size", "4"]
+    assert main(["train", *words, *TINY, "--out", str(folder / "run")]) == 0
     return folder / "run"
 
 
 @pytest.fixture
 def translator(tmp_path: Path) -> Path:
     """A translator that has learned nothing."""
-    model = TokenModel(algoformer(heads=2, steps=2), vocabulary=260, context=32, width=8)
+    sizes = {"max_length": 15, "batch_tokens": 64, "pad_to_multiple_of": 1}
+    data = TranslationData(corpus=("small_de_en",), tokenizer=Tokenizer([]), digest="made up", **sizes)
+    model = TokenModel(algoformer(heads=2, steps=2), vocabulary=260, context=32, width=8, prefix_lm=True)
     path = tmp_path / "translator.safetensors"
-    save_text_model(path, TextCheckpoint(model=model, tokenizer=Tokenizer([]).to_json()))
+    save_checkpoint(path, Checkpoint(model=model, data=data))
     return path
 
 
@@ -48,16 +80,44 @@ def typed(monkeypatch: pytest.MonkeyPatch, raw: bytes) -> None:
 
 def test_a_run_leaves_scores_on_the_whole_test_set(run: Path) -> None:
     scores = json.loads((run / "scores.json").read_text())
-    assert scores["measurements"][0]["rows"] == 600
+    held_out = load(run).data.text.splits["test"]
+    assert scores["measurements"][0]["rows"] == len(held_out) > 0
     assert (run / "best.safetensors").exists()
 
 
+def test_two_parallel_files_train_a_translator(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source, target = write_pairs(tmp_path)
+    words = ["--data", "translation", str(source), str(target), "--data.max-length", "16", *TINY]
+    assert main(["train", *words, "--out", str(tmp_path / "run")]) == 0
+    assert "BLEU" in capsys.readouterr().out
+    card = load(tmp_path / "run").card
+    assert "train.de" in card["corpus"]
+    assert "tatoeba" not in json.dumps(dict(card))
+
+
+def test_a_language_model_is_scored_after_each_iteration(
+    writer: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["evaluate", str(writer), "--device", "cpu"]) == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert [row[0] for row in rows if row and row[0].isdigit()] == ["1", "2", "3"]
+
+
+def test_the_same_seed_writes_the_same_text(writer: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["generate", str(writer), "--prompt", "Once", "--max-new-tokens", "30", "--device", "cpu"]
+    texts = []
+    for seed in ("1", "1", "2"):
+        assert main([*words, "--seed", seed]) == 0
+        texts.append(capsys.readouterr().out)
+    assert texts[0] == texts[1] != texts[2]
+    assert texts[0].startswith("Once")
+
+
 def test_a_finished_run_can_be_resumed_only_as_it_was(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    packed = str(run.parent / "packed")
-    again = ["text", "train", "--resume", "--out", str(run), "--packed", packed, "--device", "cpu"]
+    again = ["train", "--resume", "--out", str(run), "--device", "cpu"]
     assert main([*again, "--no-evaluate"]) == 0
-    assert main([*again, "--training.steps", "9"]) == 2
-    assert "leave out --training.steps" in capsys.readouterr().err
+    assert main([*again, "--steps", "9"]) == 2
+    assert "leave out --steps" in capsys.readouterr().err
 
 
 def test_lines_and_labels_are_as_many(
@@ -71,18 +131,24 @@ def test_lines_and_labels_are_as_many(
     assert len(rows) == 7
     assert rows[-1] == ""
     assert [bool(row) for row in rows[:6]] == [True, False, False, True, True, True]
-    assert "1 line was judged" in from_file.err
+    assert "1 line was longer than" in from_file.err
     for row in filter(None, rows):
         label, chance = row.split("\t")
-        assert label in ("cooking", "sport", "music", "travel")
-        assert 0.25 <= float(chance) <= 1
+        assert label in CLASSES
+        assert 0.5 <= float(chance) <= 1
     typed(monkeypatch, raw.encode())
-    assert main(["classify", str(run), "--device", "cpu", "--batch", "2"]) == 0
+    assert main(["classify", str(run), "--device", "cpu", "--batch-size", "2"]) == 0
     assert capsys.readouterr().out == from_file.out
 
 
 @pytest.mark.parametrize(
-    "options", [["--beam", "1"], ["--beam", "2", "--policy", "last"], ["--early-exit", "0.1"]]
+    "options",
+    [
+        ["--beam", "1"],
+        ["--beam", "2", "--cache", "last"],
+        ["--beam", "1", "--stop", "shift:0.1"],
+        ["--iterations", "3"],
+    ],
 )
 def test_lines_and_translations_are_as_many(
     translator: Path, options: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
@@ -129,36 +195,39 @@ def test_a_closed_stream_is_named(
     [
         (["translate", "RUN"], "use classify"),
         (["classify", "TRANSLATOR"], "use translate"),
-        (["translate", "nowhere"], "does not exist"),
-        (["translate", "FOLDER"], "folder without a checkpoint"),
+        (["translate", "WRITER"], "use generate"),
+        (["generate", "TRANSLATOR", "--prompt", "a"], "use translate"),
+        (["generate", "RUN", "--prompt", "a"], "use classify"),
+        (["generate", "WRITER", "--prompt", "a", "--top-p", "0"], "top_p must lie in (0, 1]"),
+        (["translate", "nowhere"], "neither a file nor a shipped model"),
+        (["translate", "FOLDER"], "checkpoint.safetensors"),
         (["classify", "RUN", "nowhere.txt"], "No such file"),
         (["classify", "RUN", "FOLDER"], "directory"),
         (["translate", "TRANSLATOR", "--beam", "0"], "beam must be at least 1"),
-        (["translate", "TRANSLATOR", "--early-exit", "7"], "threshold"),
+        (["translate", "TRANSLATOR", "--stop", "shift:7"], "threshold"),
+        (["translate", "TRANSLATOR", "--stop", "soon"], "unknown stopping rule 'soon'"),
         (["classify", "RUN", "--encoding", "utf-99"], "not known"),
         (["classify", "RUN/config.json"], "not a checkpoint"),
-        (["text", "learn"], "train and pack"),
-        (["text", "pack", "--kind", "translation"], "file to write first"),
-        (["text", "train", "--text.corpora", "nothing"], "unknown set of text"),
-        (["text", "train", "--packed", "RUN/config.json"], "not packed text"),
-        (["text", "train", "--program", "loopde"], "looped"),
-        (["text", "train", "--resume", "--out", "FOLDER"], "no run to resume"),
+        (["evaluate", "RUN", "--against", "newton"], "--against is for models that answer prompts"),
+        (["train", "--data", "translation", "one.de"], "takes two files, the source and the target, got 1"),
+        (["train", "--data", "text"], "files must name at least one text file or folder"),
+        (["train", "--data", "text", "nowhere.txt"], "nowhere.txt"),
+        (["train", "--data", "linear", "some.csv"], "is a task and takes no files"),
+        (["train", "--data", "labels", "--data.corpus", "nothing"], "nothing"),
+        (["train", "--data", "labels", "--program", "loopde"], "looped"),
         (
-            ["text", "train", "--kind", "classification", "--text.corpora", "small_de_en"],
-            "'small_de_en' is a set for translation: give --kind translation, or choose from ",
+            ["train", "--data", "labels", "--batch-size", "3", "--out", "FOLDER/x"],
+            "batch_size has no meaning",
         ),
-        (["text", "train", "--text.corpora", "ag_news"], "is a set for classification: give --kind"),
-        (["text", "train", "--text.corpora", "zzz"], "unknown set of text 'zzz'; choose from small_de_en, "),
-        (["text", "train", "--packed", "TRANSLATOR"], "it holds a model; give the file that text pack wrote"),
-        (["text", "pack", "FOLDER"], "is a folder; name a file in it"),
-        (["text", "pack", "TRANSLATOR"], "translator.safetensors exists already; choose another name"),
-        (["text", "export", "RUN", "TRANSLATOR"], "exists already; choose another name"),
+        (["train", "--resume", "--out", "FOLDER"], "no run to resume"),
+        (["export", "RUN", "TRANSLATOR"], "exists already; choose another name"),
     ],
 )
 def test_what_cannot_be_done_is_said_in_one_line(
     words: list[str],
     complaint: str,
     run: Path,
+    writer: Path,
     translator: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
@@ -166,7 +235,7 @@ def test_what_cannot_be_done_is_said_in_one_line(
     typed(monkeypatch, b"a\n")
     empty = translator.parent / "empty"
     empty.mkdir()
-    places: dict[str, Any] = {"RUN": run, "TRANSLATOR": translator, "FOLDER": empty}
+    places: dict[str, Any] = {"RUN": run, "WRITER": writer, "TRANSLATOR": translator, "FOLDER": empty}
     for name, place in places.items():
         words = [word.replace(name, str(place)) for word in words]
     assert main(words) == 2
@@ -176,7 +245,7 @@ def test_what_cannot_be_done_is_said_in_one_line(
 
 
 @pytest.mark.parametrize(
-    "words", [["translate", "FILE"], ["info", "FILE"], ["text", "train", "--packed", "FILE"]], ids=" ".join
+    "words", [["translate", "FILE"], ["info", "FILE"], ["evaluate", "FILE"]], ids=" ".join
 )
 def test_a_file_that_may_not_be_read_is_not_called_missing(
     words: list[str],
@@ -195,18 +264,3 @@ def test_a_file_that_may_not_be_read_is_not_called_missing(
     typed(monkeypatch, b"a\n")
     assert main([word.replace("FILE", str(translator)) for word in words]) == 2
     assert f"{translator} cannot be read: Permission denied" in capsys.readouterr().err
-
-
-@pytest.mark.usefixtures("other_news")
-def test_a_file_with_another_checksum_is_a_note_among_others(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    options = [*TINY, "--text.corpora", "ag_news", "--data", str(tmp_path)]
-    assert main(["text", "pack", str(tmp_path / "packed"), *options]) == 0
-    lines = capsys.readouterr().err.splitlines()
-    assert len(lines) == 1
-    assert lines[0].startswith(f"{tmp_path}/ag_news/classes.txt is not the file that this library knows")
-    assert main(["text", "train", *options, "--out", str(tmp_path / "run"), "--device", "cpu"]) == 0
-    said = capsys.readouterr().err
-    assert said.count("is not the file that this library knows") == 1
-    assert "UnknownFileWarning" not in said

@@ -18,7 +18,7 @@ def test_a_run_folder_holds_all_that_was_asked_for(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "run"
-    assert main(["train", *TINY, "--training.steps", "4", "--out", str(folder)]) == 0
+    assert main(["train", *TINY, "--steps", "4", "--out", str(folder)]) == 0
     names = {path.name for path in folder.iterdir()}
     assert {"config.json", "metrics.jsonl", "checkpoint.safetensors", "evaluation.json"} <= names
     assert {"error_by_sample.png", "error_by_sample.svg", "error_by_step.png"} <= names
@@ -33,7 +33,7 @@ def test_a_run_folder_holds_all_that_was_asked_for(
 def test_an_option_reaches_the_part_of_the_program_that_it_names(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     options = ["--program", "nested", "--model.loop.inner.steps", "2", "--model.loop.outer.heads", "1"]
-    tiny = ["--model.width", "8", "--training.steps", "1", "--training.batch", "2", "--training.window", "2"]
+    tiny = ["--width", "8", "--steps", "1", "--batch-size", "2", "--window", "2"]
     assert main(["train", *options, *tiny, "--out", str(folder), "--no-evaluate"]) == 0
     loop = load_experiment(folder).program.parts[1]
     assert loop.body.parts[0].heads == 1
@@ -44,7 +44,7 @@ def test_an_option_reaches_the_part_of_the_program_that_it_names(tmp_path: Path)
 def test_a_program_of_ones_own_is_read_from_json(tmp_path: Path) -> None:
     file = tmp_path / "mine.json"
     file.write_text(json.dumps([{"part": "layers", "count": 1, "heads": 2, "name": "only"}]))
-    options = ["--model.width", "8", "--training.steps", "1", "--training.batch", "2"]
+    options = ["--width", "8", "--steps", "1", "--batch-size", "2"]
     folder = tmp_path / "run"
     assert main(["train", "--program", str(file), *options, "--out", str(folder), "--no-evaluate"]) == 0
     assert str(load_experiment(folder).program) == "only  1 layer × 2 heads"
@@ -62,7 +62,7 @@ def test_a_run_folder_that_exists_is_refused_and_left_alone(
 def test_a_run_starts_from_the_settings_of_another(tiny_run: Path, tmp_path: Path) -> None:
     folder = tmp_path / "again"
     config = str(tiny_run / "config.json")
-    arguments = ["train", "--config", config, "--training.seed", "1", "--out", str(folder), "--no-evaluate"]
+    arguments = ["train", "--config", config, "--seed", "1", "--out", str(folder), "--no-evaluate"]
     assert main(arguments) == 0
     first, second = load_experiment(tiny_run), load_experiment(folder)
     assert (first.program, first.task) == (second.program, second.task)
@@ -73,7 +73,7 @@ def test_a_run_begins_with_the_weights_of_another_and_says_so(
     tiny_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder, file = tmp_path / "finer", tmp_path / "finer.safetensors"
-    finer = [*TINY, "--training.learning-rate", "1e-12", "--initial", str(tiny_run), "--no-evaluate"]
+    finer = [*TINY, "--lr", "1e-12", "--initial", str(tiny_run), "--no-evaluate"]
     assert main(["train", *finer, "--out", str(folder)]) == 0
     before, after = (load_checkpoint(one / "checkpoint.safetensors").model for one in (tiny_run, folder))
     for left, right in zip(before.parameters(), after.parameters(), strict=True):
@@ -82,17 +82,17 @@ def test_a_run_begins_with_the_weights_of_another_and_says_so(
     assert load_checkpoint(file).card["initial"]["step"] == 4
     capsys.readouterr()
     assert main(["info", str(file)]) == 0
-    (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("initial: ")]
-    assert "'step': 4" in line
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("initial ")]
+    assert "step 4" in line
     assert "experiment" not in line
 
 
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--initial", "nowhere"], "nowhere does not exist; give a run folder or a checkpoint file"),
-        (["--initial", "."], "holds no checkpoint.safetensors; was the run started?"),
-        (["--resume", "--initial", "x"], "goes on with the run's own weights; leave out --initial"),
+        (["--initial", "nowhere"], "'nowhere' is neither a file nor a shipped model"),
+        (["--initial", "."], "checkpoint.safetensors"),
+        (["--resume", "--initial", "x"], "continues with the run's own weights; leave out --initial"),
     ],
 )
 def test_weights_that_cannot_be_begun_with_are_refused(
@@ -106,18 +106,17 @@ def test_weights_that_cannot_be_begun_with_are_refused(
 
 def test_ctrl_c_keeps_a_checkpoint_that_resumes_to_the_same_weights(tmp_path: Path) -> None:
     whole, cut = tmp_path / "whole", tmp_path / "cut"
-    options = [*TINY, "--training.steps", "60", "--training.checkpoint-every", "1000", "--no-evaluate"]
+    options = [*TINY, "--steps", "60", "--checkpoint-every", "1000", "--no-evaluate"]
     assert main(["train", *options, "--out", str(whole)]) == 0
     command = [sys.executable, "-m", "algoformer", "train", *options, "--out", str(cut)]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    deadline = time.monotonic() + 60
-    while not (cut / "metrics.jsonl").exists() and time.monotonic() < deadline:
+    while not (cut / "metrics.jsonl").exists() and process.poll() is None:
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
-    _, message = process.communicate(timeout=60)
+    _, message = process.communicate()
     if process.returncode != 0:  # a very quick machine may have finished first
         assert process.returncode == 130
-        assert f"go on with: algoformer train --resume --out {cut}" in message
+        assert f"continue with: algoformer train --resume --out {cut}" in message
         assert "Traceback" not in message
     assert main(["train", "--resume", "--out", str(cut), "--no-evaluate"]) == 0
     one, other = (load_checkpoint(folder / "checkpoint.safetensors") for folder in (whole, cut))
@@ -127,7 +126,7 @@ def test_ctrl_c_keeps_a_checkpoint_that_resumes_to_the_same_weights(tmp_path: Pa
     assert [row["step"] for row in read_metrics(cut)] == [row["step"] for row in read_metrics(whole)]
 
 
-@pytest.mark.parametrize("setting", [["--training.steps", "9"], ["--task", "chain"]])
+@pytest.mark.parametrize("setting", [["--steps", "9"], ["--data", "chain"]])
 def test_resuming_refuses_settings_that_it_would_have_to_ignore(
     setting: list[str], tiny_run: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -141,7 +140,7 @@ def test_a_run_from_a_config_needs_its_own_folder(tiny_run: Path, capsys: pytest
 
 
 def test_it_says_how_steps_are_taken_and_why(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    options = [*TINY, "--training.steps", "1", "--device", "cpu", "--no-evaluate"]
+    options = [*TINY, "--steps", "1", "--device", "cpu", "--no-evaluate"]
     assert main(["train", *options, "--out", str(tmp_path / "run")]) == 0
     assert "engine eager: on a CPU it starts at once; compiling pays for long runs" in capsys.readouterr().err
 
@@ -150,9 +149,9 @@ def test_a_run_that_is_out_of_time_says_how_to_go_on(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "slice"
-    options = [*TINY, "--training.steps", "1000", "--max-minutes", "0.0001", "--out", str(folder)]
+    options = [*TINY, "--steps", "1000", "--max-minutes", "0.0001", "--out", str(folder)]
     assert main(["train", *options]) == 0
-    assert "of 1000 steps; go on with --resume" in capsys.readouterr().out
+    assert "of 1000 steps; continue with --resume" in capsys.readouterr().out
 
 
 def test_a_device_that_is_not_there_is_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

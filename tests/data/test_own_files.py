@@ -214,6 +214,7 @@ def test_a_text_shorter_than_one_sequence_is_refused(tmp_path: Path) -> None:
         train(experiment)
 
 
+@pytest.mark.usefixtures("as_a_user")
 def test_recipes_take_ones_own_files_in_place_of_their_corpus(tmp_path: Path) -> None:
     source, target = _pairs(tmp_path)
     run = text_experiment("translation", "looped", source=source, target=target)

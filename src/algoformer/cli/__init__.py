@@ -38,6 +38,7 @@ COMMANDS = {
     "identify": Command("identify", "find out which algorithm a model runs", "identify linear"),
     "certify": Command("certify", "run a loop far beyond its trained depth", "certify linear"),
     "theory": Command("theory", "verify, show and plot the theorems as weights", "theory show newton"),
+    "explore": Command("explore", "write a page in which a model runs in the browser", "explore newton"),
     "tasks": Command("listings", "list the tasks and their constants", "tasks"),
     "programs": Command("listings", "list or draw the named programs", "programs nested --svg n.svg"),
 }

@@ -137,8 +137,17 @@ def _resumed(arguments: list[str], settings: Any, folder: Path) -> Experiment:
 
 def _train(experiment: Experiment, folder: Path, settings: Any, device: str, command: str) -> Run:
     """Train with a progress bar; print the program first, once the folder is known to be free."""
+    import torch
+
     from algoformer.cli.measure import open_checkpoint
-    from algoformer.training import RunOptions, train
+    from algoformer.training import Callback, RunOptions, train
+    from algoformer.training.engine import plan_for
+
+    class Announcement(Callback):
+        def on_start(self, step: int, steps: int) -> None:
+            single = not torch.distributed.is_initialized()
+            plan = plan_for(experiment, settings.engine, device=torch.device(device), single=single)
+            print(f"{experiment.program}\n→ {folder} on {device}; {plan}", file=sys.stderr)
 
     return train(
         experiment,
@@ -150,6 +159,7 @@ def _train(experiment: Experiment, folder: Path, settings: Any, device: str, com
             max_minutes=settings.max_minutes,
             tensorboard=settings.tensorboard,
             progress=True,
+            callbacks=(Announcement(),),
             command=command,
         ),
         initial=None if settings.initial is None else open_checkpoint(settings.initial),

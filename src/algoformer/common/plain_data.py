@@ -36,12 +36,25 @@ def read_dataclass(kind: type[Kind], data: object) -> Kind:
         raise ValueError(f"{kind.__name__} cannot be read: {error}") from None
 
 
+def _read_union(name: str, kinds: tuple[Any, ...], value: Any) -> Any:
+    """Return the value as the first kind that it fits."""
+    if value is None and type(None) in kinds:
+        return None
+    refused: ValueError | None = None
+    for kind in kinds:
+        if kind is not type(None):
+            try:
+                return _read_value(name, kind, value)
+            except ValueError as error:
+                refused = refused or error
+    assert refused is not None
+    raise refused
+
+
 def _read_value(name: str, hint: Any, value: Any) -> Any:
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
     if origin in (typing.Union, types.UnionType):
-        if value is None and type(None) in inner:
-            return None
-        return _read_value(name, next(kind for kind in inner if kind is not type(None)), value)
+        return _read_union(name, inner, value)
     if origin is Literal:
         if value not in inner:
             raise ValueError(f"{name} must be one of {', '.join(map(str, inner))}, got {value!r}")

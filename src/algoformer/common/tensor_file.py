@@ -98,7 +98,7 @@ def checksum(content: str, tensors: Mapping[str, Tensor]) -> str:
         tensor = tensors[name]
         digest.update(f"{name}/{tensor.dtype}/{tuple(tensor.shape)}/".encode("utf-8", "surrogatepass"))
         if tensor.numel():
-            digest.update(tensor.reshape(-1).view(torch.uint8).numpy())
+            digest.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
     return digest.hexdigest()
 
 

@@ -15,7 +15,7 @@ from algoformer.config import TrainConfig
 from algoformer.data.files import read_labelled
 from algoformer.data.protocol import Metrics
 from algoformer.data.scores import Measurement, measure_labels
-from algoformer.data.tokenized import TextBatch, TokenizedData, as_paths, evaluating, setting
+from algoformer.data.tokenized import Paths, TextBatch, TokenizedData, as_paths, evaluating
 from algoformer.language.batches import BatchPlan, labelled_batch
 from algoformer.language.classifier import TextClassifier
 from algoformer.language.corpora import load_labelled
@@ -34,19 +34,19 @@ class LabelledData(TokenizedData[TokenTexts]):
     32
     """
 
-    files: tuple[str, ...] = setting(())
+    files: Paths = ()
     """CSV, TSV or JSON Lines files; the columns are found by their header."""
-    validation: tuple[str, ...] = setting(())
+    validation: Paths = ()
     """Files to validate on; none holds out part of the training texts."""
-    test: tuple[str, ...] = setting(())
+    test: Paths = ()
     """Files to report on; none holds out part of the training texts."""
-    split_seed: int = setting(0)
+    split_seed: int = 0
     """Seed of the split where texts are held out."""
-    text_column: str = setting("")
+    text_column: str = ""
     """The column of the text; empty finds a usual name such as "text" or "review"."""
-    label_column: str = setting("")
+    label_column: str = ""
     """The column of the label; empty finds a usual name such as "label" or "class"."""
-    corpus: str = setting("")
+    corpus: str = ""
     """A named corpus in place of files."""
     classes: tuple[str, ...] = field(default=(), compare=False)
     """The names of the labels; read from the data where none are given."""
@@ -147,9 +147,9 @@ class LabelledData(TokenizedData[TokenTexts]):
         if self.corpus:
             return load_labelled(self.corpus, data=self.folder)
         return read_labelled(
-            self.files,
-            validation=self.validation,
-            test=self.test,
+            self._paths("files"),
+            validation=self._paths("validation"),
+            test=self._paths("test"),
             text_column=self.text_column,
             label_column=self.label_column,
             seed=self.split_seed,

@@ -66,8 +66,10 @@ class Batches(Protocol):
     capture and replay after another `select`.
     """
 
-    generator: torch.Generator | None
-    """The generator that `current` draws from, to be registered with CUDA graphs; None if there is none."""
+    @property
+    def generator(self) -> torch.Generator | None:
+        """The generator that `current` draws from, to be registered with CUDA graphs; None without draws."""
+        ...
 
     def select(self, step: int) -> Hashable:
         """Make batch number `step` (counted from 0) the current one; return a key of its shapes."""

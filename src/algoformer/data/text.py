@@ -20,7 +20,14 @@ from algoformer.config import TrainConfig
 from algoformer.data.files import TERMS, read_text
 from algoformer.data.protocol import Data, Loss, Metrics, Share
 from algoformer.data.token_file import TokenFile, split_blocks, text_files, token_files
-from algoformer.data.tokenized import TextBatch, as_paths, evaluating, placed, refuse_prompt_settings, setting
+from algoformer.data.tokenized import (
+    Paths,
+    TextBatch,
+    as_paths,
+    evaluating,
+    placed,
+    refuse_prompt_settings,
+)
 from algoformer.data.translation import check_token_model
 from algoformer.extras import require
 from algoformer.language.losses import window_cross_entropy
@@ -69,26 +76,26 @@ class TextData:
     memory. Batch n depends on the seed and n alone.
     """
 
-    files: tuple[str, ...] = setting(())
+    files: Paths = ()
     """Text files, and folders of .txt and .md files."""
-    validation: tuple[str, ...] = setting(())
+    validation: Paths = ()
     """Files to validate on; none holds out blocks of the training files."""
-    test: tuple[str, ...] = setting(())
+    test: Paths = ()
     """Files to report on; none holds out blocks of the training files."""
-    split_seed: int = setting(0)
+    split_seed: int = 0
     """Seed of the split where blocks are held out."""
-    tokenize: str = setting("bpe")
+    tokenize: str = "bpe"
     """"bpe" learns byte pairs from the training text, "char" has a token for each character of it, and
     anything else is the path of a tokenizer.json."""
-    vocabulary: int = setting(8000)
+    vocabulary: int = 8000
     """Tokens of a BPE, at most."""
-    context: int = setting(256)
+    context: int = 256
     """Tokens of a sequence."""
-    tied: bool = setting(True)
+    tied: bool = True
     """Use the embedding as the output matrix too."""
-    dropout: float = setting(0.0)
+    dropout: float = 0.0
     """Dropout of the embeddings and of what each layer adds."""
-    attention_dropout: float = setting(0.0)
+    attention_dropout: float = 0.0
     """Dropout of the attention weights."""
     cache: str | None = field(default=None, compare=False)
     """The folder for token files; None takes $ALGOFORMER_CACHE, then the user's cache."""
@@ -196,7 +203,7 @@ class TextData:
 
     def settings(self) -> dict[str, Any]:
         """Return the stored fields in plain JSON types."""
-        stored = [item.name for item in fields(self) if item.metadata.get("stored")]
+        stored = [item.name for item in fields(self) if item.compare]
         return {"name": self.name, "settings": {name: as_data(getattr(self, name)) for name in stored}}
 
     def header(self) -> dict[str, Any]:
@@ -207,7 +214,7 @@ class TextData:
     def from_header(cls, header: Mapping[str, Any]) -> TextData:
         """Rebuild the data from its header; the text itself is read again when it is needed."""
         stored, tokenizer = header.get("settings"), header.get("tokenizer")
-        names = {item.name for item in fields(cls) if item.metadata.get("stored")}
+        names = {item.name for item in fields(cls) if item.compare}
         if not isinstance(stored, Mapping) or not set(map(str, stored)) <= names:
             raise ValueError(f"plain text has the settings {', '.join(sorted(names))} and no others")
         data = read_dataclass(cls, stored)
@@ -235,17 +242,17 @@ class TextData:
         tokens = self.splits["train"].tokens
         digest = hashlib.sha256(str(len(tokens)).encode())
         for part in (tokens[:1_000_000], tokens[-1_000_000:]):
-            digest.update(np.ascontiguousarray(part))
+            digest.update(np.ascontiguousarray(part).data)
         return digest.hexdigest()
 
     def facts(self) -> dict[str, Any]:
         """Return what a card says about the text."""
-        return {"corpus": "+".join(Path(path).name for path in self.files), "terms": TERMS}
+        return {"corpus": "+".join(Path(path).name for path in as_paths(self.files, "files")), "terms": TERMS}
 
     @property
     def _paths(self) -> dict[str, list[Path]]:
-        own = {"valid": self.validation, "test": self.test}
-        return {"train": text_files(self.files)} | {n: text_files(paths) for n, paths in own.items() if paths}
+        given = {"train": self.files, "valid": self.validation, "test": self.test}
+        return {name: text_files(as_paths(paths, name)) for name, paths in given.items() if paths}
 
     def _training_blocks(self) -> Iterator[str]:
         return (block for block in split_blocks(self._paths, "train", self.split_seed) if block is not None)

@@ -31,36 +31,34 @@ from algoformer.trace import Unroll
 LOWERCASE_NOTE = "all text, references too, is lower case"
 
 Split = TypeVar("Split", TokenPairs, TokenTexts)
+Paths = tuple[str, ...] | list[str | Path] | tuple[str | Path, ...] | str | Path
+"""One path or several; stored as a tuple of strings."""
+
 TextBatch = dict[str, Tensor]
 """Tensors by name: "input_ids", "attention_mask", targets, and "scale" where processes share a batch."""
-
-
-def setting(default: Any) -> Any:
-    """Return a dataclass field that is stored with the data; all other fields are local to this machine."""
-    return field(default=default, metadata={"stored": True})
 
 
 @dataclass(frozen=True, kw_only=True)
 class TokenizedData(ABC, Generic[Split]):
     """Text in a training, a validation and test splits, tokenized by a BPE that is learned from the first."""
 
-    vocabulary: int = setting(8000)
+    vocabulary: int = 8000
     """Tokens of the tokenizer, at most."""
-    max_length: int = setting(128)
+    max_length: int = 128
     """Tokens of a text, or of either side of a pair, at most."""
-    batch_tokens: int = setting(8192)
+    batch_tokens: int = 8192
     """Tokens in a batch, padding counted."""
-    pad_to_multiple_of: int = setting(8)
+    pad_to_multiple_of: int = 8
     """Lengths are padded to a multiple of this, so that a run sees few shapes."""
-    lowercase: bool = setting(False)
+    lowercase: bool = False
     """Turn all text to lower case, references too."""
-    dropout: float = setting(0.0)
+    dropout: float = 0.0
     """Dropout of the embeddings and of what each layer adds."""
-    attention_dropout: float = setting(0.0)
+    attention_dropout: float = 0.0
     """Dropout of the attention weights."""
-    word_dropout: float = setting(0.0)
+    word_dropout: float = 0.0
     """Fraction of the tokens whose whole embedding is dropped while training."""
-    label_smoothing: float = setting(0.0)
+    label_smoothing: float = 0.0
     """Fraction of the target's probability that is spread over all answers."""
     folder: str | None = field(default=None, compare=False)
     """The folder with named corpora, or "hub"; None asks the environment variable ALGOFORMER_DATA."""
@@ -128,11 +126,11 @@ class TokenizedData(ABC, Generic[Split]):
         """The tokens of every split with their tokenizer; made when first asked for."""
         if self.packed is not None:
             return self.packed
-        corpus = self._corpus()
+        corpus: Any = self._corpus()
         if self.lowercase:
             corpus = corpus.mapped(str.lower, note=LOWERCASE_NOTE)
         tokenizer = self.tokenizer or Tokenizer.train(_texts(corpus.train), vocabulary=self.vocabulary)
-        splits = {
+        splits: dict[str, Any] = {
             name: self._encode(tokenizer, name, split)
             for name, split in corpus.splits().items()
             if name == "train" or not name.startswith("train")  # a further training split is read by name
@@ -239,8 +237,8 @@ class TokenizedData(ABC, Generic[Split]):
             return self.digest
         digest = hashlib.sha256()
         for table in self._tables(self.text.splits["train"]):  # type: ignore[arg-type]
-            digest.update(np.ascontiguousarray(table.ids))
-            digest.update(np.ascontiguousarray(table.offsets))
+            digest.update(np.ascontiguousarray(table.ids).data)
+            digest.update(np.ascontiguousarray(table.offsets).data)
         return digest.hexdigest()
 
     def facts(self) -> dict[str, Any]:
@@ -249,6 +247,9 @@ class TokenizedData(ABC, Generic[Split]):
         kept = {name: card[name] for name in ("corpus", "terms", "files", "notes") if name in card}
         only_words = card.get("spelling", {}).get("only_words") is True
         return {**kept, "lowercase": self.lowercase, "only_words": only_words}
+
+    def _paths(self, name: str) -> tuple[str, ...]:
+        return as_paths(getattr(self, name), name)
 
     def _keep(self, name: str, value: Any) -> None:
         object.__setattr__(self, name, value)
@@ -272,7 +273,7 @@ class TokenBatches:
     def __init__(self, data: TokenizedData, device: torch.device, seed: int, share: Share) -> None:
         self.data, self.device, self.share = data, device, share
         self.split = data.text.splits["train"]
-        self.plan = data._plan(self.split, seed)  # type: ignore[arg-type]
+        self.plan = data._plan(self.split, seed)
         smallest = min(rows for rows, _ in self.plan.shapes)
         if smallest < share.processes:
             raise ValueError(
@@ -287,10 +288,10 @@ class TokenBatches:
         """Make the batch of a step, this process's share of it, and put it on the device."""
         length, rows = self.plan.rows(step)
         share, data = self.share, self.data
-        whole: TextBatch = data._batch(self.split, rows, length, round_to=self.round_to)  # type: ignore[arg-type]
+        whole: TextBatch = data._batch(self.split, rows, length, round_to=self.round_to)
         if share.processes > 1:
             total, own = data._count(whole), rows[share.rank :: share.processes]
-            whole = data._batch(self.split, own, length, round_to=self.round_to)  # type: ignore[arg-type]
+            whole = data._batch(self.split, own, length, round_to=self.round_to)
             whole["scale"] = torch.tensor(data._count(whole) * share.processes / total)
             whole["processes"] = torch.tensor(share.processes)
         key = tuple((name, value.shape) for name, value in whole.items())
@@ -360,7 +361,8 @@ def as_paths(value: Any, name: str) -> tuple[str, ...]:
 
 
 def _is_stored(item: Any) -> bool:
-    return bool(item.metadata.get("stored"))
+    # the others are local to this machine, or learned from the text
+    return bool(item.compare)
 
 
 def _texts(split: Any) -> Iterator[str]:

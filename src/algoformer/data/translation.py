@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from algoformer.config import TrainConfig
 from algoformer.data.files import read_parallel
 from algoformer.data.scores import Measurement, measure_translation
-from algoformer.data.tokenized import TextBatch, TokenizedData, as_paths, setting
+from algoformer.data.tokenized import Paths, TextBatch, TokenizedData, as_paths
 from algoformer.language.batches import BatchPlan, plan_pairs, translation_batch
 from algoformer.language.corpora import PARALLEL, load_parallel, together
 from algoformer.language.losses import TargetPositions, target_positions, window_cross_entropy
@@ -35,24 +35,24 @@ class TranslationData(TokenizedData[TokenPairs]):
     72
     """
 
-    source: tuple[str, ...] = setting(())
+    source: Paths = ()
     """Files with one sentence a line."""
-    target: tuple[str, ...] = setting(())
+    target: Paths = ()
     """Files with the translations, as many and as long as `source`."""
-    validation: tuple[str, ...] = setting(())
+    validation: Paths = ()
     """A source and a target file to validate on; none holds out part of the training pairs."""
-    test: tuple[str, ...] = setting(())
+    test: Paths = ()
     """A source and a target file to report on; none holds out part of the training pairs."""
-    split_seed: int = setting(0)
+    split_seed: int = 0
     """Seed of the split where pairs are held out."""
-    corpus: tuple[str, ...] = setting(())
+    corpus: Paths = ()
     """Named corpora. The first is validated and tested on, all are trained on. NAME/SPLIT is another training
     split of a corpus."""
-    also_tested: tuple[str, ...] = setting(())
+    also_tested: Paths = ()
     """Named corpora whose test splits are scored too; nothing in those is trained on."""
-    prefix_lm: bool = setting(True)
+    prefix_lm: bool = True
     """Let the tokens of the source attend to each other in both directions."""
-    tied: bool = setting(True)
+    tied: bool = True
     """Use the embedding as the output matrix too."""
 
     name: ClassVar[str] = "translation"
@@ -64,12 +64,11 @@ class TranslationData(TokenizedData[TokenPairs]):
             raise ValueError(
                 "give either two files (source= and target=) or a named corpus (corpus='small_de_en')"
             )
-        if len(self.source) != len(self.target):
-            raise ValueError(
-                f"every source file needs a target, got {len(self.source)} and {len(self.target)}"
-            )
+        source, target = self._paths("source"), self._paths("target")
+        if len(source) != len(target):
+            raise ValueError(f"every source file needs a target, got {len(source)} and {len(target)}")
         for name in ("validation", "test"):
-            if len(getattr(self, name)) not in (0, 2):
+            if len(self._paths(name)) not in (0, 2):
                 raise ValueError(f"{name} must be a source and a target file, got {getattr(self, name)}")
         super().__post_init__()
 
@@ -117,11 +116,12 @@ class TranslationData(TokenizedData[TokenPairs]):
 
     def _corpus(self) -> Corpus[ParallelText]:
         if self.source:
-            held_out = [(files[0], files[1]) if files else None for files in (self.validation, self.test)]
-            pairs = list(zip(self.source, self.target, strict=True))
+            given = self._paths("validation"), self._paths("test")
+            held_out = [(files[0], files[1]) if files else None for files in given]
+            pairs = list(zip(self._paths("source"), self._paths("target"), strict=True))
             return read_parallel(pairs, validation=held_out[0], test=held_out[1], seed=self.split_seed)
-        first, *others = [_named(name, self.folder) for name in self.corpus]
-        tested = [_named(name, self.folder) for name in self.also_tested]
+        first, *others = [_named(name, self.folder) for name in self._paths("corpus")]
+        tested = [_named(name, self.folder) for name in self._paths("also_tested")]
         return together(first, *others, also_tested=tested) if others or tested else first
 
     def _encode(self, tokenizer: Tokenizer, name: str, split: ParallelText) -> TokenPairs:

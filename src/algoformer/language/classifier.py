@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 
+import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
@@ -14,6 +15,7 @@ from algoformer.model.algoformer import recorded
 from algoformer.model.context import Edit
 from algoformer.model.parts import ProgramModule
 from algoformer.model.program import Part, Program, default_steps
+from algoformer.model.rebuild import why_not_rebuilt
 from algoformer.trace import Trace, Unroll
 
 
@@ -97,6 +99,14 @@ class TextClassifier(nn.Module):
         scores = self.head(masked_mean(self.trunk.run(input_ids, unroll, context), attention_mask))
         found = {} if access is None else recorded(access)
         return Trace(predictions=scores[:, :, None], first_step=unroll.first_step, states=found)
+
+    def rebuildable(self) -> str | None:
+        """Return why this model could not be built again from its program; None if it could."""
+        trunk = self.trunk
+        sizes = {"vocabulary": trunk.vocabulary, "context": trunk.context, "width": trunk.width}
+        with torch.device("meta"):
+            built = TextClassifier(self.program, labels=self.labels, **sizes)
+        return why_not_rebuilt(self, built)
 
     def edit(self, edits: Mapping[str, Edit]) -> AbstractContextManager[None]:
         """Replace states by address inside a `with` block, as `AlgoFormer.edit` does."""

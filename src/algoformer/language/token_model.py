@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
 
+import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
@@ -15,6 +16,7 @@ from algoformer.model.algoformer import modules_of, recorded
 from algoformer.model.context import Edit, ForwardContext
 from algoformer.model.parts import ProgramModule
 from algoformer.model.program import Part, Program, default_steps
+from algoformer.model.rebuild import why_not_rebuilt
 from algoformer.trace import Trace, Unroll
 
 
@@ -152,6 +154,20 @@ class TokenModel(nn.Module):
     def edit(self, edits: Mapping[str, Edit]) -> AbstractContextManager[None]:
         """Replace states by address inside a `with` block, as `AlgoFormer.edit` does."""
         return self.body.edit(edits)
+
+    def rebuildable(self) -> str | None:
+        """Return why this model could not be built again from its program; None if it could."""
+        trunk = self.trunk
+        with torch.device("meta"):
+            built = TokenModel(
+                self.program,
+                vocabulary=trunk.vocabulary,
+                context=trunk.context,
+                width=trunk.width,
+                tied=self.tied,
+                prefix_lm=self.prefix_lm,
+            )
+        return why_not_rebuilt(self, built)
 
     def context_of(
         self,

@@ -14,6 +14,7 @@ from algoformer.model.context import Edit, ForwardContext, StateAccess, select_r
 from algoformer.model.cost import Cost, cost
 from algoformer.model.parts import ProgramModule
 from algoformer.model.program import Layers, Part, Program, as_program, default_steps
+from algoformer.model.rebuild import why_not_rebuilt
 from algoformer.model.stopping import StoppingRule
 from algoformer.model.tokens import ReadIn
 from algoformer.prompt import Prompt
@@ -149,6 +150,25 @@ class AlgoFormer(nn.Module):
         if len(prompt.reads) == prompt.rows.shape[1] + sum(self.blanks):
             return None
         return row_index(prompt.reads, self.blanks[0], prompt.rows.device)
+
+    def rebuildable(self) -> str | None:
+        """Return why this model could not be built again from its program; None if it could.
+
+        A checkpoint holds the program and the weights. A module that was swapped for one of another class
+        or shape comes back as what the program builds, so that saving such a model must be refused.
+        """
+        with torch.device("meta"):
+            built = AlgoFormer(
+                self.program,
+                dim=self.dim,
+                out=self.out,
+                context=self.context,
+                width=self.width,
+                row_maps=self.row_maps,
+                blanks=self.blanks,
+                exact_context=self.exact_context,
+            )
+        return why_not_rebuilt(self, built)
 
     def cost(self, unroll: Unroll | None = None, **batch: int) -> Cost:
         """Parameters, FLOPs and memory for one batch; `batch`, `rows`, `points` as in `model.cost.cost`."""

@@ -37,6 +37,60 @@ class LearnedPositions(nn.Module):
         return stream + (self.table[:tokens] if positions is None else F.embedding(positions, self.table))
 
 
+class RotaryPositions(nn.Module):
+    """RoPE: rotates queries and keys by angles that grow with their positions.
+
+    Coordinate i is paired with coordinate i + head_width / 2 (the layout in halves), and the pair is
+    rotated by position · base^(-2i / head_width). There are no parameters and no buffers.
+    """
+
+    def __init__(self, *, head_width: int, base: int | float) -> None:
+        super().__init__()
+        if head_width % 2:
+            raise ValueError(f"rope rotates pairs: head_width must be even, got {head_width}")
+        self.head_width, self.base = head_width, base
+
+    def forward(
+        self,
+        heads: Float[Tensor, "batch head token score"],
+        positions: Int[Tensor, "#batch token"] | None = None,
+    ) -> Float[Tensor, "batch head token score"]:
+        """Rotate queries or keys to `positions`, by default to 0, 1, 2, ..."""
+        exact = torch.float64 if heads.dtype == torch.float64 else torch.float32
+        if positions is None:
+            positions = torch.arange(heads.shape[2], device=heads.device)[None]
+        pairs = torch.arange(0, self.head_width, 2, device=heads.device, dtype=exact)
+        angles = positions[:, None, :, None] * self.base ** (-pairs / self.head_width)
+        cosine, sine = angles.cos().to(heads.dtype), angles.sin().to(heads.dtype)
+        first, second = heads.chunk(2, dim=-1)
+        return torch.cat([first * cosine - second * sine, second * cosine + first * sine], dim=-1)
+
+
+class SinusoidPositions(nn.Module):
+    """Adds sines and cosines of the positions to the stream; without parameters, for any position."""
+
+    def forward(
+        self,
+        stream: Float[Tensor, "batch token width"],
+        positions: Int[Tensor, "#batch token"] | None = None,
+    ) -> Float[Tensor, "batch token width"]:
+        """Add the sinusoids of `positions`, by default of 0, 1, 2, ..., to the stream."""
+        if positions is None:
+            positions = torch.arange(stream.shape[1], device=stream.device)[None]
+        return stream + sinusoids(positions, stream.shape[2]).to(stream.dtype)
+
+
+def sinusoids(positions: Int[Tensor, "*place"], width: int) -> Float[Tensor, "*place width"]:
+    """Return sin(p · 10000^(-2i / width)) for the first half of the coordinates, and cosines for the second.
+
+    >>> sinusoids(torch.tensor([0]), 4)
+    tensor([[0., 0., 1., 1.]])
+    """
+    powers = torch.arange(0, width, 2, device=positions.device, dtype=torch.float64) / width
+    angles = positions[..., None] * 10_000**-powers
+    return torch.cat([angles.sin(), angles.cos()[..., : width // 2]], dim=-1).float()
+
+
 @dataclass(frozen=True, kw_only=True)
 class PositionKind:
     """One kind of positions: added to the stream, or rotating queries and keys, or both.
@@ -64,6 +118,13 @@ POSITIONS = Table(
             outline="",
             fused=True,
         ),
+        "rope": PositionKind(
+            rotation=lambda sizes: RotaryPositions(
+                head_width=sizes.head_width, base=getattr(sizes.settings, "rope_base", 10_000)
+            ),
+            outline="RoPE",
+        ),
+        "sinusoid": PositionKind(added=lambda sizes: SinusoidPositions(), outline="sinusoid positions"),
         "none": PositionKind(outline="no positions", fused=True),
     },
     aliases={True: "learned", False: "none"},

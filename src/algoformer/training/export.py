@@ -67,9 +67,9 @@ def answers(checkpoint: Checkpoint, lines: Sequence[str]) -> list[str]:
     if not lines:
         return []
     if isinstance(checkpoint.model, TextClassifier):
-        found = Classifier(checkpoint).classify(lines)  # type: ignore[arg-type]
+        found = Classifier(checkpoint).classify(lines)
         return ["" if label is None else label.name for label in found]
-    return list(map(str, Translator(checkpoint, Decoding(beam=1)).translate(lines)))  # type: ignore[arg-type]
+    return list(map(str, Translator(checkpoint, Decoding(beam=1)).translate(lines)))
 
 
 def _credit(name: str) -> str:

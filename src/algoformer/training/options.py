@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -25,6 +26,16 @@ class Callback:
 
     def on_end(self, step: int) -> None:
         """Called when the session ends, in whichever way."""
+
+
+def progress_callbacks(wanted: bool | None) -> tuple[Callback, ...]:
+    """Return a progress bar, or nothing; None shows one on a terminal and in a notebook."""
+    watched = sys.stderr.isatty() or "ipykernel" in sys.modules
+    if not (watched if wanted is None else wanted):
+        return ()
+    from algoformer.training.progress import ProgressBar
+
+    return (ProgressBar(),)
 
 
 @suggests_keywords({"time_limit": "max_minutes", "gpu": "device", "verbose": "progress"})

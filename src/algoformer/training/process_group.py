@@ -3,18 +3,36 @@
 from __future__ import annotations
 
 import copy
+import os
 from collections.abc import Callable, Mapping
 from enum import IntEnum
 from typing import Any, TypeVar
 
+import torch
+import torch.distributed as dist
 from torch import Tensor, nn
 
 from algoformer.data.protocol import Loss, Share
 from algoformer.trace import Unroll
+from algoformer.training.options import ParallelName
 
 Result = TypeVar("Result")
 Model = TypeVar("Model", bound=nn.Module)
 LossFunction = Callable[[Any, Unroll], Loss]
+
+
+def join_group(wanted: ParallelName, device: torch.device) -> tuple[ProcessGroup, torch.device]:
+    """Return the processes of a run, and the device of this one; a single process needs nothing else."""
+    if (
+        wanted == "auto"
+        and not (dist.is_available() and dist.is_initialized())
+        and "WORLD_SIZE" not in os.environ
+    ):
+        return ProcessGroup(), device
+    from algoformer.training.distributed import own_device, plan_group
+
+    group = plan_group(wanted, device=device)
+    return group, own_device(device, group)
 
 
 class Stop(IntEnum):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -31,12 +30,6 @@ CURRICULA = {"dims": "dims", "samples": "samples", "iterations": "iterations"}
 
 ShowRun = Callable[[str, int, int, Mapping[str, float]], None]
 """Called with a run's name, the steps done, the total steps, and the newest metrics."""
-
-
-def progress_callbacks(wanted: bool | None) -> tuple[Callback, ...]:
-    """Return the progress display of a run; None shows one on a terminal and in a notebook only."""
-    watched = sys.stderr is not None and (sys.stderr.isatty() or "ipykernel" in sys.modules)
-    return (ProgressBar(),) if (watched if wanted is None else wanted) else ()
 
 
 class ProgressBar(Callback):

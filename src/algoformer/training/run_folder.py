@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
-from algoformer.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+from algoformer.checkpoint import Checkpoint, load_checkpoint, write_checkpoint
 from algoformer.common.files import append_line, read_json, remove_leftovers, write_json, write_text
 from algoformer.common.tensor_file import read_header
 from algoformer.training.config import Experiment, is_data_of
-from algoformer.training.tensorboard import TensorBoard
 
 Metrics = Mapping[str, float]
 """One row: counts (step, iterations, dims, samples) and measurements, by name; all of them floats."""
@@ -33,7 +34,7 @@ class RunFolder:
     def __init__(self, path: Path, *, tensorboard: bool = False) -> None:
         self.path = path
         self._tensorboard = tensorboard
-        self._events: TensorBoard | None = None
+        self._events: Any = None
 
     @property
     def checkpoint_path(self) -> Path:
@@ -46,15 +47,16 @@ class RunFolder:
 
     def save(self, checkpoint: Checkpoint) -> None:
         """Put a new checkpoint in the place of the old one."""
-        save_checkpoint(self.checkpoint_path, checkpoint)
+        write_checkpoint(self.checkpoint_path, checkpoint)
 
     def save_best(self, checkpoint: Checkpoint) -> None:
         """Put new best weights in the place of the old ones."""
-        save_checkpoint(self.path / BEST, checkpoint)
+        write_checkpoint(self.path / BEST, checkpoint)
 
     def write_config(self, experiment: Experiment) -> None:
-        """Write the experiment for people to read; the checkpoint holds it too."""
-        write_json(self.path / "config.json", experiment.to_data())
+        """Write the experiment for people to read if it is not there yet; the checkpoint holds it too."""
+        if not (self.path / "config.json").exists():
+            write_json(self.path / "config.json", experiment.to_data())
 
     def add_metrics(self, row: Metrics) -> None:
         """Add a row of metrics."""
@@ -66,7 +68,9 @@ class RunFolder:
         """Drop the rows after `last_step`, which will be written again, and a line that a kill cut off."""
         rows = [row for row in read_metrics(self.path) if row["step"] <= last_step]
         write_text(self.path / "metrics.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
-        if self._tensorboard:
+        if self._tensorboard and importlib.util.find_spec("tensorboard") is not None:
+            from algoformer.training.tensorboard import TensorBoard
+
             self._events = TensorBoard(self.path / "tensorboard", rows)
         return rows
 

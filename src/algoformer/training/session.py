@@ -83,8 +83,6 @@ class Session:
             self._restore_card(checkpoint.card)
             logger.info("resumed at step %d", self.step)
         self.group.check_same("checkpoint", self.step)
-        if folder is not None:
-            self.metrics = list(self.group.on_rank_zero(lambda: folder.keep_metrics(self.step)))
         self.clock = Clock(seconds)
         self.saved = self.step if checkpoint is not None else -1
         self.logged = self.step, seconds
@@ -98,6 +96,8 @@ class Session:
     def loop(self) -> None:
         """Step until done, out of time, interrupted or broken; save first and at every end but the last."""
         self.save()  # a run can be resumed from its first moment, with all that decides it
+        if self.folder is not None:
+            self.metrics = list(self.group.on_rank_zero(self._kept_metrics))
         config, began = self.config, time.monotonic()
         limit = math.inf if self.options.max_minutes is None else 60 * self.options.max_minutes
         whole = True  # whether weights and optimizer stand between two steps
@@ -142,8 +142,6 @@ class Session:
         self._refuse_not_finite()
         checkpoint, folder = snapshot(self.learner, card_of(self)), self.folder
         self.group.on_rank_zero(lambda: folder.save(checkpoint))
-        if self.saved < 0:
-            self.group.on_rank_zero(lambda: folder.write_config(self.learner.experiment))
         self.saved = self.step
         logger.info("checkpoint at step %d", self.step)
 
@@ -198,6 +196,13 @@ class Session:
             best = Checkpoint(model=model, data=data, card={**card_of(self), **found})
             self.group.on_rank_zero(lambda: folder.save_best(best))
         return found
+
+    def _kept_metrics(self) -> list[Metrics]:
+        if self.folder is None:
+            return []
+        # after the checkpoint, also of a run that was killed between the two
+        self.folder.write_config(self.learner.experiment)
+        return self.folder.keep_metrics(self.step)
 
     def _written(self, row: Metrics) -> Metrics:
         if self.folder is not None:

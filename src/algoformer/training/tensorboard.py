@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import logging
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -12,15 +11,13 @@ logger = logging.getLogger("algoformer.training")
 
 
 class TensorBoard:
-    """Writes rows of metrics to event files; without TensorBoard, or after any failure, it does nothing.
+    """Writes rows of metrics to event files; after any failure it does nothing more.
 
     The files are written anew from all rows whenever a run goes on, so that they show each step once.
     """
 
     def __init__(self, folder: Path, rows: Iterable[Mapping[str, float]]) -> None:
         self._writer: Any = None
-        if importlib.util.find_spec("tensorboard") is None:
-            return
         try:
             from torch.utils.tensorboard import SummaryWriter
 

@@ -15,11 +15,9 @@ from algoformer.checkpoint import Checkpoint, refuse_unbuildable
 from algoformer.common.devices import device_name
 from algoformer.training.card import origin_of
 from algoformer.training.config import Experiment, build_model, refuse_unlike
-from algoformer.training.distributed import own_device, plan_group
 from algoformer.training.engine import Plan, plan_for
-from algoformer.training.options import RunOptions
-from algoformer.training.process_group import ProcessGroup
-from algoformer.training.progress import progress_callbacks
+from algoformer.training.options import RunOptions, progress_callbacks
+from algoformer.training.process_group import ProcessGroup, join_group
 from algoformer.training.run_folder import Metrics, RunFolder, open_folder
 from algoformer.training.session import Session
 from algoformer.training.step import Step
@@ -109,9 +107,7 @@ def train(
     """
     options = replace(options or RunOptions(), **run_options)
     _check_request(experiment, folder, initial, resume=resume)
-    device = torch.device(options.device)
-    group = plan_group(options.parallel, device=device)
-    device = own_device(device, group)
+    group, device = join_group(options.parallel, torch.device(options.device))
     plan = plan_for(experiment, options.engine, device=device, single=group.is_single)
     logger.info("%s on %s, %s", plan, device_name(device), group)
     with ExitStack() as stack:

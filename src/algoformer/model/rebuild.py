@@ -1,0 +1,29 @@
+"""Whether a model can be built again from its program, as loading a checkpoint does."""
+
+from __future__ import annotations
+
+from torch import nn
+
+
+def why_not_rebuilt(model: nn.Module, built: nn.Module) -> str | None:
+    """Return how a model differs from `built`, what its program builds; None if it does not.
+
+    Modules must have the classes that the program builds, and parameters and buffers their names and shapes.
+    A subclass that keeps the forward function counts as the same class. Hooks are not looked at: they are
+    not part of a checkpoint either way.
+    """
+    modules = dict(built.named_modules(remove_duplicate=False))
+    for name, module in model.named_modules(remove_duplicate=False):
+        expected = modules.get(name)
+        if expected is None:
+            return f"{name} is a module that the program does not build"
+        kind = type(expected)
+        if not isinstance(module, kind) or type(module).forward is not kind.forward:
+            found = type(module).__name__
+            return f"{name or 'the model'} is a {found}, where the program builds a {kind.__name__}"
+    shapes = {name: tuple(tensor.shape) for name, tensor in built.state_dict().items()}
+    own = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
+    for name in sorted({*shapes, *own}):
+        if shapes.get(name) != own.get(name):
+            return f"{name} has shape {own.get(name)}, where the program builds {shapes.get(name)}"
+    return None

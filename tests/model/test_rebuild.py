@@ -1,0 +1,65 @@
+import pytest
+import torch
+from torch import Tensor, nn
+
+from algoformer.language import TextClassifier, TokenModel
+from algoformer.model import AlgoFormer, Layers, Loop, Program, cost, presets, work
+from algoformer.trace import Unroll
+from tests.model.test_parts import model
+
+
+class Sine(nn.Linear):
+    def forward(self, stream: Tensor) -> Tensor:
+        return super().forward(stream).sin()
+
+
+@pytest.mark.parametrize("name", presets.PRESETS)
+def test_untouched_models_can_be_rebuilt(name: str) -> None:
+    program = presets.PRESETS[name](heads=2)
+    sizes = {"vocabulary": 9, "context": 8, "width": 8}
+    assert model(program, blanks=(1, 0)).rebuildable() is None
+    assert TokenModel(program, tied=False, dropout=0.1, **sizes).rebuildable() is None
+    assert TextClassifier(program, labels=("a", "b"), **sizes).rebuildable() is None
+
+
+def test_a_module_of_another_class_shape_or_more_is_named() -> None:
+    swapped, wide, more = (model(presets.looped(heads=2)) for _ in range(3))
+    swapped.read_out = Sine(8, 1)
+    assert swapped.rebuildable() == "read_out is a Sine, where the program builds a Linear"
+    wide.read_out = nn.Linear(8, 3)
+    assert wide.rebuildable() == "read_out.bias has shape (3,), where the program builds (1,)"
+    more.extra = nn.Linear(1, 1)
+    assert more.rebuildable() == "extra is a module that the program does not build"
+
+
+@pytest.mark.parametrize("depth", [10, 20, 40])
+def test_the_cost_of_nested_loops_takes_work_in_proportion_to_their_depth(
+    depth: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program, calls, count = Program(Layers(1, heads=2)), [0], work._layers
+    for _ in range(depth):
+        program = Program(Loop(program, 3))
+
+    def counted(*values: object, **named: object) -> work.Work:
+        calls[0] += 1
+        return count(*values, **named)
+
+    work._once.cache_clear()
+    iterations = work._iterations
+
+    def counted_loop(*values: object, **named: object) -> work.Work:
+        calls[0] += 1
+        return iterations(*values, **named)
+
+    monkeypatch.setattr(work, "_layers", counted)
+    monkeypatch.setattr(work, "_iterations", counted_loop)
+    bill = cost.cost(program, dim=2, out=1, context=4, width=8, unroll=Unroll(steps=2))
+    assert bill.work.layers == 2 * 3 ** (depth - 1)
+    assert calls[0] <= 8 * (depth + 1)
+
+
+@pytest.mark.usefixtures("as_a_user")
+def test_a_model_of_a_tensor_is_refused_in_one_line() -> None:
+    built: AlgoFormer = model(presets.looped(heads=2))
+    with pytest.raises(ValueError, match=r"answers a Prompt, got Tensor; make one with Prompt\.of_pairs"):
+        built.check(torch.zeros(2, 3, 4))  # type: ignore[arg-type]
