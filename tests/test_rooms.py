@@ -25,13 +25,15 @@ MAY_IMPORT: dict[str, set[str]] = {
     "model": {"prompt", "trace", "nn"},
     "theory": SOLVING | {"nn", "model"},
     "evaluation": {"prompt", "trace", "tasks"},
+    "insight": SOLVING | {"tasks", "algorithms", "evaluation", "model"},
     "language": {"trace", "extras", "nn", "kernels", "model"},
+    "hf": {"trace", "extras", "model", "language"},
 }
 BELOW_DATA = {"config", "prompt", "trace", "tasks", "nn", "kernels", "model", "evaluation", "extras"}
 MAY_IMPORT["data"] = BELOW_DATA | {"language"}
 MAY_IMPORT["checkpoint"] = {"data", "language", "model"}
 MAY_IMPORT["training"] = MAY_IMPORT["data"] | {"data", "checkpoint"}
-MAY_IMPORT["report"] = {"model", "evaluation", "extras"}
+MAY_IMPORT["report"] = {"model", "evaluation", "insight", "extras"}
 EVERYTHING = set(MAY_IMPORT)
 # what stands on top sees all that is below it
 MAY_IMPORT["cli"] = EVERYTHING
