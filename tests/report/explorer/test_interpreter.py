@@ -9,6 +9,7 @@ import torch
 from algoformer import programs
 from algoformer.model import Layers, Loop, Parallel, Program
 from algoformer.model.injections import INJECTIONS, STARTS
+from algoformer.model.loop_models import LOOP_MODELS
 from algoformer.model.presets import PRESETS
 from algoformer.nn import ACTIVATIONS, NORMS, POSITIONS
 from algoformer.nn.attention import QK_NORMS
@@ -90,6 +91,13 @@ def test_every_part_answers_as_in_pytorch(name: str, predict: Predict) -> None:
     reads = [2, 6]
     found = predict(model, ROWS, reads, 4)
     assert relative_error(found, answers(model, ROWS, reads, 4)) < SINGLE
+
+
+@pytest.mark.parametrize("name", LOOP_MODELS)
+def test_every_loop_model_answers_as_in_pytorch(name: str, predict: Predict) -> None:
+    model = random_model(LOOP_MODELS[name](heads=2, kv_heads=1, head_width=4, hidden=8, steps=2), std=0.3)
+    found = predict(model, ROWS, [6], 3)
+    assert relative_error(found, answers(model, ROWS, [6], 3)) < SINGLE
 
 
 # read when tests are collected, before any of them registers a word of its own
