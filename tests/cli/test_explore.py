@@ -10,6 +10,7 @@ from algoformer.cli import main
 from algoformer.cli.explore import DESCRIPTION
 from algoformer.cli.explore_theorems import THEOREMS
 from algoformer.data.prompts import PromptData
+from algoformer.insight import Identification
 from algoformer.model import AlgoFormer
 from algoformer.problems import pairs
 from algoformer.prompt import Prompt
@@ -118,6 +119,16 @@ def test_an_identification_is_shown(tmp_path: Path) -> None:
     out = tmp_path / "page.html"
     assert main(["explore", "newton", "--out", str(out), "--identification", str(found)]) == 0
     assert pack_of(out)["identification"]["verdict"] == "runs Newton's method"
+
+
+def test_a_file_of_identify_is_shown_with_its_own_sentence(tmp_path: Path) -> None:
+    file = Path(__file__).parents[2] / "results" / "insight" / "linear" / "identification.json"
+    out = tmp_path / "page.html"
+    assert main(["explore", "newton", "--out", str(out), "--identification", str(file)]) == 0
+    shown = pack_of(out)["identification"]
+    sentence = Identification.from_json(file.read_text(encoding="utf-8")).sentence
+    assert shown["verdict"].lower() == sentence.lower()
+    assert "the model" in shown["filters"]["series"]
 
 
 def test_bad_input_gets_one_clear_line(

@@ -9,8 +9,11 @@ import torch
 from algoformer import programs
 from algoformer.model import Layers, Loop, Parallel, Program
 from algoformer.model.injections import INJECTIONS, STARTS
+from algoformer.model.loop_models import LOOP_MODELS
 from algoformer.model.presets import PRESETS
 from algoformer.nn import ACTIVATIONS, NORMS, POSITIONS
+from algoformer.nn.attention import QK_NORMS
+from algoformer.nn.norms import PLACES
 from algoformer.prompt import Prompt
 from algoformer.report.explorer import Exploration
 from algoformer.theory import Constants, Sizes
@@ -90,13 +93,28 @@ def test_every_part_answers_as_in_pytorch(name: str, predict: Predict) -> None:
     assert relative_error(found, answers(model, ROWS, reads, 4)) < SINGLE
 
 
+@pytest.mark.parametrize("name", LOOP_MODELS)
+def test_every_loop_model_answers_as_in_pytorch(name: str, predict: Predict) -> None:
+    model = random_model(LOOP_MODELS[name](heads=2, kv_heads=1, head_width=4, hidden=8, steps=2), std=0.3)
+    found = predict(model, ROWS, [6], 3)
+    assert relative_error(found, answers(model, ROWS, [6], 3)) < SINGLE
+
+
 # read when tests are collected, before any of them registers a word of its own
 WORDS = {
-    **{f"norm {word}": Layers(1, heads=2, norm=word) for word in NORMS},
+    **{f"norm {word}": Layers(1, heads=2, norm=word, norm_eps=1e-3) for word in NORMS},
+    **{f"norm {at}": Layers(2, heads=2, norm="rms", norm_at=at) for at in (*PLACES, "in+out", "in+after")},
     **{f"activation {word}": Layers(1, heads=2, activation=word) for word in ACTIVATIONS},
+    **{f"gated {word}": Layers(1, heads=2, activation=word, gated=True) for word in ("silu", "gelu")},
     **{f"positions {word}": Layers(1, heads=2, positions=word, rope_base=500) for word in POSITIONS},
+    **{f"queries and keys {word}": Layers(1, heads=2, qk_norm=word) for word in QK_NORMS},
     **{f"inject {word}": Loop(Layers(1, heads=2), steps=2, inject=word) for word in INJECTIONS},
     **{f"start {word}": Loop(Layers(1, heads=2), steps=2, start=word) for word in STARTS},
+    "grouped heads": Layers(1, heads=4, kv_heads=2, head_width=6, positions="rope", qk_norm="full"),
+    "bias of queries, keys and values": Layers(1, heads=2, bias="qkv"),
+    "output gate": Layers(2, heads=2, output_gate=True, bias=False),
+    "damping": Loop(Layers(1, heads=2), steps=2, damp=0.3),
+    "step signal": Loop(Layers(1, heads=2), steps=2, step_signal="sinusoid", damp=0.5),
 }
 
 

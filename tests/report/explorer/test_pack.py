@@ -43,7 +43,7 @@ def test_weights_are_stored_in_the_smallest_precision_that_is_exact() -> None:
         ([{"part": "loop", "body": [{"part": "layers", "norm": "batch"}]}], "norm='batch' of layers"),
         ([{"part": "loop", "inject": "cross", "body": []}], "inject='cross' of loop"),
         ([{"part": "parallel", "branches": [[{"part": "layers", "window": 3}]]}], "does not know window"),
-        ([{"part": "layers", "norm_at": ["in", "between"]}], r"norm_at=\['in', 'between'\]"),
+        ([{"part": "layers", "norm_at": "in+between"}], "norm_at='in.between'"),
     ],
 )
 def test_a_program_that_the_page_cannot_run_is_refused_before_a_page_is_made(

@@ -103,7 +103,7 @@ def check_program(program: list[Any], words: Mapping[str, Mapping[str, Any]]) ->
             allowed = words[kind].get(name)
             if allowed is None and value not in (False, 0, "none"):
                 raise ValueError(f"the page cannot run {name}={value!r} of {kind}; it does not know {name}")
-            values = value if isinstance(value, list) else [value]
+            values = str(value).split("+") if name == "norm_at" else [value]
             if isinstance(allowed, list) and any(item not in allowed for item in values):
                 raise ValueError(
                     f"the page cannot run {name}={value!r} of {kind}; it knows {', '.join(map(str, allowed))}"

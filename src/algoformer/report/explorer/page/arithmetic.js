@@ -128,13 +128,17 @@
     return {data: out, batch, tokens};
   }
 
+  // Sines of a place in the first half of the coordinates, cosines in the second.
+  function sinusoid(place, k, width) {
+    const half = Math.ceil(width / 2), pair = k < half ? k : k - half;
+    const angle = place * Math.pow(10000, (-2 * pair) / width);
+    return k < half ? Math.sin(angle) : Math.cos(angle);
+  }
+
   function addSinusoid(stream, width, places) {
     const {data, batch, tokens} = stream, out = data.slice();
     for (let row = 0; row < batch * tokens; row++) {
-      for (let k = 0; k < width; k++) {
-        const angle = places[row % tokens] / Math.pow(10000, (k - (k % 2)) / width);
-        out[row * width + k] += k % 2 ? Math.cos(angle) : Math.sin(angle);
-      }
+      for (let k = 0; k < width; k++) out[row * width + k] += sinusoid(places[row % tokens], k, width);
     }
     return {data: out, batch, tokens};
   }
@@ -203,5 +207,5 @@
     for (let k = 0; k < size; k++) out[target + k] = sums[k];
   }
 
-  Object.assign(algoformer, {linear, attend, NORMS, ACTIVATIONS, POSITIONS});
+  Object.assign(algoformer, {linear, attend, addSinusoid, NORMS, ACTIVATIONS, POSITIONS});
 })((self.algoformer = self.algoformer || {}));

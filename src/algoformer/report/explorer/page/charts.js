@@ -93,6 +93,26 @@
     return text;
   }
 
+  const FLOOR = 1e-18;
+
+  // Errors by iteration on a logarithmic axis, with marks at the trained depth and at the shown iteration.
+  function drawErrors(element, series, {depth, trained, iteration, mark, label}) {
+    const values = series.flatMap(([, numbers]) => numbers).filter((value) => Number.isFinite(value) && value > FLOOR);
+    const low = 10 ** Math.floor(Math.log10(Math.min(...values, 1))), high = 10 ** Math.ceil(Math.log10(Math.max(...values, 10 * low)));
+    const x = {low: 1, high: Math.max(2, depth), log: depth > 60}, y = {low: Math.max(low, FLOOR), high: Math.min(high, 1e12), log: true};
+    const space = plot(element, x, y, {x: "iteration", y: label}), {toX, inner: {top, bottom}, canvas} = space;
+    const upright = (kind, at) => svg("line", {class: kind, x1: toX(at), x2: toX(at), y1: top, y2: bottom});
+    if (trained < depth) {
+      canvas.append(upright("trained", trained), svg("text", {class: "label", x: toX(trained) + 4, y: bottom - 6}, mark));
+    }
+    for (const [name, numbers] of series) {
+      const points = numbers.map((value, t) => [t + 1, Math.max(value, FLOOR)]);
+      canvas.append(svg("path", {class: `curve ${name}`, d: line(points, space)}));
+    }
+    canvas.append(upright("cursor", Math.min(iteration, depth)));
+    return space;
+  }
+
   // A square heat map of weights between 0 and 1, shaded by their root or, for very small ones, their logarithm.
   function heat(canvas, values, size, ink, paper, logarithmic) {
     canvas.width = canvas.height = size;
@@ -110,5 +130,5 @@
     return [1, 3, 5].map((start) => parseInt(text.slice(start, start + 2), 16));
   };
 
-  Object.assign(algoformer, {svg, html, show, plot, line, heat, color});
+  Object.assign(algoformer, {svg, html, show, plot, line, drawErrors, heat, color});
 })((self.algoformer = self.algoformer || {}));

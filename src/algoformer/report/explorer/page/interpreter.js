@@ -1,7 +1,7 @@
 // Runs a program of algoformer: layers, loops and parallel branches, with the weights of a PyTorch model.
 "use strict";
 (function (algoformer) {
-  const {linear, NORMS, POSITIONS, word, gathered, compileLayer, runLayer} = algoformer;
+  const {linear, addSinusoid, NORMS, POSITIONS, word, gathered, compileLayer, runLayer} = algoformer;
 
   class Weights {
     constructor(pack) {
@@ -41,7 +41,7 @@
     for (const [field, value] of Object.entries(part)) {
       if (field === "part" || value === null) continue;
       const allowed = known[field];
-      const each = Array.isArray(value) ? value : [value];
+      const each = field === "norm_at" ? String(value).split("+") : [value];
       const off = value === false || value === "none" || value === 0;
       if (allowed ? Array.isArray(allowed) && !each.every((one) => allowed.includes(one)) : !off) {
         throw new Error(`this page does not know ${field} = ${JSON.stringify(value)} of ${part.part}; make it again with the version of algoformer that wrote the model`);
@@ -90,14 +90,14 @@
     decay: {
       zeros: true,
       build: (weights, prefix, width) => {
-        const rate = weights.vector(`${prefix}.log_rate`), raw = weights.vector(`${prefix}.step_size`);
+        const rate = weights.vector(`${prefix}.log_rate`), raw = weights.vector(`${prefix}.log_delta`);
         const step = Array.from(raw, (x) => Math.log1p(Math.exp(-Math.abs(x))) + Math.max(x, 0));
         const keep = step.map((size, k) => Math.exp(-size * Math.exp(rate[k])));
         return (state, entry, k, mapped) => keep[k % width] * state[k] + step[k % width] * mapped[k];
       },
       map: (weights, prefix) => weights.linear(`${prefix}.input_map`),
     },
-    concat: {zeros: true, joined: true, build: (weights, prefix) => weights.linear(`${prefix}.mix`)},
+    concat: {zeros: true, joined: true, build: (weights, prefix) => weights.linear(`${prefix}.adapter`)},
   };
 
   function compileLoop(part, weights, prefix, path, width) {
@@ -108,18 +108,22 @@
     const node = {
       causal: body.causal, looping: true, steps: part.steps,
       start(entry) {
-        const zeros = startWord === "zeros" || (startWord === "auto" && injection.zeros);
+        const zeros = startWord === "zeros" || startWord === "noise" || (startWord === "auto" && injection.zeros);
         if (startWord === "vector") return spread(weights.vector(`${prefix}.start.vector`), entry, width, Real);
         return zeros ? {...entry, data: new Real(entry.data.length)} : entry;
       },
-      iterate(state, entry, context) {
-        const next = body.apply(mixed(state, entry, injection, mix, map, width, Real), context, null);
+      // `number` counts iterations from 1
+      iterate(state, entry, context, number) {
+        if (part.step_signal === "sinusoid") state = addSinusoid(state, width, new Int32Array(state.tokens).fill(number));
+        let next = body.apply(mixed(state, entry, injection, mix, map, width, Real), context, null);
+        const share = part.damp ?? 1, before = state.data;
+        if (share !== 1) next = {...next, data: next.data.map((value, k) => before[k] + share * (value - before[k]))};
         context.recorder?.state(path, "end", next);
         return next;
       },
       apply(stream, context, rows) {
         let state = node.start(stream);
-        for (let step = 0; step < node.steps; step++) state = node.iterate(state, stream, context);
+        for (let step = 1; step <= node.steps; step++) state = node.iterate(state, stream, context, step);
         return gathered(state, rows, context);
       },
     };
@@ -197,7 +201,7 @@
         return {
           step(now, rows) {
             if (now.recorder?.whole) run(stream, now, 0, traced, null);
-            state = inner ? inner.step(now) : node.iterate(state, entry, now);
+            state = inner ? inner.step(now) : node.iterate(state, entry, now, now.iteration);
             return run(state, now, traced + 1, nodes.length, rows);
           },
           save: () => (inner ? inner.save() : state),

@@ -5,15 +5,15 @@
 
   // Where a layer keeps its norms, relative to its own prefix.
   const NAMES = {
-    attention: {in: "attention_norm", out: "attention_norm_out", after: "attention_norm_after"},
-    feedforward: {in: "feedforward_norm", out: "feedforward_norm_out", after: "feedforward_norm_after"},
+    attention: {in: "attention_norm", out: "attention_out_norm", after: "attention_after_norm"},
+    feedforward: {in: "feedforward_norm", out: "feedforward_out_norm", after: "feedforward_after_norm"},
   };
 
   const word = (value, yes) => (value === true ? yes : value === false || value == null ? "none" : value);
 
   // One transformer layer.
   function compileLayer(part, weights, prefix, width) {
-    const kind = word(part.norm ?? true, "layer"), eps = part.norm_eps ?? 1e-5, at = part.norm_at ?? ["in"];
+    const kind = word(part.norm ?? true, "layer"), eps = part.norm_eps ?? 1e-5, at = (part.norm_at ?? "in").split("+");
     const norm = (side, where) => at.includes(where) ? weights.norm(kind, `${prefix}.${NAMES[side][where]}`, eps) : null;
     const norms = {};
     for (const side of ["attention", "feedforward"]) {
@@ -24,8 +24,8 @@
       heads, size, kvHeads: part.kv_heads ?? heads, scale: part.scaled === false ? 1 : 1 / Math.sqrt(size),
       qkv: weights.linear(`${prefix}.attention.qkv`),
       output: weights.linear(`${prefix}.attention.output`),
-      gate: part.gate ? weights.linear(`${prefix}.attention.gate`) : null,
-      qkNorm: compileQkNorm(part, weights, `${prefix}.attention`, kind === "none" || kind === "layer" ? "rms" : kind, eps),
+      gate: part.output_gate ? weights.linear(`${prefix}.attention.gate`) : null,
+      qkNorm: compileQkNorm(part, weights, `${prefix}.attention`, eps),
       rotate: POSITIONS[word(part.positions ?? true, "learned")].rotate ?? null,
       base: part.rope_base ?? 10000,
     };
@@ -36,10 +36,12 @@
     return {norms, attention, feedforward, causal: part.causal !== false};
   }
 
-  function compileQkNorm(part, weights, prefix, kind, eps) {
-    const scope = word(part.qk_norm, "head");
+  // RMS norms of queries and keys: of each head, of all heads together, or of each head without weights.
+  function compileQkNorm(part, weights, prefix, eps) {
+    const scope = part.qk_norm ?? "none";
     if (scope === "none") return null;
-    const own = (name) => weights.norm(weights.has(`${prefix}.${name}.weight`) ? kind : "plain", `${prefix}.${name}`, eps);
+    const kind = scope === "plain" ? "plain" : "rms", inner = scope === "full" ? ".norm" : "";
+    const own = (name) => weights.norm(kind, `${prefix}.${name}${inner}`, eps);
     return {scope, query: own("query_norm"), key: own("key_norm")};
   }
 

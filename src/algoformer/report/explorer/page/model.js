@@ -108,7 +108,7 @@
 
     step(recorder = null) {
       this.iteration++;
-      const context = {...this.context, recorder}, {model, asked} = this, whole = recorder?.whole;
+      const context = {...this.context, recorder, iteration: this.iteration}, {model, asked} = this, whole = recorder?.whole;
       const stream = this.run.step(context, whole ? null : asked);
       const rows = stream.batch * stream.tokens;
       const numbers = linear(stream.data, rows, model.readOut, new model.Real(rows * model.readOut.outputs));

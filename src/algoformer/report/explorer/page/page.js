@@ -1,7 +1,7 @@
 // The page: what the controls do, what runs, and what is said about it.
 "use strict";
 (function (algoformer) {
-  const {html, svg, show, plot, line, METHODS} = algoformer;
+  const {html, show, METHODS} = algoformer;
   const byId = (id) => document.getElementById(id);
   const FORMAT = 1;
 
@@ -236,23 +236,9 @@
 
     drawErrors() {
       if (!this.answers.length) return;
-      const series = this.series(), floor = 1e-18;
-      const values = series.flatMap(([, numbers]) => numbers).filter((value) => Number.isFinite(value) && value > floor);
-      const low = 10 ** Math.floor(Math.log10(Math.min(...values, 1))), high = 10 ** Math.ceil(Math.log10(Math.max(...values, 10 * low)));
-      const space = plot(byId("errors"), {low: 1, high: Math.max(2, this.depth), log: this.depth > 60}, {low: Math.max(low, floor), high: Math.min(high, 1e12), log: true},
-        {x: "iteration", y: this.pairs ? "error: squared distance from least squares" : "mean squared error"});
-      this.errorSpace = space;
-      const {toX, inner, canvas} = space;
-      if (this.trained < this.depth) {
-        canvas.append(svg("line", {class: "trained", x1: toX(this.trained), x2: toX(this.trained), y1: inner.top, y2: inner.bottom}));
-        canvas.append(svg("text", {class: "label", x: toX(this.trained) + 4, y: inner.bottom - 6}, this.pack.textbook ? "default depth" : "trained depth"));
-      }
-      for (const [name, numbers] of series) {
-        const points = numbers.map((value, t) => [t + 1, Math.max(value, floor)]);
-        canvas.append(svg("path", {class: `curve ${name}`, d: line(points, space)}));
-      }
-      const at = Math.min(this.iteration, this.depth);
-      canvas.append(svg("line", {class: "cursor", x1: toX(at), x2: toX(at), y1: inner.top, y2: inner.bottom}));
+      const {depth, trained, iteration} = this, mark = this.pack.textbook ? "default depth" : "trained depth";
+      const label = this.pairs ? "error: squared distance from least squares" : "mean squared error";
+      this.errorSpace = algoformer.drawErrors(byId("errors"), this.series(), {depth, trained, iteration, mark, label});
     }
 
     table(at) {

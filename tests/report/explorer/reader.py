@@ -1,0 +1,25 @@
+"""What a reader does with a page and sees on it."""
+
+import json
+
+from report.explorer.browser import Page
+
+
+def settled(page: Page) -> None:
+    page.wait("!explorer.running && !explorer.busy && !explorer.pending && explorer.inside.message")
+
+
+def shown(page: Page) -> list[float]:
+    """The model's answers to the question, one for each iteration, as the page has them."""
+    return page.run("explorer.answers.map((numbers) => numbers[0])")
+
+
+def rows_of(page: Page) -> list[list[float]]:
+    return page.run("explorer.prompt.rows()")
+
+
+def set_value(page: Page, name: str, value: float, event: str = "input") -> None:
+    page.run(
+        f"(() => {{ const element = document.getElementById({json.dumps(name)}); element.value = {value}; "
+        f"element.dispatchEvent(new Event({json.dumps(event)}, {{bubbles: true}})); }})()"
+    )
