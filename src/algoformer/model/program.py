@@ -158,11 +158,18 @@ class Loop:
     """One set of weights run `steps` times; its body is any program, so loops nest.
 
     With `inject="add"` the state starts at zero and the loop's input is added to it before every
-    iteration; with "gate" each coordinate of both is scaled by a learned gate first; with "none" the
-    input is the first state and is not seen again. `inject` is a name in `injections.INJECTIONS`, `start` one
-    in `injections.STARTS`, or "auto" for the start that belongs to the injection. `damp` moves the state by
-    that share of the way to what the body makes of it; 1 means all of it. `step_signal="sinusoid"` adds the
-    sinusoids of the iteration's number to the state before every iteration.
+    iteration; with "none" the input is the first state and is not seen again.
+
+    Attributes:
+        body: the program that runs at every iteration.
+        steps: number of iterations.
+        inject: how the loop's input reaches every iteration, a name in `injections.INJECTIONS`: "add", "none",
+            "gate" (learned gates), "concat" (a linear map of both) or "decay" (the state decays).
+        name: for addresses and outlines; empty means the part's place in its program.
+        start: the state before the first iteration, a name in `injections.STARTS`: "zeros", "input", "noise",
+            "vector", or "auto" for the start that belongs to the injection.
+        damp: the share of the way that an iteration moves the state; 1 means all of it.
+        step_signal: "sinusoid" adds the sinusoids of the iteration's number to the state, "none" nothing.
     """
 
     body: Program
