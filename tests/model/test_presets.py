@@ -57,6 +57,6 @@ def test_the_nested_preset_has_a_loop_in_its_loop() -> None:
 def test_equation_one_is_plain_and_can_be_varied() -> None:
     layers = programs.equation_one(2, heads=3, head_width=5, hidden=7)
     switches = (layers.norm, layers.scaled, layers.causal, layers.positions, layers.final_norm)
-    assert switches == (False,) * 5
+    assert switches == ("none", False, False, "none", False)
     assert layers.activation == "relu"
     assert programs.equation_one(1, heads=1, head_width=1, hidden=1, causal=True).causal

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import keyword
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -11,146 +10,11 @@ from typing import Any, TypeAlias
 
 from algoformer.common.names import check_choice
 from algoformer.model.injections import INJECTIONS, STARTS
-from algoformer.nn import ACTIVATIONS, NORMS, POSITIONS, QK_NORMS, check_places
+from algoformer.model.layers import Layers as Layers
+from algoformer.model.layers import check_count, check_name, describe_layers
 
 Injection: TypeAlias = str
 """A name in the table `INJECTIONS`: how a loop's input reaches each iteration."""
-
-LARGEST = 1_000_000
-"""No count in a program may exceed this: a guard against a mangled or hostile file, not a limit of taste."""
-
-
-def _check_count(name: str, value: object, least: int) -> None:
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise ValueError(f"{name} must be a whole number, got {value!r}")
-    if not least <= value <= LARGEST:
-        raise ValueError(f"{name} must lie in {least}..{LARGEST}, got {value}")
-
-
-def _check_name(name: object) -> None:
-    if name == "":
-        return
-    shown = repr(name) if len(repr(name)) <= 60 else f"{repr(name)[:60]}…"
-    if not isinstance(name, str) or not (name.isascii() and name.replace("_", "").isalpha()):
-        raise ValueError(f"a part's name is made of ASCII letters and underscores, got {shown}")
-    if keyword.iskeyword(name) or name.startswith("__"):
-        raise ValueError(f"a part cannot be named {shown}, which is a word of Python; choose another name")
-    if name == "width":
-        raise ValueError(
-            "a part cannot be named 'width', which is a setting of the model; choose another name"
-        )
-
-
-@dataclass(frozen=True)
-class Layers:
-    """`count` distinct transformer layers, with positions added before them and a norm after them.
-
-    This is one module of the paper (a pre-, looped or post-transformer). The defaults are GPT-2's block;
-    `equation_one` gives the paper's Equation 1. A module without layers may still add positions or a norm.
-
-    Attributes:
-        count: how many layers.
-        heads: attention heads of each layer.
-        head_width: of one head; None means the stream's width divided by the heads.
-        hidden: width of the feed-forward network; None means four times the stream.
-        causal: whether a token attends only to itself and to earlier tokens.
-        norm: the norm of attention and feed-forward, a name in `nn.NORMS`: "layer", "rms", "none", ...
-        scaled: whether scores are divided by √head_width.
-        activation: the activation of the feed-forward network, a name in `nn.ACTIVATIONS`.
-        bias: whether the layers' products have biases; "qkv" gives them to queries, keys and values alone.
-        positions: the positions, a name in `nn.POSITIONS`: "learned" (added on entry, in a loop at every
-            iteration), "rope" (rotates queries and keys), "none", ...
-        final_norm: whether a norm stands at the end (in a loop: at every iteration); it is of the same kind
-            as the others, or a layer norm where there are no others.
-        name: for addresses and outlines; empty means the part's place in its program.
-        rope_base: base of the angles of "rope".
-        norm_at: where the norms stand: "in" for f(norm(x)), "out" for x + norm(f(x)), "after" for
-            norm(x + f(x)), or several, such as "in+out".
-        norm_eps: what a norm adds to the mean square before it takes the root.
-        kv_heads: heads of keys and values; fewer than `heads` is grouped-query attention, None means as many.
-        qk_norm: the RMS norm of queries and keys: "none", over each "head", over all heads ("full"), or
-            "plain", over each head without weights.
-        output_gate: whether what the heads read is multiplied by the sigmoid of a linear map of the stream.
-        gated: whether the feed-forward network is gated (GLU; with `activation="silu"` SwiGLU).
-
-    Programs of older versions have true and false for `norm` and `positions`; they are still read.
-    """
-
-    count: int
-    heads: int = 8
-    head_width: int | None = None
-    hidden: int | None = None
-    causal: bool = True
-    norm: str | bool = "layer"
-    scaled: bool = True
-    activation: str = "gelu"
-    bias: bool | str = True
-    positions: str | bool = "learned"
-    final_norm: bool = True
-    name: str = ""
-    rope_base: int | float = 10_000
-    norm_at: str = "in"
-    norm_eps: float = 1e-5
-    kv_heads: int | None = None
-    qk_norm: str = "none"
-    output_gate: bool = False
-    gated: bool = False
-
-    def __post_init__(self) -> None:
-        _check_count("count", self.count, 0)
-        _check_count("heads", self.heads, 1)
-        for field in ("head_width", "hidden", "kv_heads"):
-            if getattr(self, field) is not None:
-                _check_count(field, getattr(self, field), 1)
-        base = self.rope_base
-        if isinstance(base, bool) or not isinstance(base, int | float) or not 1 < base < 1e12:
-            raise ValueError(f"rope_base must be a number between 1 and 1e12, got {base!r}")
-        for table in (NORMS, ACTIVATIONS, POSITIONS):
-            object.__setattr__(self, table.field, table.name_of(getattr(self, table.field)))
-        object.__setattr__(self, "norm_at", check_places(self.norm_at))
-        check_choice("qk_norm", self.qk_norm, QK_NORMS)
-        if not isinstance(self.norm_eps, int | float) or not 0 <= self.norm_eps < 1:
-            raise ValueError(f"norm_eps must be a number of at least 0 and below 1, got {self.norm_eps!r}")
-        if self.kv_heads is not None and self.heads % self.kv_heads:
-            raise ValueError(
-                f"heads must be a multiple of kv_heads, got heads={self.heads} and kv_heads={self.kv_heads}"
-            )
-        if not isinstance(self.bias, bool) and self.bias != "qkv":
-            raise ValueError(f"bias must be true, false or 'qkv', got {self.bias!r}")
-        for flag in ("causal", "scaled", "final_norm", "output_gate", "gated"):
-            if not isinstance(getattr(self, flag), bool):
-                raise ValueError(f"{flag} must be true or false, got {getattr(self, flag)!r}")
-        if self.count == 0 and not (self.adds_positions or self.final_norm):
-            raise ValueError("Layers(0) without positions and final_norm does nothing; leave it out")
-        _check_name(self.name)
-
-    @property
-    def adds_positions(self) -> bool:
-        """Whether positions are added to the stream on entry."""
-        return POSITIONS[self.positions].added is not None
-
-    @property
-    def key_heads(self) -> int:
-        """Number of heads of keys and values."""
-        return self.kv_heads or self.heads
-
-    @property
-    def ends_with_norm(self) -> bool:
-        """Whether the last thing done to the stream is a norm."""
-        after = self.count > 0 and "after" in self.norm_at and self.norm != "none"
-        return self.final_norm or after
-
-    @property
-    def final_norm_kind(self) -> str:
-        """The kind of the final norm; "none" if there is none."""
-        if not self.final_norm:
-            return "none"
-        return "layer" if self.norm == "none" else NORMS.name_of(self.norm)
-
-    @property
-    def bodies(self) -> tuple[Program, ...]:
-        """The programs inside this part: none."""
-        return ()
 
 
 @dataclass(frozen=True)
@@ -158,11 +22,18 @@ class Loop:
     """One set of weights run `steps` times; its body is any program, so loops nest.
 
     With `inject="add"` the state starts at zero and the loop's input is added to it before every
-    iteration; with "gate" each coordinate of both is scaled by a learned gate first; with "none" the
-    input is the first state and is not seen again. `inject` is a name in `injections.INJECTIONS`, `start` one
-    in `injections.STARTS`, or "auto" for the start that belongs to the injection. `damp` moves the state by
-    that share of the way to what the body makes of it; 1 means all of it. `step_signal="sinusoid"` adds the
-    sinusoids of the iteration's number to the state before every iteration.
+    iteration; with "none" the input is the first state and is not seen again.
+
+    Attributes:
+        body: the program that runs at every iteration.
+        steps: number of iterations.
+        inject: how the input reaches every iteration, a name in `injections.INJECTIONS`: "add", "none",
+            "gate" (learned gates), "concat" (a linear map of both) or "decay" (the state decays).
+        name: for addresses and outlines; empty means the part's place in its program.
+        start: the state before the first iteration, a name in `injections.STARTS`: "zeros", "input", "noise",
+            "vector", or "auto" for the start that belongs to the injection.
+        damp: the share of the way that an iteration moves the state; 1 means all of it.
+        step_signal: "sinusoid" adds the sinusoids of the iteration's number to the state, "none" nothing.
     """
 
     body: Program
@@ -190,14 +61,14 @@ class Loop:
         object.__setattr__(self, "start", start)
         object.__setattr__(self, "damp", damp)
         object.__setattr__(self, "step_signal", step_signal)
-        _check_count("steps", steps, 1)
+        check_count("steps", steps, 1)
         INJECTIONS.name_of(inject)
         if start != "auto":
             STARTS.name_of(start)
         if isinstance(damp, bool) or not isinstance(damp, int | float) or not 0 < damp <= 1:
             raise ValueError(f"damp must be a number above 0 and at most 1, got {damp!r}")
         check_choice("step_signal", step_signal, ("none", "sinusoid"))
-        _check_name(name)
+        check_name(name)
         for part in self.body:
             if part.name in {field.name for field in fields(self)}:
                 raise ValueError(
@@ -228,7 +99,7 @@ class Parallel:
         object.__setattr__(self, "name", name)
         if len(branches) < 2:
             raise ValueError(f"Parallel needs at least two branches, got {len(branches)}")
-        _check_name(name)
+        check_name(name)
 
     @property
     def bodies(self) -> tuple[Program, ...]:
@@ -344,36 +215,6 @@ def describe_loop(loop: Loop) -> str:
     text += "" if loop.start == "auto" else f", start {loop.start}"
     text += "" if loop.damp == 1 else f", damp {loop.damp:g}"
     return text + ("" if loop.step_signal == "none" else f", {loop.step_signal} of the step added")
-
-
-def describe_layers(layers: Layers) -> str:
-    """Describe layers in one line: their number and heads, and what differs from the trained default."""
-    text = f"{layers.count} layer{'' if layers.count == 1 else 's'}"
-    if layers.count:
-        text += f" × {layers.heads} head{'' if layers.heads == 1 else 's'}"
-    default = Layers(1)
-    words = {
-        "causal": "full attention",
-        "norm": NORMS[layers.norm].outline,
-        "norm_at": f"norms {layers.norm_at.replace('+', ' and ')}",
-        "qk_norm": f"QK norm {layers.qk_norm}",
-        "scaled": "unscaled scores",
-        "bias": "bias of QKV only" if layers.bias == "qkv" else "no bias",
-        "output_gate": "gated heads",
-        "positions": POSITIONS[layers.positions].outline,
-        "final_norm": "no final norm",
-    }
-    if not layers.count:
-        words = {name: words[name] for name in ("norm", "positions", "final_norm")}
-    notes = [word for name, word in words.items() if getattr(layers, name) != getattr(default, name)]
-    if not layers.count:
-        return ", ".join([text, *notes])
-    gated = "gated " if layers.gated else ""
-    notes += [gated + layers.activation] if gated or layers.activation != default.activation else []
-    notes += [f"{layers.kv_heads} KV heads"] if layers.kv_heads is not None else []
-    notes += [f"heads {layers.head_width} wide"] if layers.head_width is not None else []
-    notes += [f"hidden {layers.hidden}"] if layers.hidden is not None else []
-    return ", ".join([text, *notes])
 
 
 def to_data(program: Program) -> list[dict[str, Any]]:

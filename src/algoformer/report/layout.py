@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from algoformer.model.injections import INJECTIONS
-from algoformer.model.program import Layers, Loop, Parallel, Part, Program, describe_layers
+from algoformer.model.layers import Layers, describe_layers
+from algoformer.model.program import Loop, Parallel, Part, Program
 
 TEXT, SMALL = 14.0, 12.0
 LINE = 18.0
