@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from algoformer.config import Backprop, Precision
 from algoformer.model import Program, presets
 from algoformer.model.cost import Cost, cost
 from algoformer.tasks import ChainOfThought, LinearRegression, Task
 from algoformer.training import Experiment, Ramp, TrainConfig
-from algoformer.training.config import Grad, Precision
-from algoformer.training.schedule import stage
+from algoformer.training.schedule import unroll_at
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,19 +109,19 @@ def experiment(
     task: Task = LinearRegression(dim=size.dim, points=size.points)
     if case == "chain":
         task = ChainOfThought(dim=size.dim, points=size.chain_points, layers=size.chain_layers)
-    grad: Grad = "window" if case.endswith("_window") else "full"
+    backprop: Backprop = "window" if case.endswith("_window") else "full"
     training = TrainConfig(
-        batch=size.batch,
+        batch_size=size.batch,
         window=size.window,
-        grad=grad,
+        backprop=backprop,
         precision=precision,
-        clip=1.0,
+        clip_norm=1.0,
         schedule="cosine",
         dims=Ramp(start=min(5, size.dim), increment=1) if task.takes_dims else None,
-        points=Ramp(start=min(11, size.points), increment=2),
+        samples=Ramp(start=min(11, size.points), increment=2),
     )
     program = program_of(case, size, size.steps if steps is None else steps)
-    return Experiment(program=program, task=task, width=size.width, training=training)
+    return Experiment(program=program, data=task, width=size.width, training=training)
 
 
 def program_of(case: str, size: Size, steps: int) -> Program:
@@ -148,7 +148,7 @@ def bill(timed: Experiment) -> Cost:
         out=task.out,
         context=task.context,
         width=timed.width,
-        unroll=stage(timed, first_step(timed)).unroll,
-        batch=timed.training.batch,
+        unroll=unroll_at(timed.program, timed.training, first_step(timed)),
+        batch=timed.training.batch_size,
         points=questions,
     )

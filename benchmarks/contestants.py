@@ -13,8 +13,8 @@ from torch import Tensor
 from algoformer.training import Experiment, build_model
 from algoformer.training.engine import Plan, open_engine
 from algoformer.training.precision import matmul_precision
-from algoformer.training.schedule import learning_rate, stage
-from algoformer.training.step import TrainingStep
+from algoformer.training.schedule import learning_rate, unroll_at
+from algoformer.training.step import Step
 from benchmarks.cases import first_step
 from benchmarks.plain import PlainData, PlainModel, loss_of
 
@@ -44,17 +44,14 @@ class Ours:
         self.timed, self.step = timed, first_step(timed)
         self.stack = contextlib.ExitStack()
         self.stack.enter_context(matmul_precision(timed.training.precision))
-        generator = torch.Generator(device).manual_seed(0)
-        self.training = TrainingStep(timed, build_model(timed).to(device), generator)
+        self.training = Step(timed, build_model(timed).to(device))
         plan = Plan(engine=engine, reason="to be timed")
         self.run = self.stack.enter_context(open_engine(self.training, plan))
 
     def take(self, count: int) -> None:
         """Take steps without waiting for the device."""
         for _ in range(count):
-            now = stage(self.timed, self.step)
-            self.training.prepare(learning_rate(self.timed.training, self.step), now)
-            self.run(now.unroll)
+            self.run(self.step)
             self.step += 1
 
     def losses(self, count: int) -> list[float]:
@@ -93,7 +90,8 @@ class Plain:
 
     def learn(self, rows: Tensor, targets: Tensor) -> Tensor:
         """One step on given prompts; the loss before it."""
-        config, unroll = self.timed.training, stage(self.timed, self.step).unroll
+        config = self.timed.training
+        unroll = unroll_at(self.timed.program, config, self.step)
         rate = learning_rate(config, self.step)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
@@ -101,8 +99,8 @@ class Plain:
         loss = loss_of(self.answer(rows, self.data.reads, unroll.steps, unroll.length, tracked), targets)
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
-        if config.clip is not None:
-            torch.nn.utils.clip_grad_norm_(self.model.parameters(), config.clip)
+        if config.clip_norm is not None:
+            torch.nn.utils.clip_grad_norm_(self.model.parameters(), config.clip_norm)
         self.optimizer.step()
         self.step += 1
         return loss.detach()

@@ -30,7 +30,7 @@ def evaluation_rows(setting: Setting) -> Iterator[Row]:
     """By hand, the model as a solver, and the quick solver on its engines; the second time each is timed."""
     size, device = setting.size, setting.device
     timed = experiment(CASE, size)
-    model = build_model(timed).to(device)
+    model: AlgoFormer = build_model(timed).to(device)  # type: ignore[assignment]
     prompt = evaluation_prompts(timed.task, count=size.evaluated_prompts)
     steps = size.evaluated_steps
     engines: tuple[EngineName, ...] = ("eager", "graph", "compiled") if device.type == "cuda" else ("eager",)

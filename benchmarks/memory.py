@@ -29,7 +29,7 @@ def memory_rows(setting: Setting) -> Iterator[Row]:
             case = "algoformer_window" if way == "window" else "algoformer_full"
             timed = experiment(case, setting.size, precision, steps=steps)
             if way.endswith("recompute"):
-                timed = replace(timed, training=replace(timed.training, recompute=True))
+                timed = replace(timed, training=replace(timed.training, gradient_checkpointing=True))
             timing = _timing(timed, setting, engine)
             yield {
                 "T": steps,

@@ -124,7 +124,7 @@ class PlainData:
     """Fresh prompts by hand, and the rows at which their answers are read."""
 
     def __init__(self, timed: Experiment, generator: torch.Generator) -> None:
-        self.task, self.batch, self.generator = timed.task, timed.training.batch, generator
+        self.task, self.batch, self.generator = timed.task, timed.training.batch_size, generator
         kept = max(1, self.task.parts - 1)
         asked = [row for row in range(self.task.context) if row % self.task.parts < kept]
         self.reads = torch.tensor(asked, device=generator.device)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from algoformer.common.files import read_json
+from algoformer.training import Experiment
+from paper.measuring import measure_reference, measure_run
 from paper.result import LARGEST_FILE, Result, read_result, write_result
-from paper.runs import Item, RunSpec, fingerprint, names_of_seeds
+from paper.runs import Item, RunSpec, fingerprint, names_of_seeds, without_steps
 
 Results = Mapping[str, Result]
 """What there is, by name."""
@@ -59,14 +60,27 @@ class Archive:
         exact = self.find(item)
         if exact is not None:
             return exact
-        wanted = fingerprint(_without_steps(item.settings))
+        wanted = fingerprint(without_steps(item.settings))
         like = [
             result
             for result in self.results
-            if result.prompts == item.prompts and fingerprint(_without_steps(result.settings)) == wanted
+            if result.prompts == item.prompts and result.hash_without_steps == wanted
         ]
         steps = item.experiment.training.steps if isinstance(item, RunSpec) else 1
         return min(like, key=lambda result: abs(math.log((result.steps or 1) / steps)), default=None)
+
+    def prepare(self, item: RunSpec) -> Experiment:
+        """Return what is to be trained; its prompts are drawn as it goes."""
+        return item.experiment
+
+    def measure(self, item: Item, folder: Path, *, device: str, command: str) -> tuple[str, Path]:
+        """Measure a finished run or a textbook method, store the result, return it in words and its file."""
+        if isinstance(item, RunSpec):
+            result = measure_run(item, folder, device=device, command=command)
+        else:
+            result = measure_reference(item, command=command)
+        depth = f"T = {result.trained_depth}" if result.main.deep is not None else "last sample"
+        return f"error {result.error:.3g} at {depth}", self.add(result)
 
     def by_name(self, items: Iterable[Item]) -> dict[str, Result]:
         """What there is for these runs, by the name that each has in its figure."""
@@ -95,10 +109,3 @@ def _looks_like_one(path: Path) -> bool:
         return False
     data = read_json(path)
     return isinstance(data, dict) and {"format", "settings", "errors"} <= set(data)
-
-
-def _without_steps(settings: Mapping[str, Any]) -> dict[str, Any]:
-    plain = copy.deepcopy(dict(settings))
-    if "experiment" in plain:
-        plain["experiment"]["training"].pop("steps")
-    return plain

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
@@ -13,7 +13,6 @@ import tyro
 
 from algoformer.cli.exit_code import exit_code
 from algoformer.cli.parse import parse
-from algoformer.cli.progress import bars
 from algoformer.cli.say import say
 from algoformer.common.devices import pick_device
 from algoformer.common.names import check_choice
@@ -22,12 +21,12 @@ from algoformer.extras import require
 from algoformer.report import save
 from algoformer.training.presets import SMALL, Scale
 from paper.archive import Archive
+from paper.bar import make_with_bar
 from paper.manager import RunManager, choose
 from paper.options import PROGRAM, check_numbers, results_folder, what_to_reproduce, with_steps
 from paper.overview import overview_table
 from paper.recipes import RECIPES, Recipe, recipe_of
-from paper.result import Result
-from paper.runs import BaselineSpec, Item, RunSpec
+from paper.runs import BaselineSpec, Item
 from paper.summary import all_items, headline_table, verdict_table, write_page
 from paper.table_command import TABLES, run_table
 
@@ -113,8 +112,8 @@ def run_paper(arguments: list[str]) -> int:
         return 0
     wanted = items if chosen.train else [item for item in items if isinstance(item, BaselineSpec)]
     make_with_bar(wanted, manager)
-    draw(recipe, everything, manager, chosen.scale)
-    return say_what_is_there(recipe, items, manager)
+    draw(recipe, everything, archive, chosen.scale)
+    return say_what_is_there(recipe, items, manager, archive.folder)
 
 
 def open_archive(chosen: ReproduceOptions) -> Archive:
@@ -152,72 +151,23 @@ def say_verdicts(chosen: ReproduceOptions) -> int:
     return 0
 
 
-class Bar:
-    """One bar over all training steps of a figure; without a terminal, a line for each result."""
-
-    def __init__(self, runs: Sequence[RunSpec], manager: RunManager) -> None:
-        self.group = bars()
-        self.progress = self.group.__enter__()
-        self.done = {run.name: manager.status(run).step for run in runs}
-        total = sum(run.experiment.training.steps for run in runs)
-        self.task = self.progress.add_task("steps", total=total, completed=sum(self.done.values()), note="")
-
-    def step(self, name: str, done: int, total: int, metrics: Mapping[str, float]) -> None:
-        """Move the bar; without a terminal, a line after each fifth of a run."""
-        before = self.done.get(name, 0)
-        if not sys.stderr.isatty() and 5 * done // total > 5 * before // total and done < total:
-            self._say(f"{name}: step {done:,} of {total:,}, loss {metrics['loss']:.3g}")
-        self.done[name] = done
-        note = f"{name} {done / total:.0%}, loss {metrics['loss']:.3g}"
-        self.progress.update(self.task, completed=sum(self.done.values()), note=note)
-
-    def result(self, result: Result, path: Path) -> None:
-        """Say what was measured."""
-        depth = f"T = {result.trained_depth}" if result.main.deep is not None else "last sample"
-        self._say(f"{result.name}: error {result.error:.3g} at {depth} → {path}")
-
-    def failed(self, name: str, reason: str) -> None:
-        """Say what went wrong; the others go on."""
-        self._say(f"{name}: {reason}")
-
-    def _say(self, line: str) -> None:
-        # through the bar's console, or the line would be drawn into the bar
-        if sys.stderr.isatty():
-            self.progress.console.print(line, soft_wrap=True, markup=False)
-        else:
-            print(line, file=sys.stderr)
-
-    def close(self) -> None:
-        """Take the bar away."""
-        self.group.__exit__(None, None, None)
-
-
-def make_with_bar(items: Sequence[Item], manager: RunManager) -> None:
-    """Train and measure what is missing, with a bar over all of it."""
-    bar = Bar([item for item in items if isinstance(item, RunSpec)], manager)
-    try:
-        manager.make(items, bar)
-    finally:
-        bar.close()
-
-
-def draw(recipe: Recipe, items: Sequence[Item], manager: RunManager, scale: Scale) -> None:
-    """The recipe's pictures from whatever results there are."""
+def draw(recipe: Recipe, items: Sequence[Item], archive: Archive, scale: Scale) -> None:
+    """Draw the recipe's pictures from the results that there are."""
     try:
         require("matplotlib", extra="viz")
     except ModuleNotFoundError as error:
         print(f"no pictures: {error}", file=sys.stderr)
         return
-    for name, figure in recipe.draw(manager.archive.by_name(items), scale):
-        picture, _ = save(figure, manager.archive.folder / name)
+    for name, figure in recipe.draw(archive.by_name(items), scale):
+        picture, _ = save(figure, archive.folder / name)
         print(picture)
 
 
-def say_what_is_there(recipe: Recipe, items: Sequence[Item], manager: RunManager) -> int:
-    """How many results are there, which stand over other steps, which are missing; 1 if one failed."""
+def say_what_is_there(recipe: Recipe, items: Sequence[Item], manager: RunManager, folder: Path) -> int:
+    """Print how many results are there, which stand over other steps, which are missing; 1 if one failed."""
     found = [manager.status(item) for item in items]
     done = sum(status.state == "done" for status in found)
-    print(f"{recipe.name}: {done} of {len(items)} results in {manager.archive.folder}")
+    print(f"{recipe.name}: {done} of {len(items)} results in {folder}")
     unfinished = [status for status in found if status.state != "done"]
     other = [
         f"{status.item.name} ({status.result.steps:,})" for status in unfinished if status.result is not None

@@ -7,20 +7,20 @@ from typing import Any
 
 import numpy as np
 import torch
-from algoformer.language.training.measure import references
 
 from algoformer.common.devices import device_name
+from algoformer.data.scores import references
 from algoformer.evaluation import Cell, Table
 from algoformer.language import (
     CachedDecoder,
     EarlyExit,
-    TextCheckpoint,
     TokenModel,
     UncachedDecoder,
     cache_bytes,
 )
 from algoformer.language.batches import source_batch
 from algoformer.language.cache import Policy
+from algoformer.language.checkpoint import TextModelFile
 from algoformer.language.packing import PackedText
 from algoformer.language.scores import bleu
 from algoformer.language.tokens import TokenPairs
@@ -49,7 +49,7 @@ def ways(batch: int) -> dict[str, Decoding]:
     }
 
 
-def study(checkpoint: TextCheckpoint, text: PackedText, *, batch: int) -> dict[str, Any]:
+def study(checkpoint: TextModelFile, text: PackedText, *, batch: int) -> dict[str, Any]:
     """Every way on the whole test split: BLEU, seconds, iterations a token, size of the cache.
 
     Returns:

@@ -1,4 +1,4 @@
-"""Make what a figure needs: train what is missing, measure it, and leave results to be drawn."""
+"""Make what a figure or a table needs: train what is missing, measure it, and leave results."""
 
 from __future__ import annotations
 
@@ -8,16 +8,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Literal, Protocol, TypeVar, runtime_checkable
+from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
 from algoformer.common.names import check_choice
-from algoformer.training import load_checkpoint, train
+from algoformer.training import Experiment
 from algoformer.training.side_by_side import Planned, available_cores, train_side_by_side
-from paper.archive import Archive
-from paper.measuring import measure_reference, measure_run
-from paper.result import Result
 from paper.run_state import DamagedRun, steps_taken
-from paper.runs import BaselineSpec, Item, RunSpec, fingerprint
+from paper.runs import fingerprint
 
 SHORTEST = 1e-9
 """Minutes of a run that begins when the time is over: it takes one step and saves it."""
@@ -26,43 +23,84 @@ State = Literal["done", "other steps", "trained", "begun", "damaged", "missing"]
 
 
 @runtime_checkable
+class Named(Protocol):
+    """An item that can be asked for by name."""
+
+    @property
+    def name(self) -> str:
+        """The name of the item."""
+        ...
+
+
+@runtime_checkable
+class Spec(Named, Protocol):
+    """An item that has a result: a model to be trained, or a textbook method."""
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """All that decides its numbers; a model to be trained has the key "experiment"."""
+        ...
+
+
+@runtime_checkable
+class Store(Protocol):
+    """A place where results are found, and where measuring leaves new ones."""
+
+    def find(self, item: Any) -> Any:
+        """Return the result of exactly this item, or None."""
+        ...
+
+    def nearest(self, item: Any) -> Any:
+        """Return the result of the same run over another number of steps, or None."""
+        ...
+
+    def prepare(self, item: Any) -> Experiment:
+        """Return what is to be trained, with its data at hand."""
+        ...
+
+    def measure(self, item: Any, folder: Path, *, device: str, command: str) -> tuple[str, Path]:
+        """Measure the finished run in a folder, store the result, return it in words and its file."""
+        ...
+
+
+@runtime_checkable
 class Watcher(Protocol):
-    """Whoever wants to see how the work goes on."""
+    """Receives the news of the work."""
 
     def step(self, name: str, done: int, total: int, metrics: Mapping[str, float]) -> None:
-        """A run has taken so many of its steps."""
+        """Called when a run has taken this many of its steps."""
 
-    def result(self, result: Result, path: Path) -> None:
-        """A result was written."""
+    def result(self, name: str, words: str, path: Path) -> None:
+        """Called when a result was written."""
 
     def failed(self, name: str, reason: str) -> None:
-        """A run failed; the others go on."""
+        """Called when a run failed; the others go on."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Status:
-    """Where an item stands.
+    """The state of an item.
 
     Attributes:
-        item: what it is about.
+        item: the item.
         state: "done" has a result; "other steps" has one over another number of steps; "trained" has its
             weights but no result; "begun" has a checkpoint to go on from; "damaged" has one that cannot be
             read.
-        step: training steps taken.
-        result: what there is to draw.
-        problem: of what is damaged, with the remedy.
+        step: the training steps taken.
+        result: the result, or the nearest one that there is.
+        problem: what is damaged, with the remedy.
     """
 
-    item: Item
+    item: Spec
     state: State
     step: int = 0
-    result: Result | None = None
+    result: Any = None
     problem: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunManager:
-    """Where runs are trained and how.
+    """Trains and measures.
 
     Attributes:
         folder: the run folders, each named after its run and the hash of its configuration.
@@ -70,109 +108,95 @@ class RunManager:
         device: where to train and to measure.
         workers: processes that train at once; None is one on a GPU and one for each core on a CPU.
         max_minutes: stop after this long; what is unfinished goes on the next time.
-        command: for provenance.
+        command: the command that asked for the work, for provenance.
+        failures: what went wrong, by the name of the run.
     """
 
     folder: Path
-    archive: Archive
+    archive: Store
     device: str = "cpu"
     workers: int | None = None
     max_minutes: float | None = None
     command: str = ""
     failures: dict[str, str] = field(default_factory=dict)
 
-    def run_folder(self, run: RunSpec) -> Path:
-        """Where a run of exactly this configuration is trained."""
-        ending = fingerprint(run.settings)
+    def run_folder(self, item: Spec) -> Path:
+        """Return where a run of exactly this configuration is trained."""
+        ending = fingerprint(item.settings)
         for path in self.folder.glob(f"*-{ending}"):
             return path  # begun under another name, in another figure
-        return self.folder / f"{run.name.replace('/', '-')}-{ending}"
+        return self.folder / f"{item.name.replace('/', '-')}-{ending}"
 
-    def status(self, item: Item) -> Status:
-        """Where an item stands."""
-        result = self.archive.find(item)
+    def status(self, item: Spec) -> Status:
+        """Return the state of an item."""
+        result, steps = self.archive.find(item), steps_of(item)
         if result is not None:
-            return Status(item=item, state="done", result=result, step=result.steps or 0)
+            return Status(item=item, state="done", result=result, step=steps)
         near = self.archive.nearest(item)
         try:
-            folder = self.run_folder(item) if isinstance(item, RunSpec) else None
-            step = 0 if folder is None else steps_taken(folder, load_checkpoint)
+            step = steps_taken(self.run_folder(item)) if steps else 0
         except DamagedRun as error:
             return Status(item=item, state="damaged", result=near, problem=str(error))
-        if isinstance(item, RunSpec) and step == item.experiment.training.steps:
-            return Status(item=item, state="trained", step=step, result=near)
         if step:
-            return Status(item=item, state="begun", step=step, result=near)
+            return Status(item=item, state="trained" if step == steps else "begun", step=step, result=near)
         return Status(item=item, state="missing" if near is None else "other steps", result=near)
 
-    def make(self, items: Sequence[Item], watcher: Watcher) -> None:
+    def make(self, items: Sequence[Spec], watcher: Watcher) -> None:
         """Train and measure what has no result yet, in the order given; `failures` says what went wrong."""
-        began = time.monotonic()
-        for item in items:
-            if isinstance(item, BaselineSpec) and self.status(item).state != "done":
-                result = measure_reference(item, command=self.command)
-                watcher.result(result, self.archive.add(result))
-        waiting = _once_each(
-            item for item in items if isinstance(item, RunSpec) and self.status(item).state != "done"
-        )
-        begun = {run.name: self.status(run) for run in waiting}
-        for run in waiting:
-            if begun[run.name].state == "trained":
-                self._measure(run, watcher)
-            elif begun[run.name].state == "damaged":
-                self._fail(run.name, begun[run.name].problem, watcher)
-        waiting = [run for run in waiting if begun[run.name].state not in ("trained", "damaged")]
+        began, waiting = time.monotonic(), list[Spec]()
+        for item in _once_each(items):
+            status = self.status(item)
+            if status.state == "damaged":
+                self._fail(item.name, status.problem, watcher)
+            elif status.state == "trained" or (status.state != "done" and not steps_of(item)):
+                self._measure(item, watcher)
+            elif status.state != "done":
+                waiting.append(item)
+        runs = {
+            item.name: Planned(
+                experiment=self.archive.prepare(item), folder=self.run_folder(item), command=self.command
+            )
+            for item in waiting
+        }
+        by_name = {item.name: item for item in waiting}
         workers = self.workers or (1 if self.device != "cpu" else available_cores())
         if self.device == "cpu" and (workers == 1 or len(waiting) == 1):
-            self._one_by_one(waiting, watcher, began)
+            self._one_by_one(runs, by_name, watcher, began)
         elif waiting:
             # on a GPU even a single one gets its own process: what it compiled and captured goes with it
-            self._side_by_side(waiting, watcher, began, workers)
+            train_side_by_side(
+                runs,
+                workers=workers,
+                device=self.device,
+                max_minutes=self._left(began),
+                progress=watcher.step,
+                finished=lambda name: self._measure(by_name[name], watcher),
+                failed=lambda name, reason: self._fail(name, reason, watcher),
+            )
 
-    def _one_by_one(self, runs: Sequence[RunSpec], watcher: Watcher, began: float) -> None:
-        for number, run in enumerate(runs):
+    def _one_by_one(
+        self, runs: Mapping[str, Planned], items: Mapping[str, Spec], watcher: Watcher, began: float
+    ) -> None:
+        for number, (name, run) in enumerate(runs.items()):
             left = self._left(began)
-            if number and left == 0:
+            if number and left == SHORTEST:
                 return  # the first one always begins, so that every call makes progress
-            folder = self.run_folder(run)
             try:
-                trained = train(
-                    run.experiment,
-                    folder,
-                    resume=(folder / "config.json").exists(),
-                    device=self.device,
-                    max_minutes=None if left is None else max(SHORTEST, left),
-                    command=self.command,
-                    progress=partial(watcher.step, run.name),
-                )
+                finished = run.make(device=self.device, max_minutes=left, tell=partial(watcher.step, name))
             except (FloatingPointError, RuntimeError, ValueError) as error:
-                self._fail(run.name, f"{type(error).__name__}: {error}", watcher)
+                self._fail(name, f"{type(error).__name__}: {error}", watcher)
                 continue
-            if trained.finished:
-                self._measure(run, watcher)
+            if finished:
+                self._measure(items[name], watcher)
 
-    def _side_by_side(self, runs: Sequence[RunSpec], watcher: Watcher, began: float, workers: int) -> None:
-        by_name = {run.name: run for run in runs}
-        train_side_by_side(
-            {
-                name: Planned(
-                    experiment=run.experiment,
-                    folder=self.run_folder(run),
-                    command=self.command,
-                )
-                for name, run in by_name.items()
-            },
-            workers=workers,
-            device=self.device,
-            max_minutes=self._left(began),
-            progress=watcher.step,
-            finished=lambda name: self._measure(by_name[name], watcher),
-            failed=lambda name, reason: self._fail(name, reason, watcher),
-        )
-
-    def _measure(self, run: RunSpec, watcher: Watcher) -> None:
-        result = measure_run(run, self.run_folder(run), device=self.device, command=self.command)
-        watcher.result(result, self.archive.add(result))
+    def _measure(self, item: Spec, watcher: Watcher) -> None:
+        folder = self.run_folder(item)
+        try:
+            words, path = self.archive.measure(item, folder, device=self.device, command=self.command)
+        except DamagedRun as error:
+            self._fail(item.name, str(error), watcher)
+        else:
+            watcher.result(item.name, words, path)
 
     def _fail(self, name: str, reason: str, watcher: Watcher) -> None:
         self.failures[name] = reason
@@ -181,24 +205,14 @@ class RunManager:
     def _left(self, began: float) -> float | None:
         if self.max_minutes is None:
             return None
-        return max(0.0, self.max_minutes - (time.monotonic() - began) / 60)
-
-
-@runtime_checkable
-class Named(Protocol):
-    """Whatever can be asked for by name."""
-
-    @property
-    def name(self) -> str:
-        """Its name."""
-        ...
+        return max(SHORTEST, self.max_minutes - (time.monotonic() - began) / 60)
 
 
 Wanted = TypeVar("Wanted", bound=Named)
 
 
 def choose(items: Sequence[Wanted], only: Sequence[str]) -> list[Wanted]:
-    """The items whose names are among `only`, where * stands for anything; all of them if it is empty.
+    """Return the items whose names are among `only`, where * stands for anything; all of them if it is empty.
 
     Raises:
         ValueError: a name fits nothing; the message has the nearest.
@@ -215,9 +229,15 @@ def choose(items: Sequence[Wanted], only: Sequence[str]) -> list[Wanted]:
     return chosen
 
 
-def _once_each(runs: Iterable[RunSpec]) -> list[RunSpec]:
+def steps_of(item: Spec) -> int:
+    """Return how many training steps an item takes; 0 for a textbook method."""
+    experiment = item.settings.get("experiment")
+    return 0 if experiment is None else int(experiment["training"]["steps"])
+
+
+def _once_each(items: Iterable[Spec]) -> list[Spec]:
     # figures may ask for one configuration under two names
-    found: dict[str, RunSpec] = {}
-    for run in runs:
-        found.setdefault(fingerprint(run.settings), run)
+    found: dict[str, Spec] = {}
+    for item in items:
+        found.setdefault(fingerprint(item.settings), item)
     return list(found.values())

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+from algoformer.language.corpora.files import UnknownFileWarning
 from algoformer.training.presets import Scale
 from paper.runs import Item, RunSpec
 
@@ -60,3 +65,22 @@ def results_folder(given: Path | None, scale: Scale, *, reads_only: bool) -> Pat
             f"results: there is no folder {folder}; name the one that holds them with --results, or make some"
         )
     return folder
+
+
+@contextmanager
+def unknown_files_as_lines() -> Iterator[None]:
+    """Print a warning about a file of a corpus once, without the place in the library's source."""
+    said: set[str] = set()
+    with warnings.catch_warnings():
+        usual = warnings.showwarning
+
+        def show(message: Warning | str, category: type[Warning], *rest: Any, **more: Any) -> None:
+            if not issubclass(category, UnknownFileWarning):
+                usual(message, category, *rest, **more)
+            elif str(message) not in said:
+                said.add(str(message))
+                print(message, file=sys.stderr)
+
+        warnings.showwarning = show
+        warnings.simplefilter("always", UnknownFileWarning)
+        yield

@@ -244,15 +244,15 @@ def _ablated(group: str, task: Task, scale: Scale) -> Iterator[RunSpec]:
         return trained(f"{group}/{name}", label, task, program, scale, **settings)
 
     ramp = Ramp(start=sizes.window, increment=2, interval=0.001)
-    fixed: dict[str, Any] = {"depth": "fixed", "loops": None, "grad": "full"}
+    fixed: dict[str, Any] = {"depth": "fixed", "iterations": None, "backprop": "full"}
     yield variant("holding", "recommended: random burn-in")
     yield variant("fixed", "fixed depth", **fixed)
     if scale != "smoke":
         other = BURN_IN if isinstance(task, LinearRegression) else LONG_BURN_IN
         yield variant("burn-in", f"burn-in up to {max(other)} instead", burn_in=other)
     yield variant("window", f"loss on all {sizes.depth} iterations", window=sizes.depth)
-    yield variant("short-gradient", f"gradient through {sizes.window} iterations", grad="window")
-    yield variant("ramp", f"iterations grow from {sizes.window}", loops=ramp)
+    yield variant("short-gradient", f"gradient through {sizes.window} iterations", backprop="window")
+    yield variant("ramp", f"iterations grow from {sizes.window}", iterations=ramp)
     yield variant("gate", "gated injection", gated)
     yield variant("fp32", "fp32 instead of bf16", precision="fp32")
     if scale == "short" and isinstance(task, LinearRegression):

@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, get_args
 
@@ -14,7 +15,7 @@ from algoformer.evaluation import Against, Curve
 from algoformer.evaluation.curve import read_numbers
 from algoformer.evaluation.evaluation import Plain
 from algoformer.training import Experiment
-from paper.runs import fingerprint
+from paper.runs import fingerprint, without_steps
 
 FORMAT = 1
 """Raised when a reader of this version could no longer read a file."""
@@ -107,10 +108,15 @@ class Result:
         if self.trained_depth not in self.main.by_sample:
             raise ValueError(f"nothing was measured at the trained depth {self.trained_depth}")
 
-    @property
+    @cached_property
     def hash(self) -> str:
-        """Of the settings, as they would be written today."""
+        """The fingerprint of the settings, as they would be written today."""
         return fingerprint(self.settings)
+
+    @cached_property
+    def hash_without_steps(self) -> str:
+        """The same for all numbers of training steps."""
+        return fingerprint(without_steps(self.settings))
 
     @property
     def main(self) -> Measured:
@@ -221,8 +227,13 @@ class Result:
 
 def write_result(path: Path, result: Result) -> None:
     """Write a result as JSON: a line for each of its parts, so that it stays small and can be compared."""
-    rows = (f"{json.dumps(key)}: {_text(value)}" for key, value in result.to_data().items())
-    write_text(path, "{\n" + ",\n".join(rows) + "\n}\n")
+    write_text(path, as_text(result.to_data()))
+
+
+def as_text(data: Mapping[str, Any]) -> str:
+    """Return the plain data of a result as it is stored, a line for each of its parts."""
+    rows = (f"{json.dumps(key)}: {_text(value)}" for key, value in data.items())
+    return "{\n" + ",\n".join(rows) + "\n}\n"
 
 
 def read_result(path: Path) -> Result:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+
+from algoformer.training import load_checkpoint
+from algoformer.training.run_folder import CHECKPOINT
 
 
 class DamagedRun(ValueError):
@@ -14,27 +15,17 @@ class DamagedRun(ValueError):
         super().__init__(f"{reason}. Remove {folder} to begin the run anew")
 
 
-@runtime_checkable
-class Carded(Protocol):
-    """Any kind of checkpoint."""
-
-    @property
-    def card(self) -> Mapping[str, Any]:
-        """Facts about it."""
-        ...
-
-
-def steps_taken(folder: Path, load: Callable[[Path], Carded]) -> int:
-    """The training steps of the run in a folder; 0 if there is no checkpoint yet.
+def steps_taken(folder: Path) -> int:
+    """Return the training steps of the run in a folder; 0 if there is no checkpoint yet.
 
     Raises:
         DamagedRun: there is one that cannot be read.
     """
-    path = folder / "checkpoint.safetensors"
+    path = folder / CHECKPOINT
     if not path.exists():
         return 0
     try:
-        step = load(path).card.get("step")
+        step = load_checkpoint(path).card.get("step")
     except ValueError as error:
         raise DamagedRun(folder, error) from None
     if not isinstance(step, int):

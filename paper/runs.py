@@ -5,9 +5,10 @@ A name stands for one configuration at a scale, whichever figure it is drawn in,
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -36,7 +37,7 @@ READ_AT = (*range(1, 31), 35, 40, 45, 50, 60, 70, 80, 90, 100, 120, 140, 160, 18
 """Iterations after which the last sample is read, as far as a run goes."""
 
 FIXED_STEP = "fixed-step"
-"""Gradient descent with the one step that is best for all prompts (see `experiments.fixed_step`)."""
+"""Gradient descent with the one step that is best for all prompts (see `paper.fixed_step`)."""
 
 SLOW = "-slow"
 """Ends the name of a run at a third of the common rate."""
@@ -71,6 +72,14 @@ def fingerprint(settings: Any) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
+def without_steps(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings with everything but the number of training steps."""
+    plain = copy.deepcopy(dict(settings))
+    if "experiment" in plain:
+        plain["experiment"]["training"].pop("steps")
+    return plain
+
+
 @dataclass(frozen=True, kw_only=True)
 class RunSpec:
     """A model to be trained and measured.
@@ -101,7 +110,8 @@ class RunSpec:
     @property
     def task(self) -> Task:
         """What it is trained and measured on."""
-        return self.experiment.task
+        task: Task = self.experiment.task
+        return task
 
     @property
     def trained_depth(self) -> int:
@@ -257,14 +267,14 @@ def trained(
         recipe = replace(recipe, burn_in=())
     if scale == "smoke":
         steps = LINEAR_SMOKE_STEPS if isinstance(task, LinearRegression) else SMOKE_STEPS
-        recipe = replace(recipe, steps=steps, learning_rate=5e-3, checkpoint_every=50)
+        recipe = replace(recipe, steps=steps, lr=5e-3, checkpoint_every=50)
     elif scale == "short":
         steps = short_steps or (SWEEP_STEPS if sweep else SHORT_STEPS)[type(task)]
         recipe = replace(recipe, steps=steps, log_every=500)
-    if "window" in changes and recipe.loops is not None:
-        recipe = replace(recipe, loops=replace(recipe.loops, start=changes["window"]))
+    if "window" in changes and recipe.iterations is not None:
+        recipe = replace(recipe, iterations=replace(recipe.iterations, start=changes["window"]))
     recipe = replace(recipe, **changes)
-    experiment = Experiment(program=program, task=task, width=sizes.width, training=recipe)
+    experiment = Experiment(program=program, data=task, width=sizes.width, training=recipe)
     # going on to the farthest takes longer than all else: sweeps, and long prompts, do it on fewer
     costly = scale != "smoke" and (sweep or task.context > 128)
     return RunSpec(

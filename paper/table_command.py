@@ -9,18 +9,17 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import tyro
-from algoformer.cli.text_corpus import unknown_files_as_lines
 
 from algoformer.cli.parse import parse
 from algoformer.cli.say import say
 from algoformer.common.devices import pick_device
 from algoformer.evaluation import Cell, Table
 from algoformer.training.presets import SMALL, Scale
-from algoformer.training.progress import training_bars
-from paper.manager import choose
-from paper.options import PROGRAM, check_numbers, results_folder
+from paper.bar import make_with_bar
+from paper.manager import RunManager, choose
+from paper.options import PROGRAM, check_numbers, results_folder, unknown_files_as_lines
+from paper.text_archive import TextArchive
 from paper.text_items import TextRunSpec, table_items
-from paper.text_manager import TextRunManager
 from paper.text_tables import score_table, verdict, write_table
 
 TABLES = {"table1": "translation, scored with BLEU", "table2": "classification, scored with accuracy"}
@@ -73,67 +72,56 @@ def run_table(arguments: list[str]) -> int:
     everything = table_items(chosen.table, chosen.scale, steps=chosen.steps)
     items = choose(everything, chosen.only)
     trains = chosen.train and not chosen.list and not chosen.prepare
-    manager = TextRunManager(
+    command = shlex.join(["python", "-m", "paper", *arguments])
+    reads_only = not (chosen.train or chosen.list or chosen.prepare)
+    archive = TextArchive(
         folder=chosen.folder,
-        results=results_folder(
-            chosen.results,
-            chosen.scale,
-            reads_only=not (chosen.train or chosen.list or chosen.prepare),
-        ),
+        results=results_folder(chosen.results, chosen.scale, reads_only=reads_only),
         data=chosen.data,
+        command=command,
+    )
+    manager = RunManager(
+        folder=chosen.folder,
+        archive=archive,
         device=pick_device(chosen.device) if trains else "cpu",
         workers=chosen.workers,
         max_minutes=chosen.max_minutes,
-        command=shlex.join(["python", "-m", "paper", *arguments]),
+        command=command,
     )
     if chosen.list:
-        say(_status(chosen, items, manager))
-        _say_failures(manager)
-        return 0
+        return _say_status(chosen, items, manager, archive)
     if chosen.prepare:
         with unknown_files_as_lines():
-            paths = manager.prepare(items)
+            paths = archive.prepare_all(items)
         for path in paths:
             print(f"{path}: {path.stat().st_size / 1e6:.1f} MB")
         return 0
     if chosen.train:
-        bars = training_bars({item.name: item.experiment.training.steps for item in items})
-        with unknown_files_as_lines(), bars as show:
-            manager.make(items, show)
-    say(score_table(chosen.table, everything, manager))
-    lines = list(verdict(chosen.table, everything, manager))
+        with unknown_files_as_lines():
+            make_with_bar(items, manager)
+    say(score_table(chosen.table, everything, archive))
+    lines = list(verdict(chosen.table, everything, archive))
     for line in [*lines, SMALL] if lines and chosen.scale == "smoke" else lines:
         print(line)
-    print(write_table(chosen.table, everything, manager, chosen.scale))
-    missing = [item.name for item in items if manager.scores(item) is None]
+    print(write_table(chosen.table, everything, archive, chosen.scale))
+    missing = [item.name for item in items if archive.find(item) is None]
     if missing:
         print(f"missing: {', '.join(missing)}")
-    _say_failures(manager)
     return 1 if manager.failures else 0
 
 
-def _say_failures(manager: TextRunManager) -> None:
-    for name, reason in manager.failures.items():
-        print(f"{name}: {reason}", file=sys.stderr)
-
-
-def _state(item: TextRunSpec, manager: TextRunManager) -> str:
-    if manager.scores(item) is not None:
-        return "done"
-    if manager.is_damaged(item):
-        return "damaged"
-    step = manager.steps_done(item)
-    return f"step {step:,}" if step else "missing"
-
-
-def _status(chosen: TableOptions, items: list[TextRunSpec], manager: TextRunManager) -> Table:
+def _say_status(
+    chosen: TableOptions, items: list[TextRunSpec], manager: RunManager, archive: TextArchive
+) -> int:
     rows: list[tuple[Cell, ...]] = []
     for item in items:
-        training, budget = item.experiment.training, item.experiment.text.budget
-        packed = "packed" if manager.packed_path(item).exists() else ""
-        rows.append((item.name, _state(item, manager), f"{training.steps:,}", f"{budget:,}", packed))
-    return Table(
-        columns=("run", "state", "steps", "tokens a step", "text"),
-        rows=tuple(rows),
-        title=f"{chosen.table}: {TABLES[chosen.table]}",
-    )
+        status = manager.status(item)
+        if status.problem:
+            print(f"{item.name}: {status.problem}", file=sys.stderr)
+        state = f"step {status.step:,}" if status.state == "begun" else status.state
+        steps, tokens = item.experiment.training.steps, item.data.batch_tokens
+        packed = "packed" if archive.packed_path(item).exists() else ""
+        rows.append((item.name, state, f"{steps:,}", f"{tokens:,}", packed))
+    columns = ("run", "state", "steps", "tokens a step", "text")
+    say(Table(columns=columns, rows=tuple(rows), title=f"{chosen.table}: {TABLES[chosen.table]}"))
+    return 0

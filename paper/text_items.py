@@ -6,13 +6,19 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from algoformer.language.training import PRESETS, TextExperiment, text_preset
-from algoformer.language.training.experiment import Kind
-from algoformer.language.training.presets import Size
-
+from algoformer.data import TranslationData
+from algoformer.data.tokenized import TokenizedData
+from algoformer.training import Experiment
 from algoformer.training.presets import Scale
+from algoformer.training.text_recipes import TextKind, TextScale, text_experiment
 
 TableName = Literal["table1", "table2"]
+
+Size = Literal["smoke", "paper", "tuned", "shipped"]
+"""How large a model is: that of one of the library's recipes."""
+
+RECIPES: dict[Size, TextScale] = {"smoke": "smoke", "paper": "paper", "tuned": "tuned", "shipped": "short"}
+"""The library's recipe of each size; the models of the recipe `short` are small enough to be given away."""
 
 LABELS = {"standard": "standard", "looped": "looped", "algoformer": "AlgoFormer"}
 ORDER = ("algoformer", "standard", "looped")
@@ -25,12 +31,12 @@ class DatasetSpec:
 
     Attributes:
         name: of the comparison, before the slash of its runs.
-        size: of the preset.
-        tokens: of its training split, as `--prepare` says them: an epoch is so many.
-        epochs: at the scale `short`; `paper` has more.
-        text: settings that differ from the preset's.
-        programs: that are trained.
-        variants: further models by name, with what differs in their text settings.
+        size: the size of its models.
+        tokens: the tokens of its training split, which make an epoch.
+        epochs: the epochs at the scale `short`; `paper` has more.
+        data: settings of the data that differ from the recipe's.
+        programs: the programs that are trained.
+        variants: further models by name, with what differs in the settings of their data.
         varied: the programs that have those variants.
     """
 
@@ -38,15 +44,15 @@ class DatasetSpec:
     size: Size
     tokens: int
     epochs: int | float
-    text: Mapping[str, Any] = field(default_factory=dict)
+    data: Mapping[str, Any] = field(default_factory=dict)
     programs: tuple[str, ...] = ORDER
     variants: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     varied: tuple[str, ...] = ("algoformer",)
 
-    def steps(self, scale: Scale, budget: int) -> int:
+    def steps(self, scale: Scale, batch_tokens: int) -> int:
         """Training steps for the epochs, a whole hundred: batches are full but for some padding."""
         epochs = self.epochs * LONGER[scale]
-        return max(1, round(epochs * self.tokens / (FULL * budget) / 100)) * 100
+        return max(1, round(epochs * self.tokens / (FULL * batch_tokens) / 100)) * 100
 
 
 FULL = 0.95
@@ -69,7 +75,7 @@ TRANSLATIONS = (
 )
 """Table 1. IWSLT14 alone; all German–English pairs there are; a small model that may be given away."""
 
-_LONG: dict[str, Any] = {"longest": 512}
+_LONG: dict[str, Any] = {"max_length": 512}
 _WORDS: dict[str, Any] = {"lowercase": True}
 SETS: dict[str, tuple[int, dict[str, Any]]] = {
     "ag_news": (2_404_485, {}),
@@ -78,7 +84,7 @@ SETS: dict[str, tuple[int, dict[str, Any]]] = {
     "yelp_full": (2_971_519, _LONG),
     "newsgroups20": (2_374_549, _LONG | _WORDS),
 }
-"""Of table 2: tokens of an epoch, and settings that differ from the presets'."""
+"""The sets of table 2: tokens of an epoch, and settings that differ from the recipes'."""
 
 EPOCHS: dict[str, dict[Size, int | float]] = {
     "ag_news": {"paper": 8, "tuned": 8},
@@ -94,10 +100,10 @@ The larger classifier of DBpedia was best after 7 of 12 epochs, on 5,000 texts h
 
 
 def _classifications() -> Iterator[DatasetSpec]:
-    for name, (tokens, text) in SETS.items():
+    for name, (tokens, settings) in SETS.items():
         for size, epochs in EPOCHS[name].items():
-            settings = text | {"corpora": (name,)}
-            yield DatasetSpec(name=name, size=size, tokens=tokens, epochs=epochs, text=settings)
+            data = settings | {"corpus": name}
+            yield DatasetSpec(name=name, size=size, tokens=tokens, epochs=epochs, data=data)
     tokens = SETS["dbpedia"][0]
     yield DatasetSpec(name="dbpedia", size="shipped", tokens=tokens, epochs=12, programs=("algoformer",))
 
@@ -109,23 +115,40 @@ class TextRunSpec:
     Attributes:
         name: comparison, program, size and variant.
         experiment: what is trained and how.
-        program: its name.
-        size: of the preset.
+        program: the name of its program.
+        size: how large it is.
         variant: what differs from the model of the comparison; empty for that itself.
         studied: whether ways to decode are compared on it.
     """
 
     name: str
-    experiment: TextExperiment
+    experiment: Experiment
     program: str
     size: Size
     variant: str = ""
     studied: bool = False
 
     @property
+    def settings(self) -> dict[str, Any]:
+        """All that decides its weights."""
+        return {"experiment": self.experiment.to_data()}
+
+    @property
+    def data(self) -> TokenizedData:
+        """The text that it is trained and scored on."""
+        assert isinstance(self.experiment.data, TokenizedData)
+        return self.experiment.data
+
+    @property
+    def is_translator(self) -> bool:
+        """Whether it translates; it classifies otherwise."""
+        return isinstance(self.data, TranslationData)
+
+    @property
     def corpus(self) -> str:
-        """What it is scored on first."""
-        return self.experiment.text.corpora[0]
+        """The corpus that it is scored on first."""
+        named: str | tuple[str, ...] = self.data.corpus  # type: ignore[attr-defined]
+        return named if isinstance(named, str) else named[0]
 
     @property
     def label(self) -> str:
@@ -140,29 +163,29 @@ def table_items(table: TableName, scale: Scale, *, steps: int | None = None) -> 
     >>> [item.name for item in table_items("table1", "smoke")][:3]
     ['small_de_en/algoformer', 'small_de_en/standard', 'small_de_en/looped']
     """
-    kind: Kind = "translation" if table == "table1" else "classification"
+    kind: TextKind = "translation" if table == "table1" else "labels"
     if scale == "smoke":
         name, variants = ("small_de_en", CAUSAL) if table == "table1" else ("small_topics", {})
-        readings = [DatasetSpec(name=name, size="small", tokens=1, epochs=1, variants=variants)]
+        readings = [DatasetSpec(name=name, size="smoke", tokens=1, epochs=1, variants=variants)]
     else:
         readings = list(TRANSLATIONS if table == "table1" else _classifications())
     return tuple(item for reading in readings for item in _items(kind, reading, scale, steps))
 
 
-def _items(kind: Kind, reading: DatasetSpec, scale: Scale, steps: int | None) -> Iterator[TextRunSpec]:
+def _items(kind: TextKind, reading: DatasetSpec, scale: Scale, steps: int | None) -> Iterator[TextRunSpec]:
     ending = f"-{reading.size}" if reading.size in ("tuned", "shipped") else ""
     models: list[tuple[str, str, Mapping[str, Any]]] = [(program, "", {}) for program in reading.programs]
     for variant, changes in reading.variants.items():
         models += [(program, variant, changes) for program in reading.varied]
     for program, variant, changes in models:
-        assert program in PRESETS
-        preset = text_preset(kind, program, reading.size)
-        text = replace(preset.text, **{**reading.text, **changes})
-        taken = steps or (SMOKE_STEPS if scale == "smoke" else reading.steps(scale, text.budget))
+        settings = {**reading.data, **changes}
+        recipe = text_experiment(kind, program, RECIPES[reading.size], **settings)
+        batch_tokens: int = recipe.data.batch_tokens  # type: ignore[attr-defined]
+        taken = steps or (SMOKE_STEPS if scale == "smoke" else reading.steps(scale, batch_tokens))
         name = f"{reading.name}/{program}{ending}" + (f"-{variant}" if variant else "")
         yield TextRunSpec(
             name=name,
-            experiment=replace(preset, text=text, training=replace(preset.training, steps=taken)),
+            experiment=replace(recipe, training=replace(recipe.training, steps=taken)),
             program=program,
             size=reading.size,
             variant=variant,

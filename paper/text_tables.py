@@ -6,16 +6,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from algoformer.language.training import PRESETS
-
 from algoformer.common.files import write_text
 from algoformer.evaluation import Cell, Table
 from algoformer.language.scores import Score
 from algoformer.report import markdown_table
 from algoformer.training.presets import SMALL, Scale
+from algoformer.training.text_recipes import PROGRAMS
 from paper.decoding_study import study_table
+from paper.text_archive import TextArchive
 from paper.text_items import TableName, TextRunSpec
-from paper.text_manager import TextRunManager
 
 PAPER: dict[str, tuple[float, float, float]] = {
     "iwslt14_de_en": (9.30, 10.56, 14.72),
@@ -36,15 +35,15 @@ MORE = ("cross-entropy", "perplexity", "steps", "the paper")
 TITLES = {"table1": "translation", "table2": "classification"}
 
 
-def score_table(table: TableName, items: Sequence[TextRunSpec], manager: TextRunManager) -> Table:
+def score_table(table: TableName, items: Sequence[TextRunSpec], archive: TextArchive) -> Table:
     """A row for each model and test set that has scores, the paper's number beside ours; and the floors."""
     rows: list[tuple[Cell, ...]] = []
     for group in _groups(items):
-        scored = [(item, found) for item in group if (found := manager.scores(item)) is not None]
+        scored = [(item, found) for item in group if (found := archive.find(item)) is not None]
         splits = dict.fromkeys(one["split"] for _, found in scored for one in found["measurements"])
         for split in splits:
             if table == "table2":
-                rows += _floor_row(scored[0][0].corpus, manager)
+                rows += _floor_row(scored[0][0].corpus, archive)
             for item, found in scored:
                 rows += [_row(item, found, one) for one in found["measurements"] if one["split"] == split]
     return Table(
@@ -55,7 +54,7 @@ def score_table(table: TableName, items: Sequence[TextRunSpec], manager: TextRun
     )
 
 
-def verdict(table: TableName, items: Sequence[TextRunSpec], manager: TextRunManager) -> Iterator[str]:
+def verdict(table: TableName, items: Sequence[TextRunSpec], archive: TextArchive) -> Iterator[str]:
     """Sentences on the paper's claim, that AlgoFormer is ahead; only what the intervals can tell."""
     ahead: list[str] = []
     for group in _groups(items):
@@ -66,7 +65,7 @@ def verdict(table: TableName, items: Sequence[TextRunSpec], manager: TextRunMana
                 other.program: found
                 for other in group
                 if (other.size, other.variant) == (item.size, item.variant)
-                and (found := manager.scores(other)) is not None
+                and (found := archive.find(other)) is not None
             }
             if "algoformer" not in others:
                 continue
@@ -85,33 +84,29 @@ def verdict(table: TableName, items: Sequence[TextRunSpec], manager: TextRunMana
         )
 
 
-def page_of_table(
-    table: TableName, items: Sequence[TextRunSpec], manager: TextRunManager, scale: Scale
-) -> str:
+def page_of_table(table: TableName, items: Sequence[TextRunSpec], archive: TextArchive, scale: Scale) -> str:
     """Return scores, verdicts and ways to decode as Markdown; empty parts are left out."""
-    made = score_table(table, items, manager)
+    made = score_table(table, items, archive)
     lines = [f"# {made.title}", "", markdown_table(made), made.note, "", NOTES[table], ""]
-    judged = [f"- {line}" for line in verdict(table, items, manager)]
+    judged = [f"- {line}" for line in verdict(table, items, archive)]
     if judged:
         small = [SMALL, ""] if scale == "smoke" else []
         lines += ["## Is AlgoFormer ahead?", "", *small, *judged, ""]
     for item in items:
-        found = manager.scores(item)
+        found = archive.find(item)
         if found is not None and "decoding" in found:
             studied = study_table(found["decoding"], title=f"Ways to decode: {item.name}")
             lines += [f"## {studied.title}", "", markdown_table(studied), studied.note, ""]
-    facts = [_provenance(item, found) for item in items if (found := manager.scores(item)) is not None]
+    facts = [_provenance(item, found) for item in items if (found := archive.find(item)) is not None]
     if facts:
         lines += ["## Runs", "", *facts]
     return "\n".join(lines) + "\n"
 
 
-def write_table(
-    table: TableName, items: Sequence[TextRunSpec], manager: TextRunManager, scale: Scale
-) -> Path:
+def write_table(table: TableName, items: Sequence[TextRunSpec], archive: TextArchive, scale: Scale) -> Path:
     """Write the page of a table beside the scores, and return its path."""
-    path = manager.results / f"{table}.md"
-    write_text(path, page_of_table(table, items, manager, scale))
+    path = archive.results / f"{table}.md"
+    write_text(path, page_of_table(table, items, archive, scale))
     return path
 
 
@@ -168,13 +163,13 @@ def _row(item: TextRunSpec, found: Mapping[str, Any], one: Mapping[str, Any]) ->
         f"{one['cross_entropy']:.3f}",
         f"{one['perplexity']:.2f}",
         found["steps"],
-        None if own is None else own[PRESETS.index(item.program)],
+        None if own is None else own[PROGRAMS.index(item.program)],
     )
 
 
-def _floor_row(corpus: str, manager: TextRunManager) -> list[tuple[Cell, ...]]:
+def _floor_row(corpus: str, archive: TextArchive) -> list[tuple[Cell, ...]]:
     try:
-        cells = _cells(manager.floor(corpus))
+        cells = _cells(archive.floor(corpus))
     except ValueError:
         return []  # neither counted before nor any text to count
     return [(corpus, "naive Bayes", None, *cells, *[None] * len(MORE))]

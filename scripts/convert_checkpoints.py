@@ -60,12 +60,13 @@ def converted(header: dict[str, Any]) -> dict[str, Any]:
     card = dict(header["card"])
     experiment = card.get("experiment")
     if experiment is not None:
-        card["experiment"] = experiment = _experiment(experiment)
+        card["experiment"] = experiment = converted_experiment(experiment)
     card.pop("runs_at_once", None)
     if kind == "algoformer":
         data = None if header.get("task") is None else {"name": "prompts", "task": header["task"]}
     else:
-        settings = {"name": "translation" if kind == "token model" else "labels", "settings": {}}
+        name = "translation" if kind == "token model" else "labels"
+        settings: dict[str, Any] = {"name": name, "settings": {}}
         data = {**(experiment["data"] if experiment else settings), "tokenizer": header["tokenizer"]}
         if kind == "text classifier":
             data["classes"] = header["model"]["labels"]
@@ -76,7 +77,8 @@ def converted(header: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _experiment(old: dict[str, Any]) -> dict[str, Any]:
+def converted_experiment(old: dict[str, Any]) -> dict[str, Any]:
+    """Return an experiment of an earlier version in the present names."""
     training = {TRAINING.get(name, name): value for name, value in old["training"].items()}
     training.pop("fp32_end", None)  # the card's precision says it in words
     if "text" not in old:
@@ -85,7 +87,6 @@ def _experiment(old: dict[str, Any]) -> dict[str, Any]:
         text = dict(old["text"])
         kind = text.pop("kind")
         training["validate_every"] = text.pop("validate_every")
-        training.pop("batch", None)
         settings = {TEXT.get(name, name): value for name, value in text.items()}
         if kind == "classification":
             settings["corpus"] = settings["corpus"][0]

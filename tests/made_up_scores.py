@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from algoformer.common.files import write_json
+from paper.text_archive import TextArchive
 from paper.text_items import TextRunSpec
-from paper.text_manager import TextRunManager
 
 
 def scored(
-    manager: TextRunManager, item: TextRunSpec, low: int | float, high: int | float, **facts: Any
+    archive: TextArchive, item: TextRunSpec, low: int | float, high: int | float, **facts: Any
 ) -> None:
     """Put scores of a model there: the middle of `low` and `high` on each of its test sets."""
     score = {"value": (low + high) / 2, "low": float(low), "high": float(high), "signature": "case:lc"}
-    splits = ["test", *(f"test-{name}" for name in item.experiment.text.also_tested)]
+    splits = ["test", *(f"test-{name}" for name in getattr(item.data, "also_tested", ()))]
     rest = {"cross_entropy": 1.0, "perplexity": 2.7, "answer_seconds": 3.0}
     data = {
         "experiment": item.experiment.to_data(),
@@ -29,4 +29,4 @@ def scored(
         "device": "none",
         "tokens_per_second": 7.0,
     }
-    write_json(manager.score_path(item), data | facts)
+    write_json(archive.score_path(item), data | facts)

@@ -1,23 +1,31 @@
 import pytest
 import torch
 
-from algoformer.training.schedule import stage
+from algoformer.config import ramp_value
+from algoformer.trace import Unroll
+from algoformer.training import Experiment
+from algoformer.training.schedule import unroll_at
 from benchmarks.cases import CASES, FULL, QUICK, Size, bill, experiment, first_step
+
+
+def timed_unroll(timed: Experiment) -> Unroll:
+    return unroll_at(timed.program, timed.training, first_step(timed))
 
 
 def test_the_sizes_are_the_papers() -> None:
     linear, chain = experiment("algoformer_full", FULL), experiment("chain", FULL)
     assert (linear.task.context, chain.task.context) == (80, 287)
-    assert stage(linear, first_step(linear)).unroll.grad_steps == 20
+    assert timed_unroll(linear).grad_steps == 20
     window = experiment("algoformer_window", FULL)
-    assert stage(window, first_step(window)).unroll.grad_steps == 15
+    assert timed_unroll(window).grad_steps == 15
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_steps_are_timed_when_all_curricula_are_over(case: str) -> None:
     timed = experiment(case, FULL)
-    now = stage(timed, first_step(timed))
-    assert (now.dims, now.samples) == (timed.task.dim, timed.task.points)
+    config, step = timed.training, first_step(timed)
+    for ramp, end in ((config.dims, timed.task.dim), (config.samples, timed.task.points)):
+        assert ramp_value(ramp, step, steps=config.steps, end=end) == end
 
 
 @pytest.mark.parametrize("case", ["algoformer_full", "chain"])

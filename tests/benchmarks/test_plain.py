@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from algoformer.data.objective import window_loss
-from algoformer.training.schedule import stage
+from algoformer.training.schedule import unroll_at
 from benchmarks.cases import CASES, QUICK, experiment
 from benchmarks.contestants import Ours, Plain
 from benchmarks.plain import PlainData, copy_weights
@@ -18,12 +18,11 @@ def test_the_plain_step_is_our_step(case: str) -> None:
     timed = experiment(case, QUICK)
     ours, plain = Ours(timed, "eager", CPU), Plain(timed, CPU)
     copy_weights(ours.training.model, plain.model)
-    unroll = stage(timed, ours.step).unroll
+    unroll = unroll_at(timed.program, timed.training, ours.step)
     for _ in range(3):
-        state = ours.training.generator.get_state()
-        prompt = ours.training.sample()
-        loss = window_loss(ours.training.answer(prompt, unroll), prompt)
-        ours.training.generator.set_state(state)
+        ours.training.batches.select(ours.step)
+        prompt = ours.training.batches.current().prompt
+        loss = window_loss(ours.training.model(prompt, unroll), prompt)
         (taken,) = ours.losses(1)
         by_hand = plain.learn(prompt.rows, prompt.targets)
         # all questions count at this point of the run, so that the step's loss is the loss of all
