@@ -22,6 +22,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
+from typing import Any
+
+from algoformer.algorithms import SOLVERS
+from algoformer.data import registry
+from algoformer.model.injections import INJECTIONS, STARTS
+from algoformer.nn import ACTIVATIONS, NORMS, POSITIONS
+from algoformer.tasks import TASKS
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -112,6 +119,20 @@ def inside(folder: Path) -> Iterator[Path]:
         os.chdir(before)
 
 
+@contextlib.contextmanager
+def own_registrations() -> Iterator[None]:
+    """Forget at the end what is registered inside, so that no page depends on another."""
+    words = [table._entries for table in (NORMS, ACTIVATIONS, POSITIONS, INJECTIONS, STARTS)]
+    registries: list[dict[str, Any]] = [TASKS, SOLVERS, registry._REGISTERED, *words]
+    before = [dict(entries) for entries in registries]
+    try:
+        yield
+    finally:
+        for entries, kept in zip(registries, before, strict=True):
+            entries.clear()
+            entries.update(kept)
+
+
 def blocks_of(text: str) -> list[Block]:
     """The fenced blocks of a page."""
     found: list[Block] = []
@@ -187,7 +208,7 @@ def written_today(path: Path) -> str:
     """The page with the output that its code gives now; what is shortened by `...` and still true is kept."""
     lines = path.read_text(encoding="utf-8").splitlines()
     fresh: dict[tuple[int, int], list[str]] = {}
-    with tempfile.TemporaryDirectory() as name, inside(Path(name)) as folder:
+    with own_registrations(), tempfile.TemporaryDirectory() as name, inside(Path(name)) as folder:
         reader, printed = Reader(folder), ""
         for block in blocks_of("\n".join(lines)):
             if block.language == "python":

@@ -5,7 +5,18 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.pages import PAGES, ROOT, Block, Reader, blocks_of, commands_of, inside, same
+from algoformer import nn, tasks
+from tests.docs.pages import (
+    PAGES,
+    ROOT,
+    Block,
+    Reader,
+    blocks_of,
+    commands_of,
+    inside,
+    own_registrations,
+    same,
+)
 
 pytestmark = pytest.mark.docs
 WRITTEN = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").glob("*.md")])
@@ -14,7 +25,7 @@ WRITTEN = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_the_page_shows_what_its_code_prints(page: Path, tmp_path: Path) -> None:
     printed = ""
-    with inside(tmp_path) as folder:
+    with own_registrations(), inside(tmp_path) as folder:
         reader = Reader(folder)
         for block in blocks_of(page.read_text(encoding="utf-8")):
             if block.language == "python":
@@ -25,6 +36,14 @@ def test_the_page_shows_what_its_code_prints(page: Path, tmp_path: Path) -> None
                 )
             elif block.language == "console":
                 check_commands(reader, block, page)
+
+
+def test_what_a_page_registers_is_forgotten() -> None:
+    with own_registrations():
+        tasks.TASKS["of_a_page"] = tasks.LinearRegression
+        nn.register_activation("of_a_page", abs)
+    assert "of_a_page" not in tasks.TASKS
+    assert "of_a_page" not in nn.ACTIVATIONS
 
 
 def check_commands(reader: Reader, block: Block, page: Path) -> None:
