@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from algoformer.data import TranslationData
-from algoformer.data.tokenized import TokenizedData
+from algoformer.data import LabelledData, TranslationData
 from algoformer.training import Experiment
 from algoformer.training.presets import Scale
 from algoformer.training.text_recipes import TextKind, TextScale, text_experiment
@@ -134,9 +133,9 @@ class TextRunSpec:
         return {"experiment": self.experiment.to_data()}
 
     @property
-    def data(self) -> TokenizedData:
+    def data(self) -> TranslationData | LabelledData:
         """The text that it is trained and scored on."""
-        assert isinstance(self.experiment.data, TokenizedData)
+        assert isinstance(self.experiment.data, TranslationData | LabelledData)
         return self.experiment.data
 
     @property
@@ -147,8 +146,8 @@ class TextRunSpec:
     @property
     def corpus(self) -> str:
         """The corpus that it is scored on first."""
-        named: str | tuple[str, ...] = self.data.corpus  # type: ignore[attr-defined]
-        return named if isinstance(named, str) else named[0]
+        data = self.data
+        return data.corpus if isinstance(data, LabelledData) else str(tuple(data.corpus)[0])
 
     @property
     def label(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import re
 from collections.abc import Mapping
 from dataclasses import replace
@@ -61,10 +62,18 @@ def manager_in(folder: Path, **options: Any) -> RunManager:
     return RunManager(folder=folder / "runs", archive=archive_in(folder), **options)
 
 
-def test_a_table_is_made_once_and_several_runs_at_a_time(tmp_path: Path) -> None:
+def test_text_goes_to_another_process_with_its_experiment(tmp_path: Path) -> None:
+    experiment = archive_in(tmp_path).prepare(tiny(table_items("table2", "smoke", steps=2)[0]))
+    sent: Any = pickle.loads(pickle.dumps(experiment))
+    assert sent == experiment
+    assert sent.data.train_digest == experiment.data.train_digest  # type: ignore[attr-defined]
+    assert sent.data.packed.tokenizer == experiment.data.packed.tokenizer  # type: ignore[attr-defined]
+
+
+def test_a_table_is_made_once(tmp_path: Path) -> None:
     items = [tiny(item) for item in table_items("table2", "smoke", steps=2)[:2]]
     listener, archive = Listener(), archive_in(tmp_path)
-    manager = manager_in(tmp_path, workers=2, command="by hand")
+    manager = manager_in(tmp_path, workers=1, command="by hand")
     for _ in range(2):
         manager.make(items, listener)
     assert not manager.failures
@@ -77,11 +86,9 @@ def test_a_table_is_made_once_and_several_runs_at_a_time(tmp_path: Path) -> None
     changed = replace(items[0], experiment=replace(items[0].experiment, width=16))
     assert archive.find(changed) is None
     found: Any = archive.find(items[0])
-    assert found["measurements"][0]["loss_rows"] == 600
-    assert (
-        listener.results[items[0].name]
-        == f"accuracy {found['measurements'][0]['scores']['accuracy']['value']:.2f}"
-    )
+    (one,) = found["measurements"]
+    assert one["loss_rows"] == 600
+    assert listener.results[items[0].name] == f"accuracy {one['scores']['accuracy']['value']:.2f}"
 
 
 def test_what_is_prepared_needs_no_data_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
