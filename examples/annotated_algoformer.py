@@ -5,9 +5,9 @@
 #
 #     TF_post( TF_loop( ... TF_loop( TF_pre(X) ) ... ) )        TF_loop runs T times with one set of weights
 #
-# A pre-transformer turns the input into a problem, the looped transformer iterates on it as an algorithm
-# does, and a post-transformer turns the result into an answer. This page takes the model apart, and shows
-# the one decision that the equation leaves open and that decides whether it can be trained.
+# A pre-transformer encodes the problem, the looped transformer iterates on it like an algorithm, and a
+# post-transformer decodes the answer. This page takes the model apart. It also shows one decision that the
+# equation leaves open, and that decides whether the model can be trained.
 
 # %%
 import torch
@@ -19,10 +19,10 @@ from algoformer.model import Converged
 torch.manual_seed(0)
 
 # %% [markdown]
-# ## What goes in
+# ## The input
 #
-# A prompt of in-context regression: rows x₁, y₁, x₂, y₂, ... where a label's row is y followed by zeros.
-# Question i is read at row xᵢ, where a causal model has seen the pairs before it and not yᵢ.
+# A prompt of in-context regression has rows x₁, y₁, x₂, y₂, ..., where the row of a label is y followed by
+# zeros. The prediction of yᵢ is read at row xᵢ, where a causal model has seen the pairs before, but not yᵢ.
 
 # %%
 task = tasks.LinearRegression(dim=4, points=6)
@@ -47,8 +47,8 @@ print(program)
 # %% [markdown]
 # ## The model
 #
-# A linear read-in, the program, a linear read-out. Called on a prompt with an unroll it returns a trace:
-# one answer for each question after each iteration that is read out. T and ΔT of the paper are `steps`
+# A model is a linear read-in, the program, and a linear read-out. Called with a prompt and an unroll, it
+# returns a trace: the predictions after each iteration that is read out. The paper's T and ΔT are `steps`
 # and `window`.
 
 # %%
@@ -60,8 +60,7 @@ trace = model(prompt, Unroll(steps=10, window=5))
 print("predictions", tuple(trace.predictions.shape), "after iterations", trace.steps)
 
 # %% [markdown]
-# The loop does not know how often it will run, so it can run longer than its program says, and stop when
-# answers stop moving.
+# The loop can run longer than its program says, or until the predictions no longer change.
 
 # %%
 with torch.no_grad():
@@ -70,11 +69,11 @@ with torch.no_grad():
 print("after 50 iterations", tuple(longer.final.shape), "; settled after", settled.iterations.tolist())
 
 # %% [markdown]
-# ## By hand
+# ## The forward pass by hand
 #
-# The forward pass in five lines. The state starts at zero; the pre-transformer's output is **added at
-# every iteration**, not only at the first. The loop's own positions and final norm are inside `step`, so
-# that they are applied again and again, which keeps the state bounded.
+# Five lines reproduce the model. The state starts at zero; the pre-transformer's output is **added at
+# every iteration**, not only at the first. The positions and the final norm of the loop are part of its
+# body. They are applied at every iteration, which keeps the state bounded.
 
 # %%
 pre, loop, post = model.body.parts
@@ -88,8 +87,7 @@ torch.testing.assert_close(answers, trace.final)
 # %% [markdown]
 # ## Hidden states
 #
-# Each state has an address; `docs/notation.md` has the grammar. How far does the state move in each
-# iteration?
+# Each state has an address (see `docs/notation.md`). How far does the state move in each iteration?
 
 # %%
 kept = model(prompt, Unroll(steps=10, keep=tuple(f"loop[{step}]" for step in range(1, 11)))).states
@@ -99,13 +97,12 @@ moves = [
 print("relative move", " ".join(f"{move:.3f}" for move in moves))
 
 # %% [markdown]
-# ## The loss, and where its gradient goes
+# ## The loss and its gradient
 #
 # Equation 3 averages the squared error over the last ΔT iterations. To save memory the iterations before
-# the window keep no graph. Then comes the trap: take Equation 2 to the letter, with the pre-transformer's
-# output as the first state and nowhere else, and the state that enters the window is a constant. **The
-# pre-transformer gets no gradient at all.** With injection it gets one through every iteration of the
-# window.
+# the window keep no graph. If, as in Equation 2, the pre-transformer's output is only the first state, then
+# the state that enters the window is a constant, and **the pre-transformer gets no gradient at all.** With
+# injection, it gets a gradient through every iteration of the window.
 
 
 # %%
@@ -125,5 +122,4 @@ assert gradient_of_pre("none", truncated) == 0 < gradient_of_pre("add", truncate
 assert gradient_of_pre("none", Unroll(steps=10, window=5)) > 0  # the full gradient reaches it
 
 # %% [markdown]
-# The library refuses to train the combination that cannot learn. What is left is to train one that can:
-# `docs/getting-started.md`.
+# The library refuses to train the combination without a gradient. `docs/getting-started.md` trains a model.

@@ -2,15 +2,14 @@
 # # Three solvers, one signature
 #
 # A prompt shows forty pairs (x, y) with y = <w, x> for some hidden w in twenty dimensions, and asks for
-# the y of one more x. Three very different things answer it here:
+# the y of one more x. Three different solvers answer it:
 #
 # - **gradient descent**, straight from the textbook, with the best fixed step for each prompt;
 # - **Newton's iteration** for the inverse of the Gram matrix, from the textbook too;
-# - **a transformer**. Nobody trained it: its weights were written down from a theorem that says one pass
-#   of its loop is one step of Newton's method.
+# - **a transformer** that was never trained. Its weights come from a theorem: one pass of its loop is one
+#   step of Newton's method.
 #
-# All three are called the same way, `solver(prompt, unroll) -> trace`, so nothing below asks which is
-# which.
+# All three have the same signature, `solver(prompt, unroll) -> trace`.
 
 # %%
 from pathlib import Path
@@ -24,10 +23,9 @@ from algoformer.theory import newton
 # %% [markdown]
 # ## The task
 #
-# A task is a distribution over prompts. It draws them from a generator that it is handed, so the same
-# seed gives the same prompts. Theorems live in float64. `prefix()` keeps only the last question of each
-# prompt, and takes away every row after it: this transformer looks at all rows at once, and must not see
-# the answer.
+# A task is a distribution over prompts. It draws them from a given generator, so the same seed gives the
+# same prompts. Theorems are verified in float64. `prefix()` keeps only the last question of each prompt and
+# removes the rows after it, because this transformer has full attention and must not see the answer.
 
 # %%
 task = tasks.LinearRegression(dim=20, points=41)
@@ -37,8 +35,8 @@ prompt = task.sample(32, generator=torch.Generator().manual_seed(0), dtype=torch
 # ## The solvers
 #
 # Newton's iteration is M₀ = αS, then M ← 2M - M S M with S = Σ xᵢxᵢᵀ; it converges for 0 < α <
-# 2/λ_max(S)². The theorem's `newton` returns an `AlgoFormer`, the very class that is trained elsewhere in
-# this library. Print its program to see how little it takes: one layer of two heads is the whole loop.
+# 2/λ_max(S)². `theory.newton` returns an `AlgoFormer`, the class that is also trained. Its program shows that
+# one layer with two heads is the whole loop.
 
 # %%
 alpha = 1 / 150**2
@@ -53,7 +51,7 @@ print(solvers["transformer by hand"].program)
 # ## Measure
 #
 # `evaluate` runs a solver on fixed prompts. The error is squared and divided by the task's scale, so that
-# answering 0 costs 1. It comes with a bootstrap band, per iteration and per number of examples.
+# predicting 0 costs 1. It has a bootstrap band, per iteration and per number of examples.
 
 # %%
 results = [evaluate(solver, prompt, steps=15, label=name) for name, solver in solvers.items()]
@@ -61,8 +59,8 @@ for result in results:
     print(f"{result.label:30} {result.error:.1e}")
 
 # %% [markdown]
-# Gradient descent gains a digit in ten steps. Newton's method squares its error at every step once it is
-# near, and so does the transformer, line for line.
+# Gradient descent gains a digit in ten steps. Near the solution, Newton's method squares its error at every
+# step, and so does the transformer.
 
 # %%
 newtons, transformers = (result.by_step.error for result in results[1:])
@@ -71,8 +69,8 @@ print(f"largest relative gap between their errors over the first 12 steps: {gap:
 assert gap < 1e-3
 
 # %% [markdown]
-# They part in the end. An attention head multiplies through a softmax, exp(cz) ≈ 1 + cz, which is exact
-# only in the limit of small c; its answers carry an error of about 1e-10, so their squares end near 1e-19.
+# Both differ only at the end. An attention head multiplies through a softmax, exp(cz) ≈ 1 + cz, which is
+# exact only in the limit of small c. Its answers have an error of about 1e-10, whose square is about 1e-19.
 
 # %%
 for name in ("Newton's method", "transformer by hand"):
@@ -83,8 +81,8 @@ assert result.error < 1e-17
 # %% [markdown]
 # ## Draw
 #
-# Solid lines are models, dashed ones textbook methods. The dashes are lifted above the line that they lie
-# on.
+# Solid lines are models, dashed ones textbook methods. Dashed lines are drawn on top, so that both are
+# visible.
 
 # %%
 figure = error_by_step(results)

@@ -1,11 +1,10 @@
 # %% [markdown]
 # # A loop in a loop
 #
-# The paper says its three modules are one choice among many: programs may nest loops. Here is a task
-# whose textbook method has that very shape.
+# Programs may nest loops. This page has a task whose textbook method has that shape.
 #
-# Linear regression again, but a fifth of the labels are shown with a gross error. Least squares trusts
-# every label and is ruined. *Iteratively reweighted* least squares runs two loops: the outer one decides
+# The task is linear regression in which a fifth of the labels have a gross error. Least squares trusts every
+# label and fails. *Iteratively reweighted* least squares runs two loops: the outer one decides
 # how much to trust each pair by how badly it fits, the inner one solves the weighted problem.
 
 # %%
@@ -36,9 +35,8 @@ for result in results:
     print(f"{result.label:26} after 10, 20, 40 pairs: {shown}")
 
 # %% [markdown]
-# Ten pairs are too few to tell a wrong label from a strange one. With forty, about eight of them wrong,
-# least squares is still far off, and the reweighted method is exact to rounding: it has found out which
-# to trust.
+# Ten pairs are too few to detect wrong labels. With forty, about eight of them wrong, least squares is still
+# far off, and the reweighted method is exact up to rounding.
 
 # %%
 plain, _, reweighted = (result.error for result in results)
@@ -47,8 +45,8 @@ assert reweighted < plain / 100
 # %% [markdown]
 # ## The program of that shape
 #
-# `programs.nested` has an outer module that looks at everything, and an inner loop that solves. An unroll
-# makes the outer loop longer or shorter; the inner one runs as often as the program says.
+# `programs.nested` has an outer module and an inner loop. An unroll sets the iterations of the outer loop;
+# the inner one runs as often as the program says.
 
 # %%
 program = programs.nested(steps=5, inner_steps=4)
@@ -58,5 +56,5 @@ save(error_by_sample(results), Path("through_outliers"))
 print("wrote nested.svg, through_outliers.png and through_outliers.svg")
 
 # %% [markdown]
-# To train it: `algoformer train --task robust --program nested`. Does a trained loop in a loop find this
-# algorithm, or another? That is a question for `algoformer evaluate RUN --against irls,least-squares`.
+# To train it: `algoformer train --data robust --program nested`. To compare the
+# trained model with both methods: `algoformer evaluate RUN --against irls,least-squares`.

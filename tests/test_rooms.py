@@ -13,10 +13,10 @@ SOLVING = {"prompt", "trace", "problems"}
 # `common` is at the bottom: every room may import it, beside the rooms that are listed for it
 MAY_IMPORT: dict[str, set[str]] = {
     "common": set(),
-    "prompt": set(),
-    "problems": {"prompt"},
-    "trace": {"prompt"},
     "extras": set(),
+    "prompt": set(),
+    "trace": {"prompt"},
+    "problems": {"prompt"},
     "config": set(),
     "tasks": {"prompt", "problems"},
     "algorithms": SOLVING,
@@ -26,12 +26,14 @@ MAY_IMPORT: dict[str, set[str]] = {
     "theory": SOLVING | {"nn", "model"},
     "evaluation": {"prompt", "trace", "tasks"},
     "language": {"trace", "extras", "nn", "kernels", "model"},
+    "data": {"config", "prompt", "trace", "tasks", "model", "evaluation", "extras", "language"},
+    "checkpoint": {"data", "language", "model"},
+    "training": {"config", "prompt", "trace", "tasks", "nn", "kernels", "model", "language"}
+    | {"data", "checkpoint"},
+    "insight": SOLVING | {"tasks", "algorithms", "evaluation", "model"},
+    "hf": {"trace", "extras", "model", "language"},
+    "report": {"model", "evaluation", "insight", "extras"},
 }
-BELOW_DATA = {"config", "prompt", "trace", "tasks", "nn", "kernels", "model", "evaluation", "extras"}
-MAY_IMPORT["data"] = BELOW_DATA | {"language"}
-MAY_IMPORT["checkpoint"] = {"data", "language", "model"}
-MAY_IMPORT["training"] = MAY_IMPORT["data"] | {"data", "checkpoint"}
-MAY_IMPORT["report"] = {"model", "evaluation", "extras"}
 EVERYTHING = set(MAY_IMPORT)
 # what stands on top sees all that is below it
 MAY_IMPORT["cli"] = EVERYTHING

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from algoformer import algorithms as algorithms
     from algoformer import tasks as tasks
     from algoformer.evaluation import evaluate as evaluate
+    from algoformer.insight import certify as certify
+    from algoformer.insight import identify as identify
     from algoformer.model import AlgoFormer as AlgoFormer
     from algoformer.model import Layers as Layers
     from algoformer.model import Loop as Loop
@@ -34,7 +36,10 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_ROOMS = ("algorithms", "data", "evaluation", "model", "nn", "problems", "prompt", "tasks", "trace")
+_ROOMS = (
+    *("algorithms", "data", "evaluation", "insight", "model"),
+    *("nn", "problems", "prompt", "tasks", "trace"),
+)
 _HOMES = {
     "AlgoFormer": "model",
     "Experiment": "training",
@@ -47,7 +52,9 @@ _HOMES = {
     "Trace": "trace",
     "TrainConfig": "training",
     "Unroll": "trace",
+    "certify": "insight",
     "evaluate": "evaluation",
+    "identify": "insight",
     "load": "training",
     "presets": "model",
     "programs": "model",

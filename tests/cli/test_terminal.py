@@ -22,9 +22,8 @@ def classifier(tmp_path_factory: pytest.TempPathFactory) -> Path:
     program = algoformer(heads=2, steps=2, causal=False)
     model = TextClassifier(program, labels=("good", "bad"), vocabulary=260, context=32, width=8)
     path = tmp_path_factory.mktemp("terminal") / "classifier.safetensors"
-    data = LabelledData(
-        corpus="small_topics", tokenizer=Tokenizer([]), classes=("good", "bad"), max_length=32
-    )
+    names = {"classes": ("good", "bad"), "digest": "made up"}
+    data = LabelledData(corpus="small_topics", tokenizer=Tokenizer([]), max_length=32, **names)
     save_checkpoint(path, Checkpoint(model=model, data=data))
     return path
 
@@ -34,7 +33,8 @@ def translator(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A translator that has learned nothing."""
     model = TokenModel(algoformer(heads=2, steps=2), vocabulary=260, context=32, width=8, prefix_lm=True)
     path = tmp_path_factory.mktemp("terminal") / "translator.safetensors"
-    data = TranslationData(corpus=("small_de_en",), tokenizer=Tokenizer([]), max_length=15, batch_tokens=64)
+    sizes = {"max_length": 15, "batch_tokens": 64, "pad_to_multiple_of": 1}
+    data = TranslationData(corpus=("small_de_en",), tokenizer=Tokenizer([]), digest="made up", **sizes)
     save_checkpoint(path, Checkpoint(model=model, data=data))
     return path
 

@@ -66,7 +66,8 @@ def writer(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def translator(tmp_path: Path) -> Path:
     """A translator that has learned nothing."""
-    data = TranslationData(corpus=("small_de_en",), tokenizer=Tokenizer([]), max_length=15, batch_tokens=64)
+    sizes = {"max_length": 15, "batch_tokens": 64, "pad_to_multiple_of": 1}
+    data = TranslationData(corpus=("small_de_en",), tokenizer=Tokenizer([]), digest="made up", **sizes)
     model = TokenModel(algoformer(heads=2, steps=2), vocabulary=260, context=32, width=8, prefix_lm=True)
     path = tmp_path / "translator.safetensors"
     save_checkpoint(path, Checkpoint(model=model, data=data))

@@ -35,7 +35,10 @@ COMMANDS = {
         "generate", "continue a prompt with a language model", "generate RUN --prompt 'To be'"
     ),
     "info": Command("info", "describe a model: program, card, parameters, FLOPs", "info linear"),
+    "identify": Command("identify", "find out which algorithm a model runs", "identify linear"),
+    "certify": Command("certify", "run a loop far beyond its trained depth", "certify linear"),
     "theory": Command("theory", "verify, show and plot the theorems as weights", "theory show newton"),
+    "explore": Command("explore", "write a page in which a model runs in the browser", "explore newton"),
     "tasks": Command("listings", "list the tasks and their constants", "tasks"),
     "programs": Command("listings", "list or draw the named programs", "programs nested --svg n.svg"),
 }

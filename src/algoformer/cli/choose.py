@@ -152,7 +152,8 @@ def read_program(path: Path) -> Program:
 
 def _described(data: Data) -> Any:
     """Return the object whose fields are the data's settings: the task of prompts, or the data itself."""
-    return getattr(data, "task", data)
+    task = getattr(data, "task", None)
+    return data if task is None else task
 
 
 def _data_settings(data: Data) -> Any:
@@ -162,11 +163,18 @@ def _data_settings(data: Data) -> Any:
         return described
     hints, texts = get_type_hints(type(data)), field_docs(type(data))
     kinds = [
-        (item.name, option(hints[item.name], texts.get(item.name, "")), getattr(data, item.name))
-        for item in fields(described)
-        if item.metadata.get("stored")  # the other fields are local to this machine
+        (item.name, option(_typed(hints[item.name], value), texts.get(item.name, "")), value)
+        for item, value in ((one, getattr(data, one.name)) for one in fields(described))
+        if item.compare  # the other fields are local to this machine
     ]
     return make_dataclass("data", kinds, frozen=True)()
+
+
+def _typed(hint: Any, value: Any) -> Any:
+    """Return the type of an option; paths, which Python users may give in several forms, are words here."""
+    if "Path" not in str(hint):
+        return hint
+    return tuple[str, ...] if isinstance(value, tuple) else str
 
 
 def _with_settings(data: Data, settings: Any) -> Any:

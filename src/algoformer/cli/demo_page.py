@@ -11,6 +11,7 @@ import torch
 
 from algoformer import __version__
 from algoformer.cli import demo_runs
+from algoformer.cli.explore_pages import make_page
 from algoformer.cli.progress import counting
 from algoformer.cli.say import say
 from algoformer.common.devices import device_name
@@ -32,9 +33,13 @@ from algoformer.report import (
     training_loss,
 )
 from algoformer.report.diagram import diagram
-from algoformer.training import load_experiment, read_metrics
+from algoformer.report.explorer import conclusion
+from algoformer.training import Experiment, load_experiment, read_metrics
 from algoformer.training.progress import training_bars
 from algoformer.training.side_by_side import Planned, train_side_by_side
+
+EXPLORED_PROMPTS = 16
+"""Held-out prompts behind the conclusion of an explorer page, so that the shipped model takes seconds."""
 
 
 def make_demo(out: Path, *, fresh: bool, checkpoints: Path) -> int:
@@ -70,12 +75,38 @@ def make_demo(out: Path, *, fresh: bool, checkpoints: Path) -> int:
             say(_shipped_table(model))
     write_json(out / "evaluation.json", [result.to_data() for result in results])
     pictures = _draw(plans, results, out, trained)
-    page = _page(plans, pictures, tables, known, seconds=time.monotonic() - began)
+    page = _page(plans, pictures, tables, known, lead=_lead(results, first), seconds=time.monotonic() - began)
     write_text(out / "report.html", render(page))
+    print(page.lead)
     print(f"page: {out / 'report.html'}")
+    for file in _explore(out, checkpoints):
+        print(f"explorer: {file} (the model runs in the browser)")
     print(f"pictures: {out}/error_by_sample.png, error_by_step.png, training_loss.png")
     print(f"runs: {out / 'runs'} (measure them again: algoformer evaluate {out / 'runs'}/*)")
     return 0
+
+
+def _lead(results: list[Evaluation], first: Experiment) -> str:
+    """Return what the comparison says about the AlgoFormer, in words."""
+    found = {result.label: result for result in results}
+    rivals = [found[label] for label in demo_runs.TEXTBOOK.values() if label != "least squares"]
+    return conclusion(
+        found[demo_runs.MODELS[0]],
+        rivals,
+        trained=demo_runs.trained_steps(first),
+        looping=True,
+        examples=first.task.points - 1,
+    )
+
+
+def _explore(out: Path, checkpoints: Path) -> list[Path]:
+    """Write pages in which the demo's AlgoFormer and the shipped linear model run."""
+    models = {out / "explorer.html": out / "runs" / demo_runs.MODELS[0]}
+    if (shipped := checkpoints / "linear.safetensors").is_file():
+        models[out / "explorer-linear.html"] = shipped
+    for file, model in models.items():
+        make_page(str(model), file, prompts=EXPLORED_PROMPTS)
+    return list(models)
 
 
 def _make_room(plans: Mapping[str, Planned], *, fresh: bool) -> None:
@@ -122,6 +153,7 @@ def _page(
     tables: tuple[Table, ...],
     known: list[demo_runs.Shipped],
     *,
+    lead: str,
     seconds: float,
 ) -> Page:
     first = plans[demo_runs.MODELS[0]].experiment
@@ -152,7 +184,7 @@ def _page(
     training = first.training
     return Page(
         title="AlgoFormer demo",
-        lead="Three small transformers learn to regress in context; textbook algorithms stand beside them.",
+        lead=lead,
         sections=tuple(sections),
         commands=("algoformer demo",),
         facts=(

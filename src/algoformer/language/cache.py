@@ -60,7 +60,7 @@ def cache_bytes(
     19660800
     """
     numbers = sum(
-        2 * batch * length * layers.heads * head_width(layers, width)
+        2 * batch * length * layers.key_heads * head_width(layers, width)
         for layers in slots_of(program, steps=steps, policy=policy).values()
     )
     return numbers * number_bytes
@@ -149,7 +149,7 @@ class KeyValueCache:
         self.positions = torch.zeros(batch, 1, dtype=torch.int64, device=self.device)
         self.next = torch.zeros(1, dtype=torch.int64, device=self.device)
         self.slots = {
-            name: Slot(self, layers.heads, head_width(layers, width))
+            name: Slot(self, layers.key_heads, head_width(layers, width))
             for name, layers in slots_of(program, steps=self.steps, policy=policy).items()
         }
 

@@ -68,6 +68,11 @@ class Tokenizer:
         plain = list(self._pieces)[len(SPECIALS) :]
         self._bytes = [b""] * len(SPECIALS) + [bytes(letters[letter] for letter in piece) for piece in plain]
 
+    @property
+    def pieces(self) -> dict[str, int]:
+        """Every token by its piece of text, in the letters that GPT-2 writes bytes with."""
+        return dict(self._pieces)
+
     @cached_property
     def _longest_piece(self) -> int:
         return max(len(piece) for piece in self._bytes)

@@ -109,7 +109,7 @@ def ends_with_norm(program: Program) -> bool:
     """Return whether the last thing that a program does to every token is a norm."""
     last = program.parts[-1]
     if isinstance(last, Layers):
-        return last.final_norm
+        return last.ends_with_norm
     return isinstance(last, Loop) and ends_with_norm(last.body)
 
 

@@ -29,20 +29,30 @@ class LoopDriver:
         state: the state before the first iteration.
         entry: the loop's input, which every iteration can see.
         context: the context of the loop.
+        signal: what is added to the state before an iteration, from the iteration's number; None for nothing.
 
     Attributes:
         iteration: number of iterations so far.
     """
 
-    def __init__(self, step: Step, state: Tensor, entry: Tensor, context: ForwardContext) -> None:
+    def __init__(
+        self,
+        step: Step,
+        state: Tensor,
+        entry: Tensor,
+        context: ForwardContext,
+        signal: Callable[[int], Tensor] | None = None,
+    ) -> None:
         self.step, self.state, self.entry, self.context = step, state, entry, context
+        self.signal = signal
         self.iteration = 0
 
     def advance(self, *, final: bool = False) -> Tensor:
         """Run one iteration; after the final one only the rows to read are there."""
         self.iteration += 1
         context = self.context if final else self.context.whole
-        self.state = self.step(self.state, self.entry, context.iteration(self.iteration))
+        state = self.state if self.signal is None else self.state + self.signal(self.iteration).to(self.state)
+        self.state = self.step(state, self.entry, context.iteration(self.iteration))
         return self.state
 
     def run(self, steps: int, *, tracked: int | None = None, final: bool = False) -> Iterator[Tensor]:

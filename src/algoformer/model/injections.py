@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -81,6 +83,69 @@ class GatedInput(nn.Module):
         return torch.sigmoid(self.keep_gate) * state + self.input_gate * entry
 
 
+class ConcatInput(nn.Module):
+    """Maps state and input, one after the other, to the stream's width (Geiping et al., 2025)."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.adapter = nn.Linear(2 * width, width, bias=False)
+        nn.init.normal_(self.adapter.weight, std=math.sqrt(2 / (5 * width)))
+
+    def forward(self, state: Tensor, entry: Tensor) -> Tensor:
+        """Return the linear map of both."""
+        return self.adapter(torch.cat([state, entry], dim=-1))
+
+
+class DecayedState(nn.Module):
+    """Lets the state decay and adds a linear map of the input: exp(-Δ e^a) state + Δ B input.
+
+    Δ = softplus(δ); a, δ and B are learned. At the start the decay is √(1/5) and B the identity. This step
+    alone never makes the state grow, however often the loop runs (Parcae).
+    """
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        decay = -math.log(math.sqrt(0.2))  # Δ e^a with a = 0
+        self.log_rate = nn.Parameter(torch.zeros(width))
+        self.log_delta = nn.Parameter(torch.full((width,), math.log(math.expm1(decay))))
+        self.input_map = nn.Linear(width, width, bias=False)
+        nn.init.eye_(self.input_map.weight)
+
+    def forward(self, state: Tensor, entry: Tensor) -> Tensor:
+        """Return the decayed state and the input."""
+        delta = F.softplus(self.log_delta)
+        return torch.exp(-delta * torch.exp(self.log_rate)) * state + delta * self.input_map(entry)
+
+
+class NoiseStart(nn.Module):
+    """Starts from truncated normal noise of deviation √(2/5) while training, and from zeros otherwise.
+
+    Zeros are the mean of the noise: answers do not depend on draws, and decoding with a cache is exact.
+    """
+
+    deviation = math.sqrt(2 / 5)
+
+    def forward(self, entry: Tensor) -> Tensor:
+        """Return the noise or zeros, like the input."""
+        state = torch.zeros_like(entry)
+        if self.training:
+            nn.init.trunc_normal_(state, std=self.deviation, a=-3 * self.deviation, b=3 * self.deviation)
+        return state
+
+
+class VectorStart(nn.Module):
+    """Starts from one learned vector at every token."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.vector = nn.Parameter(torch.empty(width))
+        nn.init.trunc_normal_(self.vector)
+
+    def forward(self, entry: Tensor) -> Tensor:
+        """Return the vector at every token."""
+        return self.vector.expand_as(entry)
+
+
 class ZeroStart(nn.Module):
     """Starts from zeros."""
 
@@ -115,6 +180,20 @@ INJECTIONS = Table(
             caption="input through gates at every step",
             kept=lambda numbers, width: (numbers, numbers + width),
         ),
+        "concat": InjectionKind(
+            build=lambda sizes: ConcatInput(sizes.width),
+            start="zeros",
+            caption="state and input through a linear map",
+            kept=lambda numbers, width: (0, 2 * numbers),
+            products=lambda width: 2 * width * width,
+        ),
+        "decay": InjectionKind(
+            build=lambda sizes: DecayedState(sizes.width),
+            start="zeros",
+            caption="state decays, input added through a linear map",
+            kept=lambda numbers, width: (numbers, 2 * numbers + 4 * width),
+            products=lambda width: width * width,
+        ),
     },
 )
 """Injections by name."""
@@ -124,6 +203,8 @@ STARTS = Table(
     {
         "zeros": StartKind(build=lambda sizes: ZeroStart()),
         "input": StartKind(build=lambda sizes: InputStart(), sees_input=True),
+        "noise": StartKind(build=lambda sizes: NoiseStart()),
+        "vector": StartKind(build=lambda sizes: VectorStart(sizes.width)),
     },
 )
 """Starts by name. The word "auto" in a program means the start that belongs to the injection."""

@@ -19,7 +19,7 @@ from algoformer.model.injections import INJECTIONS, STARTS
 from algoformer.model.program import Layers, Loop, Parallel, Part, Program, traced_part
 from algoformer.model.recompute import run_again
 from algoformer.model.stopping import StoppingRule
-from algoformer.nn import NORMS, POSITIONS, Layer, LayerSizes, LearnedPositions, initialize
+from algoformer.nn import NORMS, POSITIONS, Layer, LayerSizes, LearnedPositions, initialize, sinusoids
 from algoformer.trace import Unroll
 
 
@@ -29,7 +29,7 @@ class LayersModule(nn.Module):
     def __init__(self, layers: Layers, *, width: int, context: int) -> None:
         super().__init__()
         self.settings, self.causal = layers, layers.causal
-        sizes = LayerSizes(width=width, context=context, settings=layers)
+        sizes = LayerSizes(width=width, context=context, norm_eps=layers.norm_eps, settings=layers)
         added = POSITIONS[layers.positions].added
         self.positions = None if added is None else added(sizes)
         self.layers: list[Layer] = nn.ModuleList(  # type: ignore[assignment]
@@ -60,7 +60,7 @@ class LoopModule(nn.Module):
 
     def __init__(self, loop: Loop, *, width: int, context: int) -> None:
         super().__init__()
-        self.settings, self.steps = loop, loop.steps
+        self.settings, self.steps, self.width = loop, loop.steps, width
         sizes = LayerSizes(width=width, context=context)
         self.start = STARTS[loop.start_kind].build(sizes)
         self.injection = INJECTIONS[loop.inject].build(sizes)
@@ -68,7 +68,15 @@ class LoopModule(nn.Module):
 
     def step(self, state: Tensor, entry: Tensor, context: ForwardContext = DEFAULT) -> Tensor:
         """Run one iteration."""
-        return context.visit(self.body(self.injection(state, entry), context))
+        result = self.body(self.injection(state, entry), context)
+        if self.settings.damp != 1:
+            before = select_rows(state, context.read_rows)
+            result = before + self.settings.damp * (result - before)
+        return context.visit(result)
+
+    def signal(self, iteration: int) -> Tensor:
+        """Return what is added to the state before an iteration: the sinusoids of its number."""
+        return sinusoids(torch.tensor([iteration]), self.width)
 
     def driver(
         self, entry: Tensor, context: ForwardContext = DEFAULT, *, recompute: bool = False
@@ -79,7 +87,8 @@ class LoopModule(nn.Module):
             step = run_again(self, self.step)
             if not INJECTIONS[self.settings.inject].sees_input:
                 entry = entry.detach()  # no iteration sees it, so the graph that made it must not be kept
-        return LoopDriver(step, state, entry, context)
+        signal = None if self.settings.step_signal == "none" else self.signal
+        return LoopDriver(step, state, entry, context, signal)
 
     def forward(self, stream: Tensor, context: ForwardContext = DEFAULT) -> Tensor:
         """Run as often as the program says; return the last state."""
@@ -271,6 +280,12 @@ def build_layer(layers: Layers, width: int) -> Layer:
         activation=layers.activation,
         bias=layers.bias,
         positions=layers.positions,
+        norm_at=layers.norm_at,
+        norm_eps=layers.norm_eps,
+        kv_heads=layers.kv_heads,
+        qk_norm=layers.qk_norm,
+        output_gate=layers.output_gate,
+        gated=layers.gated,
         settings=layers,
     )
 

@@ -10,6 +10,17 @@ post  1 layer × 8 heads
 from collections.abc import Callable
 from typing import Any
 
+from algoformer.model.loop_models import LOOP_MODELS as LOOP_MODELS
+from algoformer.model.loop_models import albert as albert
+from algoformer.model.loop_models import deq as deq
+from algoformer.model.loop_models import huginn as huginn
+from algoformer.model.loop_models import mor_cycle as mor_cycle
+from algoformer.model.loop_models import mor_sequence as mor_sequence
+from algoformer.model.loop_models import nanbeige as nanbeige
+from algoformer.model.loop_models import ouro as ouro
+from algoformer.model.loop_models import parcae as parcae
+from algoformer.model.loop_models import retrofit as retrofit
+from algoformer.model.loop_models import universal as universal
 from algoformer.model.program import Injection, Layers, Loop, Part, Program
 
 

@@ -9,8 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, TypeAlias
 
+from algoformer.common.names import check_choice
 from algoformer.model.injections import INJECTIONS, STARTS
-from algoformer.nn import ACTIVATIONS, NORMS, POSITIONS
+from algoformer.nn import ACTIVATIONS, NORMS, POSITIONS, QK_NORMS, check_places
 
 Injection: TypeAlias = str
 """A name in the table `INJECTIONS`: how a loop's input reaches each iteration."""
@@ -53,16 +54,24 @@ class Layers:
         head_width: of one head; None means the stream's width divided by the heads.
         hidden: width of the feed-forward network; None means four times the stream.
         causal: whether a token attends only to itself and to earlier tokens.
-        norm: the norm before attention and feed-forward, a name in `nn.NORMS`: "layer", "none", ...
+        norm: the norm of attention and feed-forward, a name in `nn.NORMS`: "layer", "rms", "none", ...
         scaled: whether scores are divided by √head_width.
         activation: the activation of the feed-forward network, a name in `nn.ACTIVATIONS`.
-        bias: whether the layers' products have biases.
+        bias: whether the layers' products have biases; "qkv" gives them to queries, keys and values alone.
         positions: the positions, a name in `nn.POSITIONS`: "learned" (added on entry, in a loop at every
             iteration), "rope" (rotates queries and keys), "none", ...
         final_norm: whether a norm stands at the end (in a loop: at every iteration); it is of the same kind
             as the others, or a layer norm where there are no others.
         name: for addresses and outlines; empty means the part's place in its program.
         rope_base: base of the angles of "rope".
+        norm_at: where the norms stand: "in" for f(norm(x)), "out" for x + norm(f(x)), "after" for
+            norm(x + f(x)), or several, such as "in+out".
+        norm_eps: what a norm adds to the mean square before it takes the root.
+        kv_heads: heads of keys and values; fewer than `heads` is grouped-query attention, None means as many.
+        qk_norm: the RMS norm of queries and keys: "none", over each "head", over all heads ("full"), or
+            "plain", over each head without weights.
+        output_gate: whether what the heads read is multiplied by the sigmoid of a linear map of the stream.
+        gated: whether the feed-forward network is gated (GLU; with `activation="silu"` SwiGLU).
 
     Programs of older versions have true and false for `norm` and `positions`; they are still read.
     """
@@ -75,25 +84,40 @@ class Layers:
     norm: str | bool = "layer"
     scaled: bool = True
     activation: str = "gelu"
-    bias: bool = True
+    bias: bool | str = True
     positions: str | bool = "learned"
     final_norm: bool = True
     name: str = ""
     rope_base: int | float = 10_000
+    norm_at: str = "in"
+    norm_eps: float = 1e-5
+    kv_heads: int | None = None
+    qk_norm: str = "none"
+    output_gate: bool = False
+    gated: bool = False
 
     def __post_init__(self) -> None:
         _check_count("count", self.count, 0)
         _check_count("heads", self.heads, 1)
-        if self.head_width is not None:
-            _check_count("head_width", self.head_width, 1)
-        if self.hidden is not None:
-            _check_count("hidden", self.hidden, 1)
+        for field in ("head_width", "hidden", "kv_heads"):
+            if getattr(self, field) is not None:
+                _check_count(field, getattr(self, field), 1)
         base = self.rope_base
         if isinstance(base, bool) or not isinstance(base, int | float) or not 1 < base < 1e12:
             raise ValueError(f"rope_base must be a number between 1 and 1e12, got {base!r}")
         for table in (NORMS, ACTIVATIONS, POSITIONS):
             object.__setattr__(self, table.field, table.name_of(getattr(self, table.field)))
-        for flag in ("causal", "scaled", "bias", "final_norm"):
+        object.__setattr__(self, "norm_at", check_places(self.norm_at))
+        check_choice("qk_norm", self.qk_norm, QK_NORMS)
+        if not isinstance(self.norm_eps, int | float) or not 0 <= self.norm_eps < 1:
+            raise ValueError(f"norm_eps must be a number of at least 0 and below 1, got {self.norm_eps!r}")
+        if self.kv_heads is not None and self.heads % self.kv_heads:
+            raise ValueError(
+                f"heads must be a multiple of kv_heads, got heads={self.heads} and kv_heads={self.kv_heads}"
+            )
+        if not isinstance(self.bias, bool) and self.bias != "qkv":
+            raise ValueError(f"bias must be true, false or 'qkv', got {self.bias!r}")
+        for flag in ("causal", "scaled", "final_norm", "output_gate", "gated"):
             if not isinstance(getattr(self, flag), bool):
                 raise ValueError(f"{flag} must be true or false, got {getattr(self, flag)!r}")
         if self.count == 0 and not (self.adds_positions or self.final_norm):
@@ -104,6 +128,17 @@ class Layers:
     def adds_positions(self) -> bool:
         """Whether positions are added to the stream on entry."""
         return POSITIONS[self.positions].added is not None
+
+    @property
+    def key_heads(self) -> int:
+        """Number of heads of keys and values."""
+        return self.kv_heads or self.heads
+
+    @property
+    def ends_with_norm(self) -> bool:
+        """Whether the last thing done to the stream is a norm."""
+        after = self.count > 0 and "after" in self.norm_at and self.norm != "none"
+        return self.final_norm or after
 
     @property
     def final_norm_kind(self) -> str:
@@ -125,7 +160,9 @@ class Loop:
     With `inject="add"` the state starts at zero and the loop's input is added to it before every
     iteration; with "gate" each coordinate of both is scaled by a learned gate first; with "none" the
     input is the first state and is not seen again. `inject` is a name in `injections.INJECTIONS`, `start` one
-    in `injections.STARTS`, or "auto" for the start that belongs to the injection.
+    in `injections.STARTS`, or "auto" for the start that belongs to the injection. `damp` moves the state by
+    that share of the way to what the body makes of it; 1 means all of it. `step_signal="sinusoid"` adds the
+    sinusoids of the iteration's number to the state before every iteration.
     """
 
     body: Program
@@ -133,6 +170,8 @@ class Loop:
     inject: str = "add"
     name: str = ""
     start: str = "auto"
+    damp: int | float = 1
+    step_signal: str = "none"
 
     def __init__(
         self,
@@ -141,16 +180,23 @@ class Loop:
         inject: str = "add",
         name: str = "",
         start: str = "auto",
+        damp: int | float = 1,
+        step_signal: str = "none",
     ) -> None:
         object.__setattr__(self, "body", as_program(body))
         object.__setattr__(self, "steps", steps)
         object.__setattr__(self, "inject", inject)
         object.__setattr__(self, "name", name)
         object.__setattr__(self, "start", start)
+        object.__setattr__(self, "damp", damp)
+        object.__setattr__(self, "step_signal", step_signal)
         _check_count("steps", steps, 1)
         INJECTIONS.name_of(inject)
         if start != "auto":
             STARTS.name_of(start)
+        if isinstance(damp, bool) or not isinstance(damp, int | float) or not 0 < damp <= 1:
+            raise ValueError(f"damp must be a number above 0 and at most 1, got {damp!r}")
+        check_choice("step_signal", step_signal, ("none", "sinusoid"))
         _check_name(name)
         for part in self.body:
             if part.name in {field.name for field in fields(self)}:
@@ -283,14 +329,21 @@ def _outline(program: Program, indent: str = "") -> Iterator[str]:
         if isinstance(part, Layers):
             yield label + describe_layers(part)
         elif isinstance(part, Loop):
-            start = "" if part.start == "auto" else f", start {part.start}"
-            yield f"{label}⟲ {part.steps} step{'' if part.steps == 1 else 's'}, inject {part.inject}{start}"
+            yield label + describe_loop(part)
             yield from _outline(part.body, indent + "  ")
         else:
             yield f"{label}∥ {len(part.branches)} branches, summed"
             for number, branch in enumerate(part.branches, start=1):
                 yield f"{indent}  branch {number}"
                 yield from _outline(branch, indent + "    ")
+
+
+def describe_loop(loop: Loop) -> str:
+    """Describe a loop in one line: its steps and injection, and what differs from the default."""
+    text = f"⟲ {loop.steps} step{'' if loop.steps == 1 else 's'}, inject {loop.inject}"
+    text += "" if loop.start == "auto" else f", start {loop.start}"
+    text += "" if loop.damp == 1 else f", damp {loop.damp:g}"
+    return text + ("" if loop.step_signal == "none" else f", {loop.step_signal} of the step added")
 
 
 def describe_layers(layers: Layers) -> str:
@@ -302,13 +355,22 @@ def describe_layers(layers: Layers) -> str:
     words = {
         "causal": "full attention",
         "norm": NORMS[layers.norm].outline,
+        "norm_at": f"norms {layers.norm_at.replace('+', ' and ')}",
+        "qk_norm": f"QK norm {layers.qk_norm}",
         "scaled": "unscaled scores",
-        "bias": "no bias",
+        "bias": "bias of QKV only" if layers.bias == "qkv" else "no bias",
+        "output_gate": "gated heads",
         "positions": POSITIONS[layers.positions].outline,
         "final_norm": "no final norm",
     }
+    if not layers.count:
+        words = {name: words[name] for name in ("norm", "positions", "final_norm")}
     notes = [word for name, word in words.items() if getattr(layers, name) != getattr(default, name)]
-    notes += [f"{layers.activation}"] if layers.activation != default.activation else []
+    if not layers.count:
+        return ", ".join([text, *notes])
+    gated = "gated " if layers.gated else ""
+    notes += [gated + layers.activation] if gated or layers.activation != default.activation else []
+    notes += [f"{layers.kv_heads} KV heads"] if layers.kv_heads is not None else []
     notes += [f"heads {layers.head_width} wide"] if layers.head_width is not None else []
     notes += [f"hidden {layers.hidden}"] if layers.hidden is not None else []
     return ", ".join([text, *notes])
@@ -324,7 +386,7 @@ def _part_data(part: Part) -> dict[str, Any]:
     if isinstance(part, Layers):
         return data | {item.name: getattr(part, item.name) for item in fields(part)}
     if isinstance(part, Loop):
-        data |= {"steps": part.steps, "inject": part.inject, "start": part.start, "name": part.name}
+        data |= {item.name: getattr(part, item.name) for item in fields(part) if item.name != "body"}
         return data | {"body": to_data(part.body)}
     return data | {"name": part.name, "branches": [to_data(branch) for branch in part.branches]}
 

@@ -25,7 +25,7 @@ from functools import lru_cache
 from algoformer.model.injections import INJECTIONS, STARTS
 from algoformer.model.parts import head_width
 from algoformer.model.program import Layers, Loop, Part, Program, traced_part
-from algoformer.nn import ACTIVATIONS, NORMS
+from algoformer.nn import ACTIVATIONS, NORMS, POSITIONS
 from algoformer.trace import Unroll
 
 
@@ -194,7 +194,8 @@ def _layers(part: Layers, stream: Stream, *, tracked: bool, carried: bool) -> Wo
     work = Work(kept=_norm(part.final_norm_kind, stream.left) * tracked)
     if not part.count:
         return work
-    carried = carried or part.norm != "none" or part.adds_positions
+    weighted = "in" in part.norm_at and NORMS[part.norm].weighted
+    carried = carried or weighted or part.adds_positions
     if part.count == 1:
         return work + _layer(part, stream, tracked=tracked, carried=carried)
     work += _layer(part, stream.whole, tracked=tracked, carried=carried)
@@ -205,15 +206,20 @@ def _layers(part: Layers, stream: Stream, *, tracked: bool, carried: bool) -> Wo
 def _layer(part: Layers, stream: Stream, *, tracked: bool, carried: bool = True) -> Work:
     left, width = stream.left, stream.width
     seen, read = stream.sequences * stream.tokens, left.sequences * left.tokens
-    heads, hidden = part.heads * head_width(part, width), part.hidden or 4 * width
-    entrance = 2 * width * 3 * seen * heads
+    one, hidden = head_width(part, width), part.hidden or 4 * width
+    heads, keys = part.heads * one, part.key_heads * one
+    entrance = 2 * width * seen * (heads + 2 * keys)
     scores = 2 * read * stream.tokens * heads
-    forward = entrance + 2 * scores + 2 * read * heads * width + 2 * (2 * read * width * hidden)
+    outputs = 2 * read * heads * width * (1 + part.output_gate)
+    forward = entrance + 2 * scores + outputs + 2 * read * width * hidden * (2 + part.gated)
     if not tracked:
         return Work(layers=stream.batches, forward=forward)
-    kept = _norm(part.norm, stream) + _norm(part.norm, left) + stream.numbers + left.numbers
-    kept += (3 * seen + read) * heads + read * part.heads
-    kept += read * hidden * ACTIVATIONS[part.activation].kept
+    kept = _norms(part, stream) + stream.numbers + left.numbers
+    kept += seen * (heads + 2 * keys) + read * heads + read * part.heads + _kept_by_words(part, stream, one)
+    activation = ACTIVATIONS[part.activation]
+    # a gated network keeps the whole product, what the activation makes of its half, and their product
+    results = activation.kept - activation.keeps_input
+    kept += read * hidden * (3 + results if part.gated else activation.kept)
     if stream.read is not None:
         # the queries at these rows, and the mask
         kept += read * heads + left.tokens * stream.tokens * part.causal
@@ -225,6 +231,32 @@ def _layer(part: Layers, stream: Stream, *, tracked: bool, carried: bool = True)
         recomputed=scores,
         kept=kept,
     )
+
+
+def _kept_by_words(part: Layers, stream: Stream, one: int) -> int:
+    """Return what norms and rotations of queries and keys, and a gate of heads of width `one`, keep."""
+    heads, keys = part.heads * one, part.key_heads * one
+    seen, read = stream.sequences * stream.tokens, stream.left.sequences * stream.left.tokens
+    normed, rotated = part.qk_norm != "none", POSITIONS[part.positions].rotation is not None
+    whole = seen * heads if stream.read is None else 0
+    kept = (seen * keys + whole) * (normed or rotated)  # apart from the product that they are made of
+    if normed:
+        kept += seen * (2 if part.qk_norm == "full" else part.heads + part.key_heads)
+        kept += seen * (heads + keys) * (part.qk_norm != "plain")
+    if rotated:
+        # cosines and sines for queries and for keys; the heads' output lies head by head and is copied
+        kept += 2 * stream.tokens * one + whole
+    if part.output_gate:
+        # the gate and the product; a copy of the rows to read enters it
+        kept += 2 * read * heads + (0 if stream.read is None else read * stream.width)
+    return kept
+
+
+def _norms(part: Layers, stream: Stream) -> int:
+    """Return the numbers that the norms of one layer keep."""
+    places, left = part.norm_at.split("+"), stream.left
+    kept = _norm(part.norm, stream) + _norm(part.norm, left) if "in" in places else 0
+    return kept + 2 * _norm(part.norm, left) * (len(places) - ("in" in places))
 
 
 def _norm(kind: object, stream: Stream) -> int:

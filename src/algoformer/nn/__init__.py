@@ -2,6 +2,7 @@
 
 from algoformer.nn.activations import ACTIVATIONS as ACTIVATIONS
 from algoformer.nn.activations import register_activation as register_activation
+from algoformer.nn.attention import QK_NORMS as QK_NORMS
 from algoformer.nn.attention import Attention as Attention
 from algoformer.nn.attention import AttentionContext as AttentionContext
 from algoformer.nn.attention import KVCache as KVCache
@@ -10,9 +11,11 @@ from algoformer.nn.layer import Layer as Layer
 from algoformer.nn.layer import initialize as initialize
 from algoformer.nn.layer import set_dropout as set_dropout
 from algoformer.nn.norms import NORMS as NORMS
+from algoformer.nn.norms import check_places as check_places
 from algoformer.nn.norms import register_norm as register_norm
 from algoformer.nn.positions import POSITIONS as POSITIONS
 from algoformer.nn.positions import LearnedPositions as LearnedPositions
 from algoformer.nn.positions import register_positions as register_positions
+from algoformer.nn.positions import sinusoids as sinusoids
 from algoformer.nn.table import LayerSizes as LayerSizes
 from algoformer.nn.table import Table as Table

@@ -59,7 +59,12 @@ class Attention(nn.Module):
         head_width: width of the queries, keys and values of one head.
         causal: whether a token attends only to itself and to earlier tokens.
         scale: factor of the scores before the softmax.
-        bias: whether the two projections have a bias.
+        bias: whether the two projections have a bias; "qkv" gives one to the first alone.
+        kv_heads: number of heads of keys and values, each read by equally many heads (grouped-query
+            attention); None means one for each head.
+        qk_norm: the RMS norm of queries and keys, a name in `QK_NORMS`.
+        norm_eps: what that norm adds to the mean square.
+        output_gate: whether what the heads read is multiplied by sigmoid(W x).
         rotation: a module that gives queries and keys their positions, called with them and the positions.
 
     `dropout` is the dropout rate of the attention weights; `set_dropout` sets it.
@@ -73,7 +78,11 @@ class Attention(nn.Module):
         head_width: int,
         causal: bool,
         scale: float,
-        bias: bool = True,
+        bias: bool | str = True,
+        kv_heads: int | None = None,
+        qk_norm: str = "none",
+        norm_eps: float = 1e-5,
+        output_gate: bool = False,
         rotation: nn.Module | None = None,
     ) -> None:
         super().__init__()
@@ -83,8 +92,12 @@ class Attention(nn.Module):
         self.scale = scale
         self.dropout = 0.0
         self.rotation = rotation
-        self.qkv = nn.Linear(width, 3 * heads * head_width, bias=bias)
-        self.output = nn.Linear(heads * head_width, width, bias=bias)
+        self.kv_heads = kv_heads or heads
+        self.qkv = nn.Linear(width, (heads + 2 * self.kv_heads) * head_width, bias=bool(bias))
+        self.output = nn.Linear(heads * head_width, width, bias=bias is True)
+        self.query_norm = _qk_norm(qk_norm, heads, head_width, norm_eps)
+        self.key_norm = _qk_norm(qk_norm, self.kv_heads, head_width, norm_eps)
+        self.gate = nn.Linear(width, heads * head_width, bias=False) if output_gate else None
 
     def forward(
         self, stream: Float[Tensor, "batch token width"], context: AttentionContext | None = None
@@ -109,17 +122,25 @@ class Attention(nn.Module):
                 dropout_p=self.dropout if self.training else 0.0,
                 is_causal=self.causal and mask is None,
                 scale=self.scale,
+                enable_gqa=self.kv_heads != self.heads,
             )
         else:
+            key, value = (each.repeat_interleave(self.heads // self.kv_heads, 1) for each in (key, value))
             weights = visit_weights(self._weights(query, key, mask))
             read = F.dropout(weights, self.dropout, self.training) @ value
-        return self.output(read.transpose(1, 2).flatten(2))
+        found = read.transpose(1, 2).flatten(2)
+        if self.gate is not None:
+            found = found * torch.sigmoid(self.gate(stream if rows is None else stream.index_select(1, rows)))
+        return self.output(found)
 
     def _heads(self, product: Tensor) -> tuple[Tensor, ...]:
         batch, tokens, _ = product.shape
-        each = product.view(batch, tokens, 3, self.heads, self.head_width)
+        each = product.view(batch, tokens, self.heads + 2 * self.kv_heads, self.head_width)
         # (batch, head, token, head_width) each; split in this order, gradients are copied only once
-        return tuple(kind.transpose(1, 2) for kind in each.unbind(2))
+        query, key, value = each.split([self.heads, self.kv_heads, self.kv_heads], dim=2)
+        if self.query_norm is not None and self.key_norm is not None:
+            query, key = self.query_norm(query), self.key_norm(key)
+        return query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2)
 
     def _weights(self, query: Tensor, key: Tensor, mask: Tensor | None) -> Tensor:
         """Return the attention weights, (batch, head, row, key)."""
@@ -132,3 +153,27 @@ class Attention(nn.Module):
         if mask is not None:
             return mask if mask.shape[2] == 1 else mask.index_select(2, rows)
         return rows[:, None] >= torch.arange(keys, device=rows.device) if self.causal else None
+
+
+QK_NORMS = ("none", "head", "full", "plain")
+"""RMS norms of queries and keys: of each head, of all heads together, or of each head without weights."""
+
+
+class FullHeadNorm(nn.Module):
+    """One RMS norm over all heads of a token together."""
+
+    def __init__(self, heads: int, head_width: int, eps: float) -> None:
+        super().__init__()
+        self.norm = nn.RMSNorm(heads * head_width, eps=eps)
+
+    def forward(
+        self, values: Float[Tensor, "batch token head score"]
+    ) -> Float[Tensor, "batch token head score"]:
+        """Return queries or keys, normed."""
+        return self.norm(values.flatten(2)).view_as(values)
+
+
+def _qk_norm(kind: str, heads: int, head_width: int, eps: float) -> nn.Module | None:
+    if kind == "full":
+        return FullHeadNorm(heads, head_width, eps)
+    return None if kind == "none" else nn.RMSNorm(head_width, eps=eps, elementwise_affine=kind == "head")

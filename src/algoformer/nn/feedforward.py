@@ -7,14 +7,24 @@ from algoformer.nn.activations import ACTIVATIONS
 
 
 class FeedForward(nn.Module):
-    """W_2 activation(W_1 x + b_1) + b_2."""
+    """W_2 activation(W_1 x + b_1) + b_2; gated, W_2 (activation(W_1 x + b_1) ⊙ (W_3 x + b_3)) + b_2.
 
-    def __init__(self, *, width: int, hidden: int, activation: str, bias: bool = True) -> None:
+    A gated network makes W_1 x and W_3 x, in this order, by one product `up`.
+    """
+
+    def __init__(
+        self, *, width: int, hidden: int, activation: str, bias: bool = True, gated: bool = False
+    ) -> None:
         super().__init__()
         self.activation = ACTIVATIONS[activation].function
-        self.up = nn.Linear(width, hidden, bias=bias)
+        self.gated = gated
+        self.up = nn.Linear(width, 2 * hidden if gated else hidden, bias=bias)
         self.down = nn.Linear(hidden, width, bias=bias)
 
     def forward(self, stream: Float[Tensor, "batch token width"]) -> Float[Tensor, "batch token width"]:
         """Return what the network adds to the stream."""
-        return self.down(self.activation(self.up(stream)))
+        hidden = self.up(stream)
+        if not self.gated:
+            return self.down(self.activation(hidden))
+        gate, values = hidden.chunk(2, dim=-1)
+        return self.down(self.activation(gate) * values)

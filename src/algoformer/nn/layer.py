@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from algoformer.nn.attention import Attention, AttentionContext
 from algoformer.nn.feedforward import FeedForward
-from algoformer.nn.norms import NORMS
+from algoformer.nn.norms import NORMS, check_places
 from algoformer.nn.positions import POSITIONS
 from algoformer.nn.table import LayerSizes
 
@@ -20,8 +20,10 @@ class Layer(nn.Module):
     With `norm` and `scaled` and GELU it is the pre-norm block of GPT-2 that is trained; with neither and
     ReLU it is the paper's Equation 1 to the letter, in which the theorems are built. `norm`, `activation` and
     `positions` are names of the tables `NORMS`, `ACTIVATIONS` and `POSITIONS`; of the positions only those
-    that rotate queries and keys belong to a layer. `settings` is handed to the builders of the tables.
-    `dropout` is the dropout rate of what is added to the stream; `set_dropout` sets it.
+    that rotate queries and keys belong to a layer. `norm_at` says where norms stand: f(norm(x)) is "in",
+    x + norm(f(x)) "out", norm(x + f(x)) "after", and "in+out" has two of them. `settings` is handed
+    to the builders of the tables. `dropout` is the dropout rate of what is added to the stream;
+    `set_dropout` sets it.
     """
 
     def __init__(
@@ -35,14 +37,26 @@ class Layer(nn.Module):
         norm: str | bool = "layer",
         scaled: bool = True,
         activation: str = "gelu",
-        bias: bool = True,
+        bias: bool | str = True,
         positions: str | bool = "none",
+        norm_at: str = "in",
+        norm_eps: float = 1e-5,
+        kv_heads: int | None = None,
+        qk_norm: str = "none",
+        output_gate: bool = False,
+        gated: bool = False,
         settings: Any = None,
     ) -> None:
         super().__init__()
-        sizes = LayerSizes(width=width, head_width=head_width, settings=settings)
+        sizes = LayerSizes(width=width, head_width=head_width, norm_eps=norm_eps, settings=settings)
         rotation = POSITIONS[positions].rotation
-        self.attention_norm = NORMS[norm].build(sizes)
+        places = check_places(norm_at).split("+") if NORMS.name_of(norm) != "none" else []
+
+        def norm_if(place: str) -> nn.Module | None:
+            return NORMS[norm].build(sizes) if place in places else None
+
+        self.attention_norm = norm_if("in") or nn.Identity()
+        self.attention_out_norm, self.attention_after_norm = norm_if("out"), norm_if("after")
         self.attention = Attention(
             width=width,
             heads=heads,
@@ -50,10 +64,17 @@ class Layer(nn.Module):
             causal=causal,
             scale=1 / math.sqrt(head_width) if scaled else 1.0,
             bias=bias,
+            kv_heads=kv_heads,
+            qk_norm=qk_norm,
+            norm_eps=norm_eps,
+            output_gate=output_gate,
             rotation=None if rotation is None else rotation(sizes),
         )
-        self.feedforward_norm = NORMS[norm].build(sizes)
-        self.feedforward = FeedForward(width=width, hidden=hidden, activation=activation, bias=bias)
+        self.feedforward_norm = norm_if("in") or nn.Identity()
+        self.feedforward_out_norm, self.feedforward_after_norm = norm_if("out"), norm_if("after")
+        self.feedforward = FeedForward(
+            width=width, hidden=hidden, activation=activation, bias=bias is True, gated=gated
+        )
         self.dropout = 0.0
 
     def forward(
@@ -64,8 +85,9 @@ class Layer(nn.Module):
         read = self._attend(self.attention_norm(stream), context)
         if context.query_rows is not None:
             stream = stream.index_select(1, context.query_rows)
-        stream = stream + self._dropout(read)
-        return stream + self._dropout(self.feedforward(self.feedforward_norm(stream)))
+        stream = self._add(stream, read, self.attention_out_norm, self.attention_after_norm)
+        made = self.feedforward(self.feedforward_norm(stream))
+        return self._add(stream, made, self.feedforward_out_norm, self.feedforward_after_norm)
 
     def _attend(self, normed: Tensor, context: AttentionContext) -> Tensor:
         attention: nn.Module = self.attention
@@ -76,8 +98,13 @@ class Layer(nn.Module):
         read = attention(normed) if context.is_default else attention(normed, context)
         return read if rows is None else read.index_select(1, rows)
 
-    def _dropout(self, added: Tensor) -> Tensor:
-        return F.dropout(added, self.dropout) if self.training and self.dropout else added
+    def _add(
+        self, stream: Tensor, added: Tensor, out_norm: nn.Module | None, after_norm: nn.Module | None
+    ) -> Tensor:
+        if out_norm is not None:
+            added = out_norm(added)
+        stream = stream + (F.dropout(added, self.dropout) if self.training and self.dropout else added)
+        return stream if after_norm is None else after_norm(stream)
 
 
 def set_dropout(module: nn.Module, *, residual: float, attention: float) -> None:
@@ -97,8 +124,9 @@ def set_dropout(module: nn.Module, *, residual: float, attention: float) -> None
 
 def initialize(layer: Layer, *, depth: int) -> None:
     """Initialize as GPT-2 does: N(0, 0.02), the two projections into the stream smaller by √(2·depth)."""
-    for module in (layer.attention.qkv, layer.feedforward.up):
-        nn.init.normal_(module.weight, std=0.02)
+    for module in (layer.attention.qkv, layer.feedforward.up, layer.attention.gate):
+        if module is not None:
+            nn.init.normal_(module.weight, std=0.02)
     for module in (layer.attention.output, layer.feedforward.down):
         nn.init.normal_(module.weight, std=0.02 / math.sqrt(2 * depth))
     for module in (layer.attention.qkv, layer.feedforward.up, layer.attention.output, layer.feedforward.down):

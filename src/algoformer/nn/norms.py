@@ -16,12 +16,14 @@ class NormKind:
         build: returns the module.
         kept: numbers that autograd keeps for a token between the passes, from the stream's width.
         outline: what an outline or diagram notes; empty for the default.
+        weighted: whether it has parameters.
         fused: whether the hand-written kernels compute it.
     """
 
     build: Callable[[LayerSizes], nn.Module]
     kept: Callable[[int], int]
     outline: str
+    weighted: bool = True
     fused: bool = False
 
 
@@ -29,21 +31,44 @@ NORMS = Table(
     "norm",
     {
         "layer": NormKind(
-            build=lambda sizes: nn.LayerNorm(sizes.width),
+            build=lambda sizes: nn.LayerNorm(sizes.width, eps=sizes.norm_eps),
             kept=lambda width: width + 2,  # the input, its mean and its deviation
             outline="",
             fused=True,
         ),
         "rms": NormKind(
-            build=lambda sizes: nn.RMSNorm(sizes.width, eps=1e-5),
+            build=lambda sizes: nn.RMSNorm(sizes.width, eps=sizes.norm_eps),
             kept=lambda width: 2 * width + 1,  # the input, its root mean square, and their quotient
             outline="RMS norm",
         ),
-        "none": NormKind(build=lambda sizes: nn.Identity(), kept=lambda width: 0, outline="no norm"),
+        "plain": NormKind(
+            build=lambda sizes: nn.RMSNorm(sizes.width, eps=sizes.norm_eps, elementwise_affine=False),
+            kept=lambda width: width + 1,  # the input and its root mean square
+            outline="RMS norm without weights",
+            weighted=False,
+        ),
+        "none": NormKind(
+            build=lambda sizes: nn.Identity(), kept=lambda width: 0, outline="no norm", weighted=False
+        ),
     },
     aliases={True: "layer", False: "none"},
 )
-"""Norms by name: layer norm or RMS norm for trained layers, none for the paper's Equation 1."""
+"""Norms by name: layer norm or RMS norm (with or without weights) for trained layers, none for Equation 1."""
+
+PLACES = ("in", "out", "after")
+"""Where norms of a layer can stand: f(norm(x)), x + norm(f(x)) and norm(x + f(x))."""
+
+
+def check_places(norm_at: object) -> str:
+    """Return the places of a layer's norms, such as "in" or "in+after", in their usual order.
+
+    >>> check_places("after+in")
+    'in+after'
+    """
+    given = norm_at.split("+") if isinstance(norm_at, str) else []
+    if not given or len(set(given)) < len(given) or not set(given) <= set(PLACES):
+        raise ValueError(f"norm_at must be in, out or after, or several joined by '+', got {norm_at!r}")
+    return "+".join(place for place in PLACES if place in given)
 
 
 def register_norm(

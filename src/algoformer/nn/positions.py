@@ -66,6 +66,31 @@ class RotaryPositions(nn.Module):
         return torch.cat([first * cosine - second * sine, second * cosine + first * sine], dim=-1)
 
 
+class SinusoidPositions(nn.Module):
+    """Adds sines and cosines of the positions to the stream; without parameters, for any position."""
+
+    def forward(
+        self,
+        stream: Float[Tensor, "batch token width"],
+        positions: Int[Tensor, "#batch token"] | None = None,
+    ) -> Float[Tensor, "batch token width"]:
+        """Add the sinusoids of `positions`, by default of 0, 1, 2, ..., to the stream."""
+        if positions is None:
+            positions = torch.arange(stream.shape[1], device=stream.device)[None]
+        return stream + sinusoids(positions, stream.shape[2]).to(stream.dtype)
+
+
+def sinusoids(positions: Int[Tensor, "*place"], width: int) -> Float[Tensor, "*place width"]:
+    """Return sin(p · 10000^(-2i / width)) for the first half of the coordinates, and cosines for the second.
+
+    >>> sinusoids(torch.tensor([0]), 4)
+    tensor([[0., 0., 1., 1.]])
+    """
+    powers = torch.arange(0, width, 2, device=positions.device, dtype=torch.float64) / width
+    angles = positions[..., None] * 10_000**-powers
+    return torch.cat([angles.sin(), angles.cos()[..., : width // 2]], dim=-1).float()
+
+
 @dataclass(frozen=True, kw_only=True)
 class PositionKind:
     """One kind of positions: added to the stream, or rotating queries and keys, or both.
@@ -99,6 +124,7 @@ POSITIONS = Table(
             ),
             outline="RoPE",
         ),
+        "sinusoid": PositionKind(added=lambda sizes: SinusoidPositions(), outline="sinusoid positions"),
         "none": PositionKind(outline="no positions", fused=True),
     },
     aliases={True: "learned", False: "none"},

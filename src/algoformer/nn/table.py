@@ -17,12 +17,14 @@ class LayerSizes:
         width: width of the residual stream.
         head_width: width of one attention head.
         context: the most tokens of a sequence.
+        norm_eps: what a norm adds to the mean square before it takes the root.
         settings: the `Layers` of the program, for kinds with fields of their own; None for a single layer.
     """
 
     width: int
     head_width: int = 0
     context: int = 0
+    norm_eps: float = 1e-5
     settings: Any = None
 
 

@@ -50,6 +50,8 @@ def why_not_fused(model: AlgoFormer) -> str | None:
         if isinstance(part, LoopModule):
             if not INJECTIONS[part.settings.inject].fused or part.settings.start_kind != "zeros":
                 return f"there is no kernel for a loop with inject {part.settings.inject!r}"
+            if part.settings.damp != 1 or part.settings.step_signal != "none":
+                return "there is no kernel for a loop with damping or a step signal"
             if len(part.body.parts) != 1 or not isinstance(part.body.parts[0], LayersModule):
                 return "a loop's body is more than one module of layers"
         module = part.body.parts[0] if isinstance(part, LoopModule) else part
@@ -86,7 +88,13 @@ def _why_not_words(layers: Layers) -> str | None:
         word = getattr(layers, table.field)
         if not table[word].fused:
             return f"there is no kernel for {table.field} {word!r}"
-    return None if layers.bias else "a layer has no bias"
+    if layers.bias is not True:
+        return "a layer has no bias"
+    plain = Layers(1)
+    for field in ("norm_at", "norm_eps", "kv_heads", "qk_norm", "output_gate", "gated"):
+        if getattr(layers, field) != getattr(plain, field):
+            return f"there is no kernel for {field} {getattr(layers, field)!r}"
+    return None
 
 
 def _why_not_layer(layer: Layer) -> str | None:

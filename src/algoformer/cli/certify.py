@@ -1,0 +1,76 @@
+"""`algoformer certify`: what does a loop do beyond its trained depth?"""
+
+from __future__ import annotations
+
+import shlex
+import sys
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+
+from algoformer.cli.parse import parse
+
+DESCRIPTION = """Certify how a model's answers behave to 50 times its trained depth.
+
+Examples:
+  algoformer certify linear
+  algoformer certify runs/linear-looped-smoke-seed0 --reach 20 --out certificate
+  algoformer certify dbpedia --texts texts.txt
+"""
+
+
+@dataclass(frozen=True)
+class CertifyOptions:
+    """Options of `algoformer certify`."""
+
+    model: Annotated[
+        tyro.conf.Positional[Path],
+        tyro.conf.arg(metavar="MODEL", help="Run folder, checkpoint file or shipped model."),
+    ]
+    reach: Annotated[int, tyro.conf.arg(help="Depth to run to, in multiples of the trained depth.")] = 50
+    prompts: Annotated[
+        int, tyro.conf.arg(help="Held-out prompts, at least 8; for a model of text, lines.")
+    ] = 12
+    seed: Annotated[int, tyro.conf.arg(help="Seed of the held-out prompts.")] = 0
+    texts: Annotated[Path | None, tyro.conf.arg(help="For a model of text: a file with one text a line.")] = (
+        None
+    )
+    json: Annotated[bool, tyro.conf.arg(help="Print JSON instead of a table.")] = False
+    out: Annotated[Path | None, tyro.conf.arg(help="Folder for certificate.json and plots.")] = None
+
+
+def run_certify(arguments: list[str]) -> int:
+    """Certify a model's depth, print the certificate, and draw it if a folder is given."""
+    chosen = parse(CertifyOptions, arguments, command="certify", description=DESCRIPTION)
+    from algoformer.cli.insight_results import provenance, write_result
+    from algoformer.cli.measure import load_contender, open_checkpoint
+    from algoformer.insight import certify
+    from algoformer.model import AlgoFormer
+    from algoformer.report.insight_plots import certificate_figures
+
+    start, checkpoint = time.monotonic(), open_checkpoint(chosen.model)
+    found: Any
+    if isinstance(checkpoint.model, AlgoFormer):
+        known = load_contender(chosen.model)
+        found = certify(known.model, known.task, reach=chosen.reach, prompts=chosen.prompts, seed=chosen.seed)
+        figures: Any = certificate_figures
+    else:
+        from algoformer.cli.certify_text import certify_text
+
+        found = certify_text(checkpoint, chosen.texts, reach=chosen.reach, most=chosen.prompts)
+        figures = no_figures
+    command = shlex.join(["algoformer", "certify", *arguments])
+    found = replace(found, setting=found.setting | provenance(chosen.model.stem, command, start))
+    print(found.to_json() if chosen.json else found)
+    if chosen.out is not None:
+        write_result(found, chosen.out / "certificate.json", figures)
+        print(f"numbers and plots: {chosen.out}", file=sys.stderr if chosen.json else sys.stdout)
+    return 0
+
+
+def no_figures(found: Any) -> dict[str, Any]:
+    """Return no figure: the certificate of a text model is a few numbers."""
+    return {}

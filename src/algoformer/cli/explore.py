@@ -1,0 +1,55 @@
+"""`algoformer explore`: a page in which a model runs in the browser."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from algoformer.cli.new_file import refuse_existing
+from algoformer.cli.parse import parse
+
+DESCRIPTION = """Write one HTML file in which a model runs in the browser, offline.
+
+Drag the examples of a prompt, run the loop far beyond its trained depth, and see attention maps and states.
+
+Examples:
+  algoformer explore linear                     a shipped model
+  algoformer explore runs/my-run --out loop.html
+  algoformer explore newton                     hand-built weights; also gradient_descent, heavy_ball, ridge,
+                                                decoder and decoder_newton
+"""
+
+
+@dataclass(frozen=True)
+class ExploreOptions:
+    """Options of `algoformer explore`."""
+
+    model: Annotated[
+        tyro.conf.Positional[str],
+        tyro.conf.arg(metavar="MODEL", help="A run folder, checkpoint file, shipped model or theorem."),
+    ]
+    out: Annotated[Path | None, tyro.conf.arg(help="The page; by default MODEL.html.")] = None
+    identification: Annotated[
+        Path | None, tyro.conf.arg(help="JSON file of algoformer identify, shown in the page.")
+    ] = None
+    prompts: Annotated[int, tyro.conf.arg(help="Number of held-out prompts for the conclusion.")] = 64
+
+
+def run_explore(arguments: list[str]) -> int:
+    """Measure, write the page, print where it is."""
+    chosen = parse(ExploreOptions, arguments, command="explore", description=DESCRIPTION)
+    if chosen.prompts < 1:
+        raise ValueError(f"prompts must be at least 1, got {chosen.prompts}")
+    out = chosen.out or Path(f"{Path(chosen.model).resolve().stem}.html")
+    refuse_existing(out)
+    from algoformer.cli.explore_pages import make_page
+    from algoformer.common.files import read_json
+
+    found = None if chosen.identification is None else read_json(chosen.identification)
+    lead = make_page(chosen.model, out, identification=found, prompts=chosen.prompts)
+    print(lead)
+    print(f"page: {out} ({out.stat().st_size / 1e6:.1f} MB; open it in a browser)")
+    return 0

@@ -1,0 +1,177 @@
+"""The pages of `algoformer explore`: what is measured, and what is put beside the model."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from algoformer import __version__
+from algoformer.algorithms import GradientDescent, Newton
+from algoformer.cli.explore_theorems import THEOREMS
+from algoformer.cli.measure import Contender, load_contender
+from algoformer.cli.progress import counting
+from algoformer.common.files import write_text
+from algoformer.common.names import check_choice
+from algoformer.evaluation import compare, evaluation_prompts
+from algoformer.model import AlgoFormer
+from algoformer.model.program import default_steps, traced_part
+from algoformer.report.explorer import (
+    Exploration,
+    conclusion,
+    explorer_page,
+    is_small,
+    pack_model,
+    theorem_conclusion,
+    verdict_of,
+)
+from algoformer.tasks import RegressionWithRepresentation, Task
+from algoformer.trace import Solver, Unroll
+from algoformer.training.shipped import shipped_names
+
+STORED_PROMPTS = 12
+"""Prompts put into the page for tasks that the page cannot draw itself."""
+
+FAR = 5
+"""How many times the trained depth small models are measured at."""
+
+
+def make_page(name: str, out: Path, *, identification: Any = None, prompts: int = 64) -> str:
+    """Write the page of a model or theorem to `out` and return its conclusion in words.
+
+    Args:
+        name: a run folder, a checkpoint file, a shipped model, or a theorem of `THEOREMS`.
+        out: the HTML file.
+        identification: JSON data of `algoformer identify`, or None.
+        prompts: number of held-out prompts for the conclusion.
+    """
+    if identification is not None:
+        verdict_of(identification)  # refused before anything is measured
+    path = Path(name)
+    if not path.exists() and not path.suffix and len(path.parts) == 1:
+        check_choice("model", name, [*THEOREMS, *shipped_names()])
+    if name in THEOREMS and not path.exists():
+        model, exploration = _theorem(name, prompts)
+    else:
+        contender = load_contender(path)
+        model, exploration = contender.model, _trained(contender, prompts)
+    page = explorer_page(model, replace(exploration, identification=identification))
+    out.parent.mkdir(parents=True, exist_ok=True)
+    write_text(out, page)
+    return exploration.lead
+
+
+def _theorem(name: str, prompts: int) -> tuple[AlgoFormer, Exploration]:
+    theorem = THEOREMS[name]
+    model, textbook = theorem.build()
+    prompt = evaluation_prompts(theorem.task, count=prompts).to(torch.float64).prefix()
+    unroll = Unroll(steps=default_steps(model.program))
+    with torch.no_grad():
+        gaps = model(prompt, unroll).predictions - textbook(prompt, unroll).predictions
+    lead = theorem_conclusion(theorem.words, gaps.abs().max().item(), steps=unroll.steps, prompts=prompts)
+    facts = (("statement", theorem.reference), *_facts(model))
+    return model, Exploration(
+        title=f"{theorem.title} as transformer weights", lead=lead, textbook=theorem.constants, facts=facts
+    )
+
+
+def _trained(contender: Contender, prompts: int) -> Exploration:
+    model, task = contender.model, contender.task
+    pack_model(model)  # a model that the page cannot run is refused before anything is measured
+    pairs = task.parts == 2 and task.out == 1
+    rivals = _rivals(task) if pairs else {}
+    facts = (*_card(contender), *_facts(model))
+    if rivals:
+        constants = f"η = {rivals['step_size']:.3g}, α = {rivals['alpha']:.3g}, the same for all prompts"
+        facts = (*facts, ("textbook constants", constants))
+    exploration = Exploration(
+        title=f"{contender.label}: {_title(task)}",
+        pairs=pairs,
+        scale=task.scale,
+        noise=task.noise,
+        representation=_representation(task),
+        prompts=() if pairs else _stored(task, model),
+        rivals=rivals,
+        facts=facts,
+    )
+    return replace(exploration, lead=_measured(contender, exploration, prompts))
+
+
+def _title(task: Task) -> str:
+    words = "".join(f" {letter.lower()}" if letter.isupper() else letter for letter in type(task).__name__)
+    return f"{words.strip()}, {task.dim} dimension{'' if task.dim == 1 else 's'}"
+
+
+def _representation(task: Task) -> dict[str, Any] | None:
+    if not isinstance(task, RegressionWithRepresentation):
+        return None
+    return {"weights": [weight.tolist() for weight in task.phi.weights()], "slope": task.slope}
+
+
+def _stored(task: Task, model: AlgoFormer) -> tuple[dict[str, Any], ...]:
+    sampled = evaluation_prompts(task, count=STORED_PROMPTS)
+    sampled = sampled if model.causal else sampled.prefix()
+    return tuple(
+        {
+            "rows": sampled.rows[index].tolist(),
+            "reads": list(sampled.reads),
+            "targets": sampled.targets[index].tolist(),
+            "parts": sampled.parts,
+        }
+        for index in range(sampled.batch)
+    )
+
+
+def _rivals(task: Task) -> dict[str, float]:
+    """Return a step size and an α that converge on all of 1,024 prompts; none where each prompt has its own.
+
+    In one dimension constants that are chosen for a prompt solve it in one step, which shows nothing.
+    """
+    if task.dim > 1:
+        return {}
+    xs = evaluation_prompts(task, count=1024).part(0)[:, :-1, 0].double()
+    squares, counts = xs.square().cumsum(dim=1), torch.arange(1, xs.shape[1] + 1)
+    return {
+        "step_size": 1 / (squares / counts)[:, 2:].max().item(),
+        "alpha": 1 / squares.max().item() ** 2,
+    }
+
+
+def _measured(contender: Contender, exploration: Exploration, prompts: int) -> str:
+    model, task, trained = contender.model, contender.task, contender.steps
+    looping, rivals = traced_part(model.program) is not None, exploration.rivals
+    solvers: dict[str, Solver] = {"model": model}
+    if exploration.pairs:
+        step_size: Any = rivals.get("step_size", "practical")
+        solvers["gradient descent"] = GradientDescent(step_size=step_size, view=task.problems)
+        solvers["Newton's method"] = Newton(alpha=rivals.get("alpha"), view=task.problems)
+    prompt = evaluation_prompts(task, count=prompts)
+    with counting("measuring") as progress:
+        own, *others = compare(
+            solvers,
+            prompt if model.causal else prompt.prefix(),
+            steps=trained * (FAR if is_small(model) and looping else 1),
+            scale=task.scale,
+            progress=progress,
+        )
+    return conclusion(own, others, trained=trained, looping=looping, examples=task.points - 1)
+
+
+def _card(contender: Contender) -> tuple[tuple[str, str], ...]:
+    wanted = {"step": "training steps", "device": "trained on", "command": "command", "commit": "commit"}
+    card = contender.card
+    return tuple((label, str(card[name])) for name, label in wanted.items() if card.get(name))
+
+
+def _facts(model: AlgoFormer) -> tuple[tuple[str, str], ...]:
+    parameters = sum(weight.numel() for weight in model.parameters())
+    dtype = str(model.read_out.weight.dtype).removeprefix("torch.")
+    stored = pack_model(model)["stored"]
+    return (
+        ("parameters", f"{parameters:,}"),
+        ("program", "; ".join(line.strip() for line in str(model.program).splitlines())),
+        ("precision", f"computed in {dtype}, stored in {stored} without loss"),
+        ("made by", f"algoformer {__version__}"),
+    )

@@ -1,0 +1,66 @@
+"""`algoformer identify`: which algorithm does a trained model run?"""
+
+from __future__ import annotations
+
+import shlex
+import sys
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from algoformer.cli.parse import parse
+
+DESCRIPTION = """Find out which textbook algorithm a model runs on in-context regression.
+
+The weights that its answers imply are measured after each pass on held-out prompts and compared with
+families of algorithms: gradient descent, momentum, Newton's iteration, conjugate gradients and others.
+
+Examples:
+  algoformer identify linear
+  algoformer identify runs/linear-algoformer-smoke-seed0 --out identification --prompts 192
+"""
+
+
+@dataclass(frozen=True)
+class IdentifyOptions:
+    """Options of `algoformer identify`."""
+
+    model: Annotated[
+        tyro.conf.Positional[Path],
+        tyro.conf.arg(metavar="MODEL", help="Run folder, checkpoint file or shipped model."),
+    ]
+    steps: Annotated[int, tyro.conf.arg(help="Passes of the loop to run.")] = 12
+    prompts: Annotated[int, tyro.conf.arg(help="Held-out prompts, at least 24.")] = 96
+    seed: Annotated[int, tyro.conf.arg(help="Seed of the held-out prompts.")] = 0
+    json: Annotated[bool, tyro.conf.arg(help="Print JSON instead of a table.")] = False
+    out: Annotated[Path | None, tyro.conf.arg(help="Folder for identification.json and plots.")] = None
+
+
+def run_identify(arguments: list[str]) -> int:
+    """Identify a model's algorithm, print the verdict, and draw it if a folder is given."""
+    chosen = parse(IdentifyOptions, arguments, command="identify", description=DESCRIPTION)
+    from algoformer.cli.insight_results import load_in_context, provenance, write_result
+    from algoformer.insight import identify
+    from algoformer.model.program import has_loop
+    from algoformer.report.insight_plots import identification_figures
+
+    contender = load_in_context(chosen.model, instead="use `algoformer certify`, which needs none")
+    if not any(has_loop(part) for part in contender.model.program):
+        raise ValueError(
+            f"{chosen.model} has no loop, so it has no passes to compare with iterations; "
+            "`algoformer evaluate --against least-squares,ridge` compares its answers"
+        )
+    start = time.monotonic()
+    found = identify(
+        contender.model, contender.task, steps=chosen.steps, prompts=chosen.prompts, seed=chosen.seed
+    )
+    command = shlex.join(["algoformer", "identify", *arguments])
+    found = replace(found, setting=found.setting | provenance(contender.label, command, start))
+    print(found.to_json() if chosen.json else found)
+    if chosen.out is not None:
+        write_result(found, chosen.out / "identification.json", identification_figures)
+        print(f"numbers and plots: {chosen.out}", file=sys.stderr if chosen.json else sys.stdout)
+    return 0

@@ -1,0 +1,22 @@
+"""Hugging Face `transformers` in both directions; needs the extra `hf`.
+
+Importing this room registers programs with the Auto classes of `transformers`.
+"""
+
+from algoformer.hf.classifier import AlgoformerForSequenceClassification
+from algoformer.hf.config import AlgoformerConfig
+from algoformer.hf.convert import to_hf, to_hf_tokenizer
+from algoformer.hf.importers import from_hf
+from algoformer.hf.loopify import loopify, set_steps
+from algoformer.hf.model import AlgoformerForCausalLM
+
+__all__ = [
+    "AlgoformerConfig",
+    "AlgoformerForCausalLM",
+    "AlgoformerForSequenceClassification",
+    "from_hf",
+    "loopify",
+    "set_steps",
+    "to_hf",
+    "to_hf_tokenizer",
+]

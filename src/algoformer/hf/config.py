@@ -1,0 +1,68 @@
+"""The configuration of a program as a model of `transformers`."""
+
+from typing import Any
+
+from algoformer.hf.installed import transformers
+from algoformer.language.cache import slots_of
+from algoformer.model.program import Program, default_steps, from_data, to_data
+
+
+class AlgoformerConfig(transformers.PreTrainedConfig):
+    """A program with the sizes of a language model, as `config.json` holds them.
+
+    Args:
+        program: the program as `to_data` writes it.
+        vocab_size: number of different tokens.
+        hidden_size: width of the residual stream.
+        max_position_embeddings: the most tokens a sequence may have.
+        steps: how often the traced loop runs; None means as the program says.
+        tie_word_embeddings: whether the embedding is also the map to scores.
+        dropout: dropout rate of the embeddings and of what each layer adds to the stream.
+        attention_dropout: dropout rate of the attention weights.
+        word_dropout: probability of zeroing a token's embedding while training.
+        use_cache: whether a forward pass returns a KV cache, outside of training.
+
+    >>> from algoformer import programs
+    >>> AlgoformerConfig.of(programs.algoformer(steps=20), vocab_size=50, hidden_size=64).num_hidden_layers
+    22
+    """
+
+    __no_type_check__ = True  # `transformers` gives its configurations a constructor that takes any keyword
+    model_type = "algoformer"
+    keys_to_ignore_at_inference = ["past_key_values"]  # noqa: RUF012
+
+    program: list[dict[str, Any]] | None = None
+    vocab_size: int = 256
+    hidden_size: int = 64
+    max_position_embeddings: int = 128
+    steps: int | None = None
+    tie_word_embeddings: bool = True
+    dropout: float = 0.0
+    attention_dropout: float = 0.0
+    word_dropout: float = 0.0
+    use_cache: bool = True
+    pad_token_id: int | None = None
+    bos_token_id: int | None = None
+    eos_token_id: int | list[int] | None = None
+
+    @classmethod
+    def of(cls, program: Program, **options: Any) -> "AlgoformerConfig":
+        """Return the configuration of a program."""
+        return cls(program=to_data(program), **options)
+
+    def as_program(self) -> Program:
+        """Return the program.
+
+        Raises:
+            ValueError: the configuration holds none, or one that cannot be read.
+        """
+        return from_data(self.program)
+
+    def run_steps(self, steps: int | None = None) -> int:
+        """Return how often the traced loop runs: as asked, as configured, or as the program says."""
+        return steps or self.steps or default_steps(self.as_program())
+
+    @property
+    def num_hidden_layers(self) -> int:
+        """How often layers run in one pass, which is the number of entries of a KV cache."""
+        return 0 if self.program is None else len(slots_of(self.as_program(), steps=self.run_steps()))

@@ -1,0 +1,75 @@
+"""Models and tokenizers of this library as those of `transformers`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from algoformer.extras import require
+from algoformer.hf.classifier import AlgoformerForSequenceClassification
+from algoformer.hf.config import AlgoformerConfig
+from algoformer.hf.installed import transformers
+from algoformer.hf.model import AlgoformerForCausalLM
+from algoformer.language.classifier import TextClassifier
+from algoformer.language.token_model import TokenModel
+from algoformer.language.tokenizer import BOS, EOS, PAD, SPECIALS, Tokenizer
+
+
+def to_hf(model: TokenModel | TextClassifier) -> Any:
+    """Return a language model or a classifier as a model of `transformers` with the same weights.
+
+    The weights are shared, not copied. `save_pretrained` of the result writes a folder that
+    `AutoModelForCausalLM.from_pretrained` opens wherever `algoformer.hf` is imported.
+
+    Raises:
+        ValueError: the model is a prefix language model, which `generate` of `transformers` cannot run.
+    """
+    trunk = model.trunk
+    options: dict[str, Any] = {
+        "vocab_size": trunk.vocabulary,
+        "hidden_size": trunk.width,
+        "max_position_embeddings": trunk.context,
+        "dropout": trunk.dropout,
+        "attention_dropout": trunk.attention_dropout,
+        "word_dropout": trunk.word_dropout,
+        "pad_token_id": PAD,
+        "bos_token_id": BOS,
+        "eos_token_id": EOS,
+    }
+    if isinstance(model, TextClassifier):
+        options |= {"id2label": dict(enumerate(model.labels))}
+        options |= {"label2id": {label: number for number, label in enumerate(model.labels)}}
+        wrapper: Any = AlgoformerForSequenceClassification
+    else:
+        if model.prefix_lm:
+            raise ValueError("a model with prefix_lm=True cannot be generated from by transformers")
+        options |= {"tie_word_embeddings": model.tied}
+        wrapper = AlgoformerForCausalLM
+    with torch.device("meta"):
+        wrapped = wrapper(AlgoformerConfig.of(model.program, **options))
+    wrapped.model = model
+    return wrapped.train(model.training)
+
+
+def to_hf_tokenizer(tokenizer: Tokenizer) -> Any:
+    """Return a tokenizer as one of `transformers`, with the same token numbers for every text.
+
+    The special tokens are never read from text: a text that spells one is encoded letter by letter. Decoding
+    keeps the space before the first word, so that a continuation can be put behind its prompt.
+    """
+    tokenizers = require("tokenizers", extra="text")
+    model = tokenizers.models.BPE(vocab=tokenizer.pieces, merges=list(tokenizer.merges))
+    encoder = tokenizers.Tokenizer(model)
+    # one space is put before the first word of every text that is not empty, also if it begins with a space
+    encoder.normalizer = tokenizers.normalizers.Prepend(" ")
+    encoder.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    encoder.decoder = tokenizers.decoders.ByteLevel()
+    return transformers.PreTrainedTokenizerFast(
+        tokenizer_object=encoder,
+        pad_token=SPECIALS[PAD],
+        bos_token=SPECIALS[BOS],
+        eos_token=SPECIALS[EOS],
+        split_special_tokens=True,
+        clean_up_tokenization_spaces=False,
+    )

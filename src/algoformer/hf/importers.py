@@ -1,0 +1,242 @@
+"""Decoders of `transformers` as programs of this library, with their weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from algoformer.hf.looped_config import LoopedConfig
+from algoformer.hf.model import AlgoformerForCausalLM
+from algoformer.language.token_model import TokenModel
+from algoformer.model.program import Layers, Loop, Part, Program
+
+PRE_NORM = {"attention_norm": "input_layernorm", "feedforward_norm": "post_attention_layernorm"}
+ACTIVATIONS = {
+    "silu": "silu",
+    "gelu_new": "gelu",
+    "gelu_pytorch_tanh": "gelu",
+    "gelu": "gelu_exact",
+    "relu": "relu",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Family:
+    """How the layers of one family of `transformers` are written as `Layers`.
+
+    Attributes:
+        words: fields of `Layers` that the family always has.
+        norms: our norms of a layer by theirs.
+        norm_shift: what is added to their norm weights.
+        scale: factor of the embeddings, from the configuration.
+    """
+
+    words: dict[str, Any] = field(default_factory=dict)
+    norms: dict[str, str] = field(default_factory=lambda: PRE_NORM)
+    norm_shift: float = 0.0
+    scale: Callable[[Any], float] = lambda config: 1.0
+
+
+OUT_NORMS = {
+    "attention_out_norm": "post_attention_layernorm",
+    "feedforward_out_norm": "post_feedforward_layernorm",
+}
+BOTH_NORMS = {
+    "attention_norm": "input_layernorm",
+    "feedforward_norm": "pre_feedforward_layernorm",
+    **OUT_NORMS,
+}
+FAMILIES = {
+    "llama": Family(),
+    "mistral": Family(),
+    "qwen2": Family(words={"bias": "qkv"}),
+    "qwen3": Family(words={"qk_norm": "head"}),
+    "olmo2": Family(words={"norm_at": "out", "qk_norm": "full"}, norms=OUT_NORMS),
+    "gemma2": Family(
+        words={"norm_at": "in+out"},
+        norms=BOTH_NORMS,
+        norm_shift=1.0,
+        scale=lambda config: config.hidden_size**0.5,
+    ),
+    "gpt2": Family(norms={"attention_norm": "ln_1", "feedforward_norm": "ln_2"}),
+}
+"""The families that are imported, by `model_type`."""
+
+
+def from_hf(model: Any) -> TokenModel:
+    """Return a decoder of `transformers` as a `TokenModel` with a copy of its weights.
+
+    A model that `loopify` has looped becomes a program with that loop. The result computes the logits of the
+    original up to rounding.
+
+    Args:
+        model: a causal language model of one of `FAMILIES`, or what `to_hf` returned.
+
+    Raises:
+        ValueError: the family is not known, or the model uses a feature that programs do not have.
+    """
+    if isinstance(model, AlgoformerForCausalLM):
+        return model.model
+    config = model.config
+    family = FAMILIES.get(config.model_type)
+    if family is None:
+        raise ValueError(
+            f"from_hf does not know the family {config.model_type!r}; it knows {', '.join(FAMILIES)}"
+        )
+    _check_features(config)
+    scale = family.scale(config)
+    tied = bool(config.tie_word_embeddings) and scale == 1.0
+    with torch.device("meta"):
+        ours = TokenModel(
+            _program(config, family),
+            vocabulary=config.vocab_size,
+            context=config.max_position_embeddings,
+            width=config.hidden_size,
+            tied=tied,
+        )
+    weights = _weights(model, ours.program, family, scale)
+    if not tied:
+        weights["output.weight"] = model.get_output_embeddings().weight
+    copied = {name: weight.detach().clone().contiguous() for name, weight in weights.items()}
+    ours.load_state_dict(copied, assign=True)
+    return ours.train(model.training)
+
+
+def _program(config: Any, family: Family) -> Program:
+    layers = _gpt2_layers(config) if config.model_type == "gpt2" else _llama_layers(config, family)
+    loop = config.loop if isinstance(config, LoopedConfig) else None
+    if loop is None:
+        return Program(replace(layers, count=config.num_hidden_layers))
+    inner = replace(layers, final_norm=False, positions=_kept_positions(layers))
+    parts: list[Part] = []
+    if loop["prelude"] or layers.adds_positions:
+        parts.append(replace(layers, count=loop["prelude"], final_norm=False, name="prelude"))
+    parts.append(Loop(replace(inner, count=loop["core"]), steps=loop["steps"], inject="none", name="loop"))
+    parts.append(replace(inner, count=loop["coda"], final_norm=True, name="coda"))
+    return Program(*parts)
+
+
+def _kept_positions(layers: Layers) -> str:
+    # positions that are added to the stream are added once, positions that rotate belong to every layer
+    return "none" if layers.adds_positions else str(layers.positions)
+
+
+def _llama_layers(config: Any, family: Family) -> Layers:
+    heads = config.num_attention_heads
+    groups = getattr(config, "num_key_value_heads", None) or heads
+    words: dict[str, Any] = {
+        "norm": "rms",
+        "norm_eps": config.rms_norm_eps,
+        "positions": "rope",
+        "rope_base": config.rope_parameters["rope_theta"],
+        "activation": ACTIVATIONS[getattr(config, "hidden_act", None) or config.hidden_activation],
+        "gated": True,
+        "bias": False,
+        "hidden": config.intermediate_size,
+        "head_width": getattr(config, "head_dim", None) or config.hidden_size // heads,
+        "kv_heads": None if groups == heads else groups,
+    }
+    return Layers(1, heads, **(words | family.words))
+
+
+def _gpt2_layers(config: Any) -> Layers:
+    return Layers(
+        1,
+        config.n_head,
+        hidden=config.n_inner or 4 * config.n_embd,
+        activation=ACTIVATIONS[config.activation_function],
+        norm_eps=config.layer_norm_epsilon,
+    )
+
+
+def _check_features(config: Any) -> None:
+    rope = getattr(config, "rope_parameters", None) or {}
+    head_width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    windowed = "sliding_attention" in (getattr(config, "layer_types", None) or ())
+    window = getattr(config, "sliding_window", None)
+    short = window is not None and window < config.max_position_embeddings
+    unknown = {
+        "rope of type " + str(rope.get("rope_type")): rope.get("rope_type", "default") != "default",
+        "a sliding window": short and (windowed or config.model_type == "mistral"),
+        "capped scores": bool(getattr(config, "attn_logit_softcapping", None)),
+        "capped logits": bool(getattr(config, "final_logit_softcapping", None)),
+        "another scale of scores": getattr(config, "query_pre_attn_scalar", head_width) != head_width,
+        "biases": bool(getattr(config, "attention_bias", False) or getattr(config, "mlp_bias", False)),
+        "scores scaled by layer": bool(getattr(config, "scale_attn_by_inverse_layer_idx", False)),
+        "an activation " + str(getattr(config, "hidden_act", "")): getattr(config, "hidden_act", "silu")
+        not in ACTIVATIONS,
+    }
+    for feature, present in unknown.items():
+        if present:
+            raise ValueError(f"from_hf cannot import this {config.model_type}: it has {feature}")
+
+
+def _weights(model: Any, program: Program, family: Family, scale: float) -> dict[str, Tensor]:
+    decoder = model.get_decoder()
+    gpt2 = model.config.model_type == "gpt2"
+    layers = decoder.h if gpt2 else decoder.layers
+    stored = list(layers.children())
+    weights = {"trunk.embedding.weight": model.get_input_embeddings().weight * scale}
+    places = list(_places(program))
+    for place, layer in zip(places, stored, strict=True):
+        found = _gpt2_layer(layer) if gpt2 else _llama_layer(layer)
+        for ours, theirs in family.norms.items():
+            norm = getattr(layer, theirs)
+            found |= {f"{ours}.{name}": weight for name, weight in norm.named_parameters()}
+            found[f"{ours}.weight"] = norm.weight + family.norm_shift
+        weights |= {f"trunk.body.{place}.{name}": weight for name, weight in found.items()}
+    final, last = decoder.ln_f if gpt2 else decoder.norm, f"trunk.body.parts.{len(program) - 1}.final_norm"
+    weights |= {f"{last}.{name}": weight for name, weight in final.named_parameters()}
+    weights[f"{last}.weight"] = final.weight + family.norm_shift
+    if gpt2:
+        weights["trunk.body.parts.0.positions.table"] = decoder.wpe.weight
+    return weights
+
+
+def _places(program: Program) -> Iterator[str]:
+    for index, part in enumerate(program):
+        inner = part.body.parts[0] if isinstance(part, Loop) else part
+        assert isinstance(inner, Layers)
+        inside = f"parts.{index}.body.parts.0" if isinstance(part, Loop) else f"parts.{index}"
+        yield from (f"{inside}.layers.{number}" for number in range(inner.count))
+
+
+def _llama_layer(layer: Any) -> dict[str, Tensor]:
+    attention, network = layer.self_attn, layer.mlp
+    found = {
+        **_joined("attention.qkv", attention.q_proj, attention.k_proj, attention.v_proj),
+        **_joined("attention.output", attention.o_proj),
+        **_joined("feedforward.up", network.gate_proj, network.up_proj),
+        **_joined("feedforward.down", network.down_proj),
+    }
+    for ours, theirs in {"query_norm": "q_norm", "key_norm": "k_norm"}.items():
+        norm = getattr(attention, theirs, None)
+        if norm is not None:
+            inside = "" if norm.weight.numel() == attention.head_dim else ".norm"
+            found[f"attention.{ours}{inside}.weight"] = norm.weight
+    return found
+
+
+def _joined(name: str, *maps: Any) -> dict[str, Tensor]:
+    found = {f"{name}.weight": torch.cat([each.weight for each in maps])}
+    if maps[0].bias is not None:
+        found[f"{name}.bias"] = torch.cat([each.bias for each in maps])
+    return found
+
+
+def _gpt2_layer(layer: Any) -> dict[str, Tensor]:
+    maps = {
+        "attention.qkv": layer.attn.c_attn,
+        "attention.output": layer.attn.c_proj,
+        "feedforward.up": layer.mlp.c_fc,
+        "feedforward.down": layer.mlp.c_proj,
+    }
+    found = {}
+    for name, each in maps.items():
+        found[f"{name}.weight"] = each.weight.T  # their products have the input first
+        found[f"{name}.bias"] = each.bias
+    return found

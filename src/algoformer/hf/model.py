@@ -1,0 +1,161 @@
+"""A program as a language model of `transformers`: `generate`, `Trainer` and the Auto classes work on it.
+
+The KV cache is a stock cache of `transformers` with one entry for each loop, iteration and layer.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from algoformer.hf.cache import CacheEntry, check_cache
+from algoformer.hf.config import AlgoformerConfig
+from algoformer.hf.installed import transformers
+from algoformer.language.cache import slots_of
+from algoformer.language.token_model import TokenModel
+from algoformer.language.trunk import positions_of
+from algoformer.model.context import DEFAULT, ForwardContext
+from algoformer.trace import Unroll
+
+
+class AlgoformerForCausalLM(transformers.PreTrainedModel, transformers.GenerationMixin):
+    """A `TokenModel` with the interface of `transformers`; `model` is the `TokenModel` itself.
+
+    >>> from algoformer import programs
+    >>> program = programs.algoformer(heads=2, steps=3)
+    >>> model = AlgoformerForCausalLM(AlgoformerConfig.of(program, vocab_size=50, hidden_size=16))
+    >>> model(torch.randint(50, (4, 7))).logits.shape
+    torch.Size([4, 7, 50])
+    """
+
+    config_class = AlgoformerConfig
+    base_model_prefix = "model"
+    main_input_name = "input_ids"
+    supports_gradient_checkpointing = True
+    _supports_sdpa = True
+    _no_split_modules = ["Layer"]  # noqa: RUF012
+
+    def __init__(self, config: AlgoformerConfig) -> None:
+        super().__init__(config)
+        self.model = TokenModel(
+            config.as_program(),
+            vocabulary=config.vocab_size,
+            context=config.max_position_embeddings,
+            width=config.hidden_size,
+            tied=config.tie_word_embeddings,
+            dropout=config.dropout,
+            attention_dropout=config.attention_dropout,
+            word_dropout=config.word_dropout,
+        )
+        self.gradient_checkpointing = False
+        self.post_init()
+
+    def _init_weights(self, module: nn.Module) -> None:
+        """Keep the initial weights of `TokenModel`."""
+
+    def get_input_embeddings(self) -> nn.Embedding:
+        """Return the embedding of the tokens."""
+        return self.model.trunk.embedding
+
+    def get_output_embeddings(self) -> nn.Linear | None:
+        """Return the map to scores, if it is not the embedding."""
+        return self.model.output
+
+    def generate(self, *args: Any, **kwargs: Any) -> Any:
+        """Generate tokens as `GenerationMixin.generate` does; `steps` sets how often the traced loop runs."""
+        if kwargs.get("steps") is not None and kwargs.get("use_cache", True):
+            # the default cache has as many entries as the configuration's own number of steps needs
+            kwargs.setdefault("past_key_values", transformers.DynamicCache())
+        return super().generate(*args, **kwargs)
+
+    def forward(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None = None,
+        position_ids: Tensor | None = None,
+        past_key_values: Any = None,
+        labels: Tensor | None = None,
+        use_cache: bool | None = None,
+        logits_to_keep: int | Tensor = 0,
+        steps: int | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        """Return logits, and the loss if labels are given.
+
+        Args:
+            input_ids: tokens, (batch, token).
+            attention_mask: which tokens are not padding, those in the cache included.
+            position_ids: the position of each token; by default tokens that are not padding are counted.
+            past_key_values: a KV cache; it belongs to one number of steps.
+            labels: the tokens to predict, -100 where there is none; shifted here, as elsewhere in
+                `transformers`.
+            use_cache: whether to return a cache; by default as configured, and not while training.
+            logits_to_keep: number of last tokens whose logits are computed, 0 for all, or their indices.
+            steps: how often the traced loop runs; by default as configured.
+            kwargs: passed to the loss function.
+        """
+        steps = self.config.run_steps(steps)
+        use_cache = (self.config.use_cache and not self.training) if use_cache is None else use_cache
+        if use_cache and past_key_values is None:
+            past_key_values = transformers.DynamicCache()
+        unroll = Unroll(steps=steps, window=1, recompute=self.gradient_checkpointing and self.training)
+        context = self._context(input_ids, attention_mask, position_ids, past_key_values, steps)
+        states = self.model.trunk(input_ids, unroll, context)[0]
+        kept = slice(-logits_to_keep or None, None) if isinstance(logits_to_keep, int) else logits_to_keep
+        logits = self.model.scores(states[:, kept])
+        loss = None
+        if labels is not None:
+            loss = self.loss_function(logits, labels, vocab_size=self.config.vocab_size, **kwargs)
+        return transformers.modeling_outputs.CausalLMOutputWithPast(
+            loss=loss, logits=logits, past_key_values=past_key_values if use_cache else None
+        )
+
+    def _context(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None,
+        position_ids: Tensor | None,
+        cache: Any,
+        steps: int,
+    ) -> ForwardContext:
+        if attention_mask is None and position_ids is None and cache is None:
+            return DEFAULT
+        tokens, device = input_ids.shape[1], input_ids.device
+        past = 0 if cache is None else int(cache.get_seq_length())
+        if past + tokens > self.config.max_position_embeddings:
+            raise ValueError(
+                f"a sequence of {past + tokens} tokens is longer than "
+                f"max_position_embeddings={self.config.max_position_embeddings}; shorten it"
+            )
+        keys = tokens if cache is None else cache.get_mask_sizes(tokens, 0)[0]
+        rows = past + torch.arange(tokens, device=device)
+        mask = _causal_mask(rows, keys, attention_mask)
+        if position_ids is None:
+            padded = attention_mask is not None and attention_mask.ndim == 2
+            position_ids = positions_of(attention_mask.bool())[:, rows] if padded else rows[None]  # type: ignore[union-attr]
+        if cache is None:
+            return ForwardContext(causal_mask=mask, positions=position_ids)
+        names = list(slots_of(self.model.program, steps=steps))
+        check_cache(cache, len(names))
+        index = {name: number for number, name in enumerate(names)}
+        return ForwardContext(
+            causal_mask=mask, positions=position_ids, cache=lambda address: CacheEntry(cache, index[address])
+        )
+
+
+def _causal_mask(rows: Tensor, keys: int, attention_mask: Tensor | None) -> Tensor:
+    if attention_mask is not None and attention_mask.ndim == 4:
+        return attention_mask if attention_mask.dtype == torch.bool else attention_mask == 0
+    places = torch.arange(keys, device=rows.device)
+    mask = (places[None] <= rows[:, None])[None, None]
+    if attention_mask is None:
+        return mask
+    real = nn.functional.pad(attention_mask.bool(), (0, keys - attention_mask.shape[1]))
+    # a row that is masked as a whole has no softmax: every token attends to itself, padding too
+    return (mask & real[:, None, None]) | (places[None] == rows[:, None])
+
+
+transformers.AutoConfig.register(AlgoformerConfig.model_type, AlgoformerConfig, exist_ok=True)
+transformers.AutoModelForCausalLM.register(AlgoformerConfig, AlgoformerForCausalLM, exist_ok=True)

@@ -1,0 +1,74 @@
+"""Answers of any solver to several queries after the same examples."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from algoformer.evaluation.precision import full_precision
+from algoformer.insight.contexts import Contexts
+from algoformer.insight.instrument import can_share_context, measuring_copy, shared_context_answers
+from algoformer.prompt import Prompt
+from algoformer.trace import Solver, Unroll
+
+_ROWS_AT_ONCE = 1 << 13
+"""Rows × passes that are held at once: small enough for a CPU's caches."""
+
+Reader = Callable[[Contexts, int], Tensor]
+"""Returns answers (step, batch, query, out) to the queries of contexts, in float64."""
+
+
+def precision_of(solver: Solver) -> torch.dtype:
+    """Return the precision in which to run a solver: its parameters', or float64 if it has none."""
+    parameter = next(solver.parameters(), None) if isinstance(solver, nn.Module) else None
+    return torch.float64 if parameter is None else parameter.dtype
+
+
+def answer_reader(solver: Solver, *, queries: int) -> Reader:
+    """Return a function that reads a solver's answers at up to `queries` queries for each context.
+
+    A causal `AlgoFormer` runs each context once: all queries stand at the same position and attend to the
+    context and to themselves. Any other solver is given each context again for every query.
+    """
+    if can_share_context(solver):
+        model = measuring_copy(solver, extra_tokens=queries)  # type: ignore[arg-type]
+
+        def read_shared(contexts: Contexts, steps: int) -> Tensor:
+            rows = _rows(contexts)
+            size = max(1, _ROWS_AT_ONCE // (rows.shape[1] + contexts.queries.shape[1]))
+            with full_precision(model, torch.device("cpu")):
+                parts = [
+                    shared_context_answers(model, one, asked, steps)
+                    for one, asked in zip(rows.split(size), contexts.queries.split(size), strict=True)
+                ]
+            return torch.cat(parts, dim=1).double()
+
+        return read_shared
+
+    def read_repeated(contexts: Contexts, steps: int) -> Tensor:
+        with full_precision(solver, torch.device("cpu")):
+            return _repeated(solver, contexts, steps)
+
+    return read_repeated
+
+
+def _rows(contexts: Contexts) -> Tensor:
+    shown = Prompt.of_pairs(contexts.inputs, contexts.labels)
+    return shown.rows
+
+
+def _repeated(solver: Solver, contexts: Contexts, steps: int) -> Tensor:
+    rows, queries = _rows(contexts), contexts.queries
+    batch, count = queries.shape[:2]
+    out = contexts.labels.shape[-1]
+    whole = torch.cat([rows[:, None].expand(-1, count, -1, -1), queries[:, :, None]], dim=2).flatten(0, 1)
+    size = max(1, 2 * _ROWS_AT_ONCE // whole.shape[1])
+    answers = []
+    for part in whole.split(size):
+        prompt = Prompt(
+            rows=part, targets=part.new_zeros(len(part), 1, out), reads=(part.shape[1] - 1,), parts=2
+        )
+        answers.append(solver(prompt, Unroll(steps=steps)).predictions[:, :, 0])
+    return torch.cat(answers, dim=1).unflatten(1, (batch, count)).double()

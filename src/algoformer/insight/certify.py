@@ -1,0 +1,237 @@
+"""`certify`: run a solver far beyond its trained depth and report what its answers and states do."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from algoformer.evaluation import bootstrap, evaluation_prompts
+from algoformer.evaluation.precision import full_precision
+from algoformer.evaluation.solvers import given_to, own_steps
+from algoformer.insight.answers import precision_of
+from algoformer.insight.certificate import AnswerClass, DepthCertificate, StateReport
+from algoformer.insight.growth import disturbance_growth, token_radii
+from algoformer.insight.instrument import LoopMap, loop_map
+from algoformer.insight.stopping import recommend
+from algoformer.insight.trajectory import (
+    ORDER,
+    SETTLED,
+    TAIL,
+    Trajectory,
+    classify,
+    follow,
+    most_restless,
+    read_depths,
+)
+from algoformer.model import AlgoFormer
+from algoformer.prompt import Prompt
+from algoformer.tasks import Task
+from algoformer.trace import Solver, Unroll
+
+LEAST_PROMPTS = 8
+"""With fewer prompts the band of the error ratio says nothing."""
+
+_FLOOR = 1e-9
+"""Errors below this share of the labels' variance count as zero."""
+
+
+def certify(
+    solver: Solver,
+    task: Task,
+    *,
+    reach: int = 50,
+    prompts: int = 12,
+    seed: int = 0,
+    trained: int | None = None,
+    derivatives: bool = True,
+) -> DepthCertificate:
+    """Certify how a solver's answers behave to `reach` times its trained depth.
+
+    The last question of held-out prompts is answered after many passes. For an `AlgoFormer` whose traced
+    part is a loop, the states are followed too: each token's class at the far end, the growth of a
+    disturbance along the trajectory, and for causal attention the exact spectrum of one prompt.
+
+    Args:
+        solver: anything that answers prompts.
+        task: where the prompts come from.
+        reach: the depth to run to, in multiples of the trained depth.
+        prompts: held-out prompts.
+        seed: of the held-out prompts.
+        trained: the trained depth; by default the program's own.
+        derivatives: whether to measure growth and spectrum, which needs float64 copies of the model.
+
+    Raises:
+        ValueError: the model has no loop, or there are too few prompts.
+    """
+    if prompts < LEAST_PROMPTS:
+        raise ValueError(f"prompts must be at least {LEAST_PROMPTS} for a band of the error, got {prompts}")
+    if reach < 2:
+        raise ValueError(f"reach must be at least 2 times the trained depth, got {reach}")
+    prompt = evaluation_prompts(task, count=prompts, seed=seed).prefix()
+    prompt = given_to(solver, prompt) if isinstance(solver, torch.nn.Module) else prompt.to(torch.float64)
+    trained = trained or own_steps(solver, prompt)
+    far = reach * trained
+    depths = read_depths(trained, far)
+    states = None
+    with full_precision(solver, torch.device("cpu")):
+        if isinstance(solver, AlgoFormer):
+            loop = loop_map(solver, prompt)
+            run = follow(loop, depths)
+            answers = run.answers
+            states = state_report(loop, run)
+        else:
+            every = solver(prompt, Unroll(steps=far)).predictions
+            answers = every[[depth - 1 for depth in depths]]
+    if derivatives and isinstance(solver, AlgoFormer) and states is not None:
+        double = loop_map(solver, prompt.select(slice(0, 6)), dtype=torch.float64)
+        states = with_growth(states, double, stable="diverges" not in _present(states))
+    setting = {"solver": type(solver).__name__, "task": type(task).__name__, "prompts": prompts, "seed": seed}
+    setting["precision"] = str(precision_of(solver)).removeprefix("torch.")
+    return _certificate(
+        answers, prompt, depths, trained=trained, scale=task.scale, states=states, setting=setting
+    )
+
+
+def state_report(loop: LoopMap, run: Trajectory) -> StateReport:
+    """Classify the states at the end of a run."""
+    classes, periods = classify(run.tail)
+    by_prompt = Counter(most_restless(row) for row in classes)
+    by_token = Counter(name for row in classes for name in row)
+    by_read = Counter(row[token] for row in classes for token in loop.read_rows)
+    cycling = Counter(str(period) for period in periods.flatten().tolist() if period)
+    passes = tuple(sorted({*range(1, min(40, len(run.residual)) + 1), *run.depths}))
+    largest = run.residual.amax(-1)[[step - 1 for step in passes]]
+    return StateReport(
+        prompts={name: by_prompt.get(name, 0) for name in ORDER},
+        tokens=_shares(by_token),
+        read=_shares(by_read),
+        periods=dict(sorted(cycling.items(), key=lambda item: int(item[0]))),
+        residual=tuple(largest.double().median(1).values.tolist()),
+        passes=passes,
+    )
+
+
+def with_growth(states: StateReport, loop: LoopMap, *, stable: bool) -> StateReport:
+    """Return the report with growth of a disturbance and, for a causal loop, the spectrum of one prompt."""
+    growth, state = disturbance_growth(loop)
+    radii: list[float] = []
+    if stable and loop.token_block is not None and bool(torch.isfinite(state).all()):
+        radii = token_radii(loop, state)
+    return StateReport(
+        **{
+            **{name: getattr(states, name) for name in states.__dataclass_fields__},
+            "predicted": tuple(growth.predicted.tolist()),
+            "observed": tuple(value if value == value else None for value in growth.observed.tolist()),
+            "settled": tuple((growth.residual < SETTLED).tolist()),
+            "radii": tuple(radii),
+        }
+    )
+
+
+@dataclass(frozen=True)
+class _Errors:
+    """Errors of the last question, (depth, prompt), and the answers behind them."""
+
+    answers: Tensor
+    errors: Tensor
+    depths: Sequence[int]
+
+    def at(self, depth: int) -> Tensor:
+        """Return the errors of all prompts after a pass."""
+        return self.errors[list(self.depths).index(depth)]
+
+
+def _certificate(
+    answers: Tensor,
+    prompt: Prompt,
+    depths: Sequence[int],
+    *,
+    trained: int,
+    scale: float,
+    states: StateReport | None,
+    setting: dict[str, Any],
+) -> DepthCertificate:
+    target = prompt.targets if prompt.clean is None else prompt.clean
+    gaps = (answers - target).double()[:, :, -1]  # (depth, prompt, out)
+    found = _Errors(answers[:, :, -1].double(), gaps.square().sum(-1) / scale, depths)
+    before, after = found.at(trained), found.errors[-1]
+    ratio, band = _ratio(before, after)
+    swing = _swing(found, scale)
+    means = found.errors.mean(1)
+    sound = means.nan_to_num(torch.inf)
+    worst = after.nan_to_num(torch.inf).argsort(descending=True)[:3].tolist()
+    close = [index for index, depth in enumerate(depths) if depth == index + 1]
+    first = found.answers[close][..., 0]
+    return DepthCertificate(
+        answers=_answer_class(ratio, band, swing, after),
+        trained=trained,
+        far=depths[-1],
+        depths=tuple(depths),
+        error=tuple(means.tolist()),
+        ratio=ratio,
+        ratio_band=band,
+        swing=swing,
+        best_depth=depths[int(sound.argmin())],
+        steady_from=_steady_from(found, scale),
+        stopping=recommend(first, found.errors[close].nan_to_num(torch.inf)),
+        worst=tuple((number, float(before[number]), float(after[number])) for number in worst),
+        states=states,
+        setting=setting,
+    )
+
+
+def _ratio(before: Tensor, after: Tensor) -> tuple[float, tuple[float, float]]:
+    if not bool(torch.isfinite(after).all()):
+        return float("inf"), (float("inf"), float("inf"))
+    base = before.mean().clamp(min=_FLOOR)
+    ratio = after.mean().clamp(min=_FLOOR) / base
+    # a ratio of means, linearized so that the bootstrap resamples both together
+    values = ratio + (after.clamp(min=_FLOOR) - ratio * before.clamp(min=_FLOOR)) / base
+    found = bootstrap(np.asarray(values))
+    return float(ratio), (max(0.0, float(found.low)), float(found.high))
+
+
+def _answer_class(ratio: float, band: tuple[float, float], swing: float, after: Tensor) -> AnswerClass:
+    if not np.isfinite(ratio) or float(after.mean()) > 100 or ratio > 1e6:
+        return "diverge"
+    if ratio > 1.2 and band[0] > 1:
+        return "grow"
+    if ratio < 0.8 and band[1] < 1:
+        return "improve"
+    return "swing" if swing > 0.1 else "hold"
+
+
+def _swing(found: _Errors, scale: float) -> float:
+    last = found.answers[-TAIL:]
+    if not bool(torch.isfinite(last).all()):
+        return float("inf")
+    spread = last.std(0).square().sum(-1).mean().sqrt()
+    rms = (found.errors[-1].mean() * scale).sqrt().clamp(min=(_FLOOR * scale) ** 0.5)
+    return float(spread / rms)
+
+
+def _steady_from(found: _Errors, scale: float) -> int | None:
+    final = found.answers[-1]
+    if not bool(torch.isfinite(final).all()):
+        return None
+    rms = (found.errors[-1].mean() * scale).sqrt().clamp(min=(_FLOOR * scale) ** 0.5)
+    moved = (found.answers - final).square().sum(-1).mean(1).sqrt()
+    unsteady = torch.nonzero(~(moved <= 0.1 * rms)).flatten().tolist()
+    first = unsteady[-1] + 1 if unsteady else 0
+    # the last passes are compared with themselves; a run that only comes close there is not steady
+    return found.depths[first] if first < len(found.depths) - TAIL else None
+
+
+def _shares(counts: Counter[Any]) -> dict[str, float]:
+    total = max(1, sum(counts.values()))
+    return {name: counts.get(name, 0) / total for name in ORDER}
+
+
+def _present(states: StateReport) -> set[str]:
+    return {name for name, count in states.prompts.items() if count}

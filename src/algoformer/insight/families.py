@@ -1,0 +1,163 @@
+"""The table of algorithm families that measured weights are compared with."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from torch import Tensor
+
+from algoformer.insight import filters
+from algoformer.insight.filters import Spectrum
+
+Scale = Literal["plain", "largest", "middle"]
+"""Units of the eigenvalues: as they are, the prompt's largest, or the mean of its largest and smallest."""
+
+PACES = (1, 2, 3)
+"""Steps of an algorithm in one pass of the loop that are tried."""
+
+OFFSETS = (0, 1, 2)
+"""Steps done before the first pass that are tried."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Range:
+    """A parameter of a family and the range in which it is searched."""
+
+    name: str
+    low: float
+    high: float
+    log: bool = True
+
+    def grid(self, count: int) -> np.ndarray:
+        """Return `count` values over the range, in the search coordinate (the logarithm if `log`)."""
+        low, high = (math.log(self.low), math.log(self.high)) if self.log else (self.low, self.high)
+        return np.linspace(low, high, count)
+
+    def value(self, coordinate: np.ndarray) -> np.ndarray:
+        """Return parameter values from search coordinates."""
+        return np.exp(coordinate) if self.log else coordinate
+
+
+@dataclass(frozen=True, kw_only=True)
+class Family:
+    """One kind of algorithm: how it acts, what is fitted, and which symmetries it does not have.
+
+    Attributes:
+        name: as it is printed.
+        filter: residual filters from (spectrum, steps, *parameters); None for methods that are not filters.
+        iterates: weights from (features, labels, steps, *parameters), for methods that are not filters.
+        parameters: what is fitted.
+        solution: True for a closed form, which is the same at every step.
+        scale: the units of the eigenvalues that the filter sees.
+        exempt: gates that the method itself does not pass.
+    """
+
+    name: str
+    filter: Callable[..., Tensor] | None = None
+    iterates: Callable[..., Tensor] | None = None
+    parameters: tuple[Range, ...] = ()
+    solution: bool = False
+    scale: Scale = "plain"
+    exempt: tuple[str, ...] = ()
+
+    def schedules(self) -> list[tuple[int, int]]:
+        """Return the (steps a pass, steps before the first pass) that are tried."""
+        if self.solution or (self.filter is None and self.parameters):
+            return [(1, 0)]
+        return [(pace, offset) for pace in PACES for offset in OFFSETS]
+
+    def residual(self, spectrum: Spectrum, steps: int, *parameters: Any) -> Tensor:
+        """Return the residual filter after steps 1..`steps`, in the family's own units of eigenvalues."""
+        assert self.filter is not None
+        views = {"plain": spectrum, "largest": spectrum.over_largest, "middle": spectrum.over_middle}
+        return self.filter(views[self.scale], steps, *parameters)
+
+
+def _family(name: str, rule: Callable[..., Tensor], *parameters: Range, **options: Any) -> Family:
+    return Family(name=name, filter=rule, parameters=parameters, **options)
+
+
+_ETA = Range(name="η", low=0.005, high=2.5)
+_BETA = Range(name="β", low=0.02, high=0.97, log=False)
+_RHO = Range(name="ρ", low=1e-3, high=10.0)
+_ORDERED = ("order of examples", "labels off the span")
+
+FAMILIES: tuple[Family, ...] = (
+    _family("zero", filters.zero, solution=True),
+    _family("shrunk least squares", filters.shrunk, Range(name="c", low=0.02, high=1.0), solution=True),
+    _family("averaging", filters.averaging, Range(name="c", low=0.02, high=3.0), solution=True),
+    _family("ridge", filters.ridge, Range(name="ρ", low=1e-5, high=50.0), solution=True),
+    _family("gradient descent", filters.gradient_descent, _ETA),
+    _family(
+        "gradient descent, step c/λmax",
+        filters.gradient_descent,
+        Range(name="c", low=0.03, high=2.2),
+        scale="largest",
+    ),
+    _family(
+        "gradient descent, step 2c/(λmax+λmin)",
+        filters.gradient_descent,
+        Range(name="c", low=0.05, high=1.3),
+        scale="middle",
+    ),
+    _family("ridge descent", filters.ridge_descent, _ETA, _RHO),
+    _family("heavy ball", filters.heavy_ball, _ETA, _BETA),
+    _family(
+        "heavy ball, step c/λmax",
+        filters.heavy_ball,
+        Range(name="c", low=0.1, high=3.9),
+        _BETA,
+        scale="largest",
+    ),
+    _family("heavy ball, optimal", filters.optimal_heavy_ball),
+    _family("Nesterov", filters.nesterov, _ETA, _BETA),
+    _family(
+        "Chebyshev",
+        filters.chebyshev,
+        Range(name="a", low=0.003, high=0.8),
+        Range(name="b", low=0.9, high=8.0),
+    ),
+    _family("Newton from αS", filters.newton_from_gram, Range(name="α", low=5e-4, high=1.5)),
+    _family(
+        "Newton from αS, α = c/λmax²",
+        filters.newton_from_gram,
+        Range(name="c", low=0.02, high=1.99),
+        scale="largest",
+    ),
+    _family("Newton from αI", filters.newton_from_identity, Range(name="α", low=2e-3, high=1.5)),
+    _family(
+        "Newton from αI, α = c/λmax",
+        filters.newton_from_identity,
+        Range(name="c", low=0.01, high=1.99),
+        scale="largest",
+    ),
+    _family("third-order iteration from αI", filters.third_order, Range(name="α", low=2e-3, high=1.5)),
+    _family("GD++", filters.gd_plus_plus, _ETA, Range(name="γ", low=0.01, high=1.0)),
+    _family("proximal point", filters.proximal_point, _RHO),
+    _family("damped Newton", filters.damped_newton, Range(name="η", low=0.05, high=1.95), _RHO),
+    Family(
+        name="conjugate gradients",
+        iterates=filters.conjugate_gradients,
+        exempt=("additive in the labels",),
+    ),
+    Family(
+        name="steepest descent",
+        iterates=filters.steepest_descent,
+        exempt=("additive in the labels",),
+    ),
+    Family(name="Kaczmarz", iterates=filters.kaczmarz, exempt=_ORDERED),
+    Family(
+        name="causal gradient descent",
+        iterates=filters.causal_gradient_descent,
+        parameters=(Range(name="η", low=0.01, high=2.5),),
+        exempt=_ORDERED,
+    ),
+)
+"""Every family, simple ones first. An entry is all that a further family needs."""
+
+BEST_POLYNOMIAL = "best polynomial for the task"
+"""The family without parameters whose filters are fitted to the task's eigenvalues."""

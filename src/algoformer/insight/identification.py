@@ -1,0 +1,171 @@
+"""The result of an identification as a value."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from algoformer.insight.gates import Gate
+from algoformer.insight.verdict import FamilyShare, Status
+
+
+@dataclass(frozen=True, kw_only=True)
+class Refit:
+    """The comparison repeated with examples weighted by their position.
+
+    Attributes:
+        importance: position weights of the examples, the largest 1.
+        families: the families in order of their shares.
+        ceiling: the share that any filter of the weighted spectrum explains, over the described passes.
+    """
+
+    importance: tuple[float, ...]
+    families: tuple[FamilyShare, ...]
+    ceiling: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Identification:
+    """A verdict on the algorithm that a solver runs, with the measurements behind it.
+
+    Everything is about what is left, e_t = w_LS - w_t, on held-out prompts: "0.6 explained at pass 3" means
+    that the family predicts 60 % of the squared distance that still separates the solver from least squares
+    there.
+
+    Attributes:
+        status: the kind of verdict.
+        families: every family in order of its share, the nearest first.
+        passes: the first and last pass that are described, counted from 1.
+        error: Σ|e_t|²/Σ|w_LS|² for each pass.
+        nonlinear: the share of the answers' variance that is not linear in the query's features, each pass.
+        gates: symmetries that a textbook method has.
+        ceilings: by name, the share that a whole class of methods could explain at each pass.
+        pace: effective gradient-flow time after each pass.
+        influence: of each example after the last described pass; `influence_least_squares` beside it.
+        rests_on: the smallest number of first examples that have 98 % of the influence.
+        foreign: how far answers move when the last quarter of the labels comes from other weights: the
+            solver's and least squares' mean squared change over the mean square of a label.
+        refit: the comparison with position weights, where the order of examples matters.
+        curves: eigenvalues and the filters over them, for plots.
+        matching: by algorithm, the step whose weights are nearest after each pass.
+        path: by name, the weights of one prompt in the plane of the solver's own path.
+        setting: task, sizes, seed and provenance.
+    """
+
+    status: Status
+    families: tuple[FamilyShare, ...]
+    passes: tuple[int, int]
+    error: tuple[float, ...]
+    nonlinear: tuple[float, ...]
+    gates: tuple[Gate, ...]
+    ceilings: dict[str, tuple[float, ...]]
+    pace: tuple[float, ...]
+    influence: tuple[float, ...]
+    influence_least_squares: tuple[float, ...]
+    rests_on: int
+    foreign: tuple[float, float]
+    refit: Refit | None
+    curves: dict[str, Any]
+    matching: dict[str, tuple[int, ...]]
+    path: dict[str, Any]
+    setting: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def nearest(self) -> FamilyShare:
+        """The nearest family."""
+        return self.families[0]
+
+    @property
+    def name(self) -> str | None:
+        """The name of the algorithm that the solver runs, or None if no family was named."""
+        if self.status == "exact least squares":
+            return "least squares"
+        named = self.status == "runs" or (self.status == "does not iterate" and self.nearest.share >= 0.95)
+        return self.nearest.name if named else None
+
+    @property
+    def ceiling(self) -> float:
+        """The share that any filter common to all prompts explains, over the described passes."""
+        return self.over_passes(self.ceilings["any filter"])
+
+    @property
+    def cannot_be_told_apart(self) -> tuple[str, ...]:
+        """Families whose paired gap to the nearest includes zero."""
+        return tuple(one.name for one in self.families[1:] if one.gap_low <= 0)
+
+    @property
+    def failed_gates(self) -> tuple[Gate, ...]:
+        """Symmetries of textbook methods that the solver does not have."""
+        return tuple(gate for gate in self.gates if not gate.passed)
+
+    def over_passes(self, values: tuple[float, ...]) -> float:
+        """Return the mean of a value over the described passes."""
+        first, last = self.passes
+        chosen = values[first - 1 : last]
+        return sum(chosen) / len(chosen)
+
+    @property
+    def sentence(self) -> str:
+        """The verdict in words."""
+        from algoformer.insight.wording import sentence
+
+        return sentence(self)
+
+    def __str__(self) -> str:
+        from algoformer.insight.wording import table
+
+        return f"{self.sentence}\n\n{table(self)}"
+
+    def __repr__(self) -> str:
+        nearest = self.nearest
+        return f"Identification({self.status!r}, nearest={nearest.name!r}, share={nearest.share:.3f})"
+
+    def to_data(self) -> dict[str, Any]:
+        """Return plain data that JSON can hold."""
+        return asdict(self)
+
+    def to_json(self) -> str:
+        """Return the identification as JSON text."""
+        return json.dumps(self.to_data(), ensure_ascii=False, indent=1)
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> Identification:
+        """Rebuild an identification from plain data.
+
+        Raises:
+            ValueError: fields are missing or unknown.
+        """
+        try:
+            given = dict(data)
+            given["families"] = tuple(_share(one) for one in given["families"])
+            given["gates"] = tuple(Gate(**one) for one in given["gates"])
+            if given["refit"] is not None:
+                refit = dict(given["refit"])
+                refit["families"] = tuple(_share(one) for one in refit["families"])
+                given["refit"] = Refit(**(refit | {"importance": tuple(refit["importance"])}))
+            for name in (
+                "passes",
+                "error",
+                "nonlinear",
+                "pace",
+                "influence",
+                "influence_least_squares",
+                "foreign",
+            ):
+                given[name] = tuple(given[name])
+            for name in ("ceilings", "matching"):
+                given[name] = {key: tuple(values) for key, values in given[name].items()}
+            return cls(**given)
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"this is not an identification: {error}") from None
+
+    @classmethod
+    def from_json(cls, text: str) -> Identification:
+        """Rebuild an identification from JSON text."""
+        return cls.from_data(json.loads(text))
+
+
+def _share(data: Mapping[str, Any]) -> FamilyShare:
+    return FamilyShare(**{**data, "by_pass": tuple(data["by_pass"])})

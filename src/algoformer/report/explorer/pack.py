@@ -1,0 +1,129 @@
+"""Models as JSON that a browser can run: the program, the sizes, and the weights as base64."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from algoformer.model import AlgoFormer
+
+FORMAT = 1
+"""Version of the JSON that the page reads; the page refuses any other."""
+
+LARGEST_PAGE = 96 * 2**20
+"""The most bytes of base64 weights that a page may hold; browsers become slow beyond it."""
+
+ASSETS = Path(__file__).parent / "page"
+"""The folder with the scripts, the style and the skeleton of the page."""
+
+_NUMPY_NAMES = {torch.float16: "<f2", torch.float32: "<f4", torch.float64: "<f8"}
+
+
+def known_words() -> dict[str, dict[str, Any]]:
+    """Return the fields of each part that the page can run, with the values it knows."""
+    words: dict[str, dict[str, Any]] = json.loads((ASSETS / "words.json").read_text(encoding="utf-8"))
+    return words
+
+
+def pack_model(model: AlgoFormer) -> dict[str, Any]:
+    """Return the model as plain JSON types; weights are stored in the smallest precision that is exact.
+
+    Raises:
+        ValueError: the program has a part or a word that the page cannot run, or the page would be too large.
+    """
+    program = json.loads(model.program.to_json())
+    sizes = ("dim", "out", "context", "width", "row_maps", "blanks", "exact_context")
+    return {
+        "format": FORMAT,
+        "program": program,
+        "words": checked_words(program),
+        "sizes": {name: getattr(model, name) for name in sizes},
+        **pack_weights(model.state_dict(), model.read_out.weight.dtype),
+    }
+
+
+def checked_words(program: list[Any]) -> dict[str, dict[str, Any]]:
+    """Return what the page knows, after checking that it is enough for this program."""
+    words = known_words()
+    check_program(program, words)
+    return words
+
+
+def pack_weights(state: Mapping[str, Tensor], dtype: torch.dtype) -> dict[str, Any]:
+    """Return all tensors as one base64 text, with the place and shape of each."""
+    values = {name: value.detach().cpu() for name, value in state.items()}
+    stored = smallest_exact(list(values.values()))
+    _check_size(sum(value.numel() for value in values.values()), stored)
+    tensors, start = {}, 0
+    for name, value in values.items():
+        tensors[name] = [start, list(value.shape)]
+        start += value.numel()
+    numbers = torch.cat([value.to(stored).reshape(-1) for value in values.values()]).numpy()
+    return {
+        "dtype": "float64" if dtype == torch.float64 else "float32",
+        "stored": str(stored).removeprefix("torch."),
+        "tensors": tensors,
+        "data": base64.b64encode(numbers.astype(_NUMPY_NAMES[stored]).tobytes()).decode("ascii"),
+    }
+
+
+def smallest_exact(tensors: list[Tensor]) -> torch.dtype:
+    """Return the smallest of float16, float32 and float64 that holds every number unchanged.
+
+    >>> smallest_exact([torch.tensor([0.5, 3.0])]), smallest_exact([torch.tensor([0.1])])
+    (torch.float16, torch.float32)
+    """
+    for dtype in (torch.float16, torch.float32):
+        if all(torch.equal(value.to(dtype).to(value.dtype), value) for value in tensors):
+            return dtype
+    return torch.float64
+
+
+def check_program(program: list[Any], words: Mapping[str, Mapping[str, Any]]) -> None:
+    """Refuse a program, as JSON data, that the page cannot run.
+
+    >>> check_program([{"part": "layers", "norm": "batch"}], known_words())
+    Traceback (most recent call last):
+        ...
+    ValueError: the page cannot run norm='batch' of layers; it knows layer, rms, plain, none, True, False
+    """
+    for part in _all_parts(program):
+        kind = str(part.get("part"))
+        if kind not in words:
+            raise ValueError(f"the page cannot run the part {kind!r}; it knows {', '.join(words)}")
+        for name, value in part.items():
+            if name == "part" or value is None:
+                continue
+            allowed = words[kind].get(name)
+            if allowed is None and value not in (False, 0, "none"):
+                raise ValueError(f"the page cannot run {name}={value!r} of {kind}; it does not know {name}")
+            values = value if isinstance(value, list) else [value]
+            if isinstance(allowed, list) and any(item not in allowed for item in values):
+                raise ValueError(
+                    f"the page cannot run {name}={value!r} of {kind}; it knows {', '.join(map(str, allowed))}"
+                )
+
+
+def _all_parts(program: list[Any]) -> Iterator[Mapping[str, Any]]:
+    for part in program:
+        yield part
+        yield from _all_parts(part.get("body", []))
+        for branch in part.get("branches", []):
+            yield from _all_parts(branch)
+
+
+def _check_size(parameters: int, stored: torch.dtype) -> None:
+    size = parameters * stored.itemsize * 4 // 3
+    if size > LARGEST_PAGE:
+        most = LARGEST_PAGE * 3 // 4 // stored.itemsize
+        raise ValueError(
+            f"the page would hold {size / 2**20:.0f} MB of weights, more than {LARGEST_PAGE / 2**20:.0f}; "
+            f"in {str(stored).removeprefix('torch.')} a page takes at most {most / 1e6:.0f} million "
+            f"parameters, this model has {parameters / 1e6:.0f} million; measure it with algoformer evaluate"
+        )

@@ -1,0 +1,151 @@
+"""The explorer page: one HTML file in which a model runs in the browser."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from algoformer.model import AlgoFormer
+from algoformer.model.program import default_steps, traced_part
+from algoformer.report.explorer.pack import ASSETS, pack_model
+from algoformer.report.explorer.verdict import verdict_of
+
+ENGINE = ("arithmetic", "layer", "interpreter", "model", "worker")
+"""Scripts that run the model, in the order they are loaded; the Web Worker is made from them."""
+
+SCRIPTS = ("textbook", "charts", "prompts", "fit", "inside", "client", "about", "page")
+"""Scripts of the page itself, in the order they are loaded."""
+
+SMALL = 200_000
+"""Models with fewer parameters are run beyond their trained depth as soon as the page opens."""
+
+PAIRS_HINT = (
+    "Drag an example, or the question at the bottom of the picture. The model reads the examples as a prompt "
+    "and answers after every iteration of its loop; the lines show its answers to other questions."
+)
+ROWS_HINT = "Change one number of the prompt and watch the error after every iteration of the loop."
+ABOUT = (
+    "Everything on this page is computed here: the model's weights are in the file and run in this browser. "
+    "The page makes no request and works offline."
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Exploration:
+    """What an explorer page shows besides the model itself.
+
+    Attributes:
+        title: the page's heading.
+        lead: the conclusion in words; empty lets the page draw one from its own first prompt.
+        pairs: whether prompts are pairs (x, y) with one number for y, which the page can draw and edit.
+        scale: squared errors are divided by this, so that always answering 0 costs about 1.
+        noise: standard deviation of the label noise that the page starts with.
+        representation: the fixed features of the task as {"weights": matrices, "slope": number}, or None.
+        prompts: stored prompts {"rows", "reads", "targets", "parts"}, needed where `pairs` is false.
+        rivals: constants of gradient descent and Newton's method, {"step_size", "alpha"}; a missing one is
+            chosen for each prompt.
+        textbook: the method that hand-built weights must equal, {"method", and its constants}, or None.
+        identification: what `algoformer identify` found, as JSON data, or None.
+        facts: names and values for the end of the page.
+    """
+
+    title: str
+    lead: str = ""
+    pairs: bool = True
+    scale: float = 1.0
+    noise: float = 0.0
+    representation: Mapping[str, Any] | None = None
+    prompts: tuple[Mapping[str, Any], ...] = ()
+    rivals: Mapping[str, float] = field(default_factory=dict)
+    textbook: Mapping[str, Any] | None = None
+    identification: Mapping[str, Any] | None = None
+    facts: tuple[tuple[str, str], ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.pairs and not self.prompts:
+            raise ValueError("prompts must hold at least one prompt where pairs is false, got none")
+
+
+def explorer_page(model: AlgoFormer, exploration: Exploration) -> str:
+    """Return one self-contained HTML file in which `model` runs.
+
+    >>> from algoformer import programs
+    >>> model = AlgoFormer(programs.algoformer(heads=2), dim=1, out=1, context=8, width=8)
+    >>> page = explorer_page(model, Exploration(title="A < B"))
+    >>> "<h1>A &lt; B</h1>" in page, "src=" in page
+    (True, False)
+
+    Raises:
+        ValueError: the page cannot run the program, or would be too large.
+    """
+    pack = pack_model(model) | _settings(model, exploration)
+    try:
+        data = json.dumps(pack, allow_nan=False)
+    except ValueError as error:
+        raise ValueError(f"the page can hold finite numbers only: {error}") from None
+    texts = {
+        "title": html.escape(exploration.title),
+        "lead": html.escape(exploration.lead) or "Computing …",
+        "hint": PAIRS_HINT if exploration.pairs else ROWS_HINT,
+        "distance": "error (squared distance from least squares)"
+        if exploration.pairs
+        else "mean squared error",
+        "about": ABOUT,
+        **_hidden(model, exploration),
+        "style": _asset("page.css"),
+        "engine": _scripts(ENGINE),
+        "scripts": _scripts(SCRIPTS),
+        "model": data.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"),
+    }
+    return re.sub(r"\{(\w+)\}", lambda found: texts[found[1]], _asset("page.html"))
+
+
+def _hidden(model: AlgoFormer, exploration: Exploration) -> dict[str, str]:
+    """Return what is left out of the skeleton, so that nothing moves when the scripts start."""
+    pairs = exploration.pairs
+    absent = {
+        "no_pairs": not pairs,
+        "no_rows": pairs,
+        "no_coordinates": model.dim == 1,
+        "no_loop": traced_part(model.program) is None,
+        "no_verdict": exploration.identification is None,
+    }
+    marks = {name: " hidden" if missing else "" for name, missing in absent.items()}
+    return marks | {"stored": "" if pairs else ' class="stored"'}
+
+
+def is_small(model: AlgoFormer) -> bool:
+    """Return whether the model is quick enough to be run beyond its trained depth without being asked."""
+    return sum(weight.numel() for weight in model.parameters()) < SMALL
+
+
+def _settings(model: AlgoFormer, exploration: Exploration) -> dict[str, Any]:
+    trained, found = default_steps(model.program), exploration.identification
+    return {
+        "lead": exploration.lead,
+        "pairs": exploration.pairs,
+        "scale": exploration.scale,
+        "noise": exploration.noise,
+        "representation": exploration.representation,
+        "prompts": list(exploration.prompts),
+        "rivals": dict(exploration.rivals),
+        "textbook": exploration.textbook,
+        "identification": None if found is None else verdict_of(found),
+        "facts": [list(fact) for fact in exploration.facts],
+        "trained": trained,
+        "depth": trained * ((2 if exploration.textbook else 5) if is_small(model) else 1),
+        "looping": traced_part(model.program) is not None,
+        "full_attention": not model.causal,
+    }
+
+
+def _scripts(names: tuple[str, ...]) -> str:
+    return "\n".join(_asset(f"{name}.js") for name in names)
+
+
+def _asset(name: str) -> str:
+    return (ASSETS / name).read_text(encoding="utf-8")

@@ -1,0 +1,59 @@
+// Talks to the worker that runs the model; without workers the model runs in the page.
+"use strict";
+(function (algoformer) {
+  class Client {
+    constructor(pack, onMessage) {
+      this.id = 0;
+      this.waiting = new Map();
+      const receive = (message) => {
+        const resolve = this.waiting.get(message.id);
+        if (resolve && (message.kind === "failed" || message.kind === "maps")) {
+          this.waiting.delete(message.id);
+          resolve(message);
+        } else {
+          onMessage(message);
+        }
+      };
+      try {
+        const source = document.getElementById("engine").textContent;
+        this.worker = new Worker(URL.createObjectURL(new Blob([source], {type: "text/javascript"})));
+        this.worker.onmessage = (event) => receive(event.data);
+        this.worker.onerror = (event) => receive({kind: "failed", message: event.message || "the worker could not start"});
+        this.send = (request) => this.worker.postMessage(request);
+      } catch {
+        const handle = algoformer.serve(receive);
+        this.send = (request) => setTimeout(() => handle(request));
+      }
+      this.send({kind: "build", pack});
+    }
+
+    // Start a run; an older one that is not finished is dropped.
+    run(request) {
+      this.send({kind: "run", id: ++this.id, questions: [], follow: false, ...request});
+      return this.id;
+    }
+
+    // The attention maps of one iteration of the last run.
+    look(step) {
+      const id = `look${++this.id}`;
+      this.send({kind: "look", id, step});
+      return new Promise((resolve) => this.waiting.set(id, resolve));
+    }
+
+    close() {
+      this.worker?.terminate();
+    }
+  }
+
+  // Answers of the model to a prompt after iterations 1..steps, each a list of numbers, in a worker of its own.
+  algoformer.predict = (pack, rows, reads, steps, questions = []) => new Promise((resolve, reject) => {
+    const answers = [];
+    const client = new Client(pack, (message) => {
+      if (message.kind === "steps") answers.push(...message.answers.map((numbers) => Array.from(numbers)));
+      if (message.kind === "failed") { client.close(); reject(new Error(message.message)); }
+      if (message.done) { client.close(); resolve({answers, seconds: message.seconds}); }
+    });
+    client.run({rows, reads, steps, questions});
+  });
+  algoformer.Client = Client;
+})((self.algoformer = self.algoformer || {}));

@@ -1,0 +1,211 @@
+// Runs a program of algoformer: layers, loops and parallel branches, with the weights of a PyTorch model.
+"use strict";
+(function (algoformer) {
+  const {linear, NORMS, POSITIONS, word, gathered, compileLayer, runLayer} = algoformer;
+
+  class Weights {
+    constructor(pack) {
+      this.Real = pack.dtype === "float64" ? Float64Array : Float32Array;
+      this.tensors = pack.tensors;
+      this.values = algoformer.decode(pack.data, pack.stored, this.Real);
+    }
+    has(name) {
+      return Object.hasOwn(this.tensors, name);
+    }
+    take(name) {
+      if (!this.has(name)) throw new Error(`this page has no weights named ${name}; make it again with algoformer explore`);
+      const [start, shape] = this.tensors[name];
+      return {shape, values: this.values.subarray(start, start + shape.reduce((a, b) => a * b, 1))};
+    }
+    vector(name) {
+      return this.take(name).values;
+    }
+    linear(name) {
+      const {shape, values} = this.take(`${name}.weight`);
+      const bias = this.has(`${name}.bias`) ? this.vector(`${name}.bias`) : null;
+      return {weight: values, bias, inputs: shape[1], outputs: shape[0]};
+    }
+    norm(kind, name, eps) {
+      const norm = NORMS[kind];
+      if (!norm) return null;
+      const own = {eps};
+      for (const parameter of norm.parameters) own[parameter] = this.vector(`${name}.${parameter}`);
+      return (x, count, width, out) => norm.apply(x, count, width, own, out);
+    }
+  }
+
+  // Refuse what the page does not know, in one line.
+  function check(part, words) {
+    const known = words[part.part];
+    if (!known) throw new Error(`this page does not know the part "${part.part}"; make it again with the version of algoformer that wrote the model`);
+    for (const [field, value] of Object.entries(part)) {
+      if (field === "part" || value === null) continue;
+      const allowed = known[field];
+      const each = Array.isArray(value) ? value : [value];
+      const off = value === false || value === "none" || value === 0;
+      if (allowed ? Array.isArray(allowed) && !each.every((one) => allowed.includes(one)) : !off) {
+        throw new Error(`this page does not know ${field} = ${JSON.stringify(value)} of ${part.part}; make it again with the version of algoformer that wrote the model`);
+      }
+    }
+  }
+
+  // A node runs one part: `apply(stream, context, rows)` runs it once, at all tokens or at `rows` only.
+  function compileLayers(part, weights, prefix, path, width) {
+    const kind = word(part.positions ?? true, "learned"), position = POSITIONS[kind];
+    const own = position.parameters.includes("table") ? {table: weights.vector(`${prefix}.positions.table`)} : {};
+    const layers = Array.from({length: part.count}, (_, index) => compileLayer(part, weights, `${prefix}.layers.${index}`, width));
+    const norm = part.final_norm === false ? null
+      : weights.norm(word(part.norm ?? true, "layer") === "none" ? "layer" : word(part.norm ?? true, "layer"), `${prefix}.final_norm`, part.norm_eps ?? 1e-5);
+    return {
+      causal: part.count === 0 || part.causal !== false, looping: false,
+      apply(stream, context, rows) {
+        if (position.enter) stream = position.enter(stream, width, context.places, own);
+        layers.forEach((layer, index) => {
+          const last = index + 1 === layers.length;
+          stream = runLayer(layer, stream, context, last ? rows : null, context.recorder?.attention(path, index));
+          context.recorder?.state(path, index, stream);
+        });
+        if (!layers.length) stream = gathered(stream, rows, context);
+        if (norm) {
+          const count = stream.batch * stream.tokens;
+          stream = {...stream, data: norm(stream.data, count, width, new context.Real(count * width))};
+        }
+        context.recorder?.state(path, "end", stream);
+        return stream;
+      },
+    };
+  }
+
+  // Every injection by name: whether the state starts at zero, and how an iteration mixes state and input.
+  const INJECTIONS = {
+    add: {zeros: true, build: () => (state, entry, k) => state[k] + entry[k]},
+    none: {zeros: false, build: null},
+    gate: {
+      zeros: true,
+      build: (weights, prefix, width) => {
+        const keep = weights.vector(`${prefix}.keep_gate`), input = weights.vector(`${prefix}.input_gate`);
+        return (state, entry, k) => state[k] / (1 + Math.exp(-keep[k % width])) + input[k % width] * entry[k];
+      },
+    },
+    decay: {
+      zeros: true,
+      build: (weights, prefix, width) => {
+        const rate = weights.vector(`${prefix}.log_rate`), raw = weights.vector(`${prefix}.step_size`);
+        const step = Array.from(raw, (x) => Math.log1p(Math.exp(-Math.abs(x))) + Math.max(x, 0));
+        const keep = step.map((size, k) => Math.exp(-size * Math.exp(rate[k])));
+        return (state, entry, k, mapped) => keep[k % width] * state[k] + step[k % width] * mapped[k];
+      },
+      map: (weights, prefix) => weights.linear(`${prefix}.input_map`),
+    },
+    concat: {zeros: true, joined: true, build: (weights, prefix) => weights.linear(`${prefix}.mix`)},
+  };
+
+  function compileLoop(part, weights, prefix, path, width) {
+    const body = compileProgram(part.body, weights, `${prefix}.body`, `${path}.body`, width);
+    const kind = part.inject ?? "add", injection = INJECTIONS[kind], {Real} = weights;
+    const mix = injection.build?.(weights, `${prefix}.injection`, width), map = injection.map?.(weights, `${prefix}.injection`);
+    const startWord = part.start ?? "auto";
+    const node = {
+      causal: body.causal, looping: true, steps: part.steps,
+      start(entry) {
+        const zeros = startWord === "zeros" || (startWord === "auto" && injection.zeros);
+        if (startWord === "vector") return spread(weights.vector(`${prefix}.start.vector`), entry, width, Real);
+        return zeros ? {...entry, data: new Real(entry.data.length)} : entry;
+      },
+      iterate(state, entry, context) {
+        const next = body.apply(mixed(state, entry, injection, mix, map, width, Real), context, null);
+        context.recorder?.state(path, "end", next);
+        return next;
+      },
+      apply(stream, context, rows) {
+        let state = node.start(stream);
+        for (let step = 0; step < node.steps; step++) state = node.iterate(state, stream, context);
+        return gathered(state, rows, context);
+      },
+    };
+    return node;
+  }
+
+  function spread(vector, stream, width, Real) {
+    const data = new Real(stream.data.length);
+    for (let k = 0; k < data.length; k++) data[k] = vector[k % width];
+    return {...stream, data};
+  }
+
+  function mixed(state, entry, injection, mix, map, width, Real) {
+    if (!injection.build) return state;
+    const rows = state.batch * state.tokens, data = new Real(rows * width);
+    if (injection.joined) {
+      const both = new Real(2 * rows * width);
+      for (let row = 0; row < rows; row++) {
+        both.set(state.data.subarray(row * width, (row + 1) * width), 2 * row * width);
+        both.set(entry.data.subarray(row * width, (row + 1) * width), (2 * row + 1) * width);
+      }
+      return {...state, data: linear(both, rows, mix, data)};
+    }
+    const mapped = map ? linear(entry.data, rows, map, new Real(rows * width)) : null;
+    for (let k = 0; k < data.length; k++) data[k] = mix(state.data, entry.data, k, mapped);
+    return {...state, data};
+  }
+
+  function compileParallel(part, weights, prefix, path, width) {
+    const branches = part.branches.map((branch, index) =>
+      compileProgram(branch, weights, `${prefix}.branches.${index}`, `${path}.branch${index}`, width));
+    const sum = (streams) => {
+      const data = streams[0].data.slice();
+      for (const other of streams.slice(1)) for (let k = 0; k < data.length; k++) data[k] += other.data[k];
+      return {...streams[0], data};
+    };
+    const record = (stream, context) => (context.recorder?.state(path, "end", stream), stream);
+    return {
+      causal: branches.every((branch) => branch.causal), looping: branches.some((branch) => branch.looping),
+      apply: (stream, context, rows) => record(sum(branches.map((branch) => branch.apply(stream, context, rows))), context),
+      begin(stream, context) {
+        const runs = branches.map((branch) => branch.begin(stream, context));
+        return {
+          step: (now) => record(sum(runs.map((run) => run.step(now, null))), now),
+          save: () => runs.map((run) => run.save()),
+          load: (saved) => runs.forEach((run, index) => run.load(saved[index])),
+        };
+      },
+    };
+  }
+
+  const COMPILE = {layers: compileLayers, loop: compileLoop, parallel: compileParallel};
+
+  // Parts in order. `begin` starts an unroll: each step runs the last looping part once and what follows it.
+  function compileProgram(parts, weights, prefix, path, width) {
+    const nodes = parts.map((part, index) =>
+      COMPILE[part.part](part, weights, `${prefix}.parts.${index}`, path ? `${path}.${index}` : `${index}`, width));
+    const traced = nodes.findLastIndex((node) => node.looping);
+    const run = (stream, context, first, last, rows) => {
+      for (let index = first; index < last; index++) stream = nodes[index].apply(stream, context, index + 1 === last ? rows : null);
+      return first < last ? stream : gathered(stream, rows, context);
+    };
+    return {
+      causal: nodes.every((node) => node.causal), looping: traced >= 0,
+      apply: (stream, context, rows) => run(stream, context, 0, nodes.length, rows),
+      begin(stream, context) {
+        if (traced < 0) {
+          let out = null;
+          const once = (now, rows) => run(stream, now, 0, nodes.length, rows);
+          return {step: (now, rows) => (now.recorder ? once(now, rows) : (out ??= once(now, rows))), save: () => null, load() {}};
+        }
+        const entry = run(stream, context, 0, traced, null), node = nodes[traced];
+        let state = node.begin ? null : node.start(entry);
+        const inner = node.begin?.(entry, context);
+        return {
+          step(now, rows) {
+            if (now.recorder?.whole) run(stream, now, 0, traced, null);
+            state = inner ? inner.step(now) : node.iterate(state, entry, now);
+            return run(state, now, traced + 1, nodes.length, rows);
+          },
+          save: () => (inner ? inner.save() : state),
+          load(saved) { if (inner) inner.load(saved); else state = saved; },
+        };
+      },
+    };
+  }
+
+  Object.assign(algoformer, {Weights, check, compileProgram, INJECTIONS});
+})((self.algoformer = self.algoformer || {}));

@@ -1,0 +1,79 @@
+// Serves requests for a model, in a Web Worker or, where there is none, in the page itself.
+"use strict";
+(function (algoformer) {
+  const CHUNK_MS = 30, KEPT_NUMBERS = 1.5e7;
+
+  // A pause in which newer requests can arrive; timers of a worker would wait 4 ms.
+  const pause = () => new Promise((resolve) => {
+    const channel = new MessageChannel();
+    channel.port1.onmessage = () => { channel.port1.close(); resolve(); };
+    channel.port2.postMessage(0);
+  });
+
+  algoformer.serve = function (answer) {
+    let model = null, session = null, kept = [], stride = 1, latest = 0;
+
+    function remember() {
+      const numbers = session.layout.batch * session.layout.tokens * model.width;
+      if (session.iteration % stride === 0) kept.push(session.save());
+      while (kept.length > 8 && kept.length * numbers > KEPT_NUMBERS) {
+        stride *= 2;
+        kept = kept.filter(({iteration}) => iteration % stride === 0);
+      }
+    }
+
+    async function run({id, rows, reads, questions, steps, follow}) {
+      const began = performance.now();
+      session = model.begin(rows, reads, questions);
+      kept = []; stride = 1;
+      remember();
+      let chunk = [], paths = [], last = performance.now();
+      const token = session.layout.last;
+      while (session.iteration < steps) {
+        const recorder = follow ? new algoformer.PathRecorder(model.width, token) : null;
+        chunk.push(session.step(recorder));
+        if (follow) paths.push(recorder.paths);
+        remember();
+        const done = session.iteration === steps;
+        if (done || performance.now() - last > CHUNK_MS) {
+          const first = session.iteration - chunk.length + 1;
+          answer({kind: "steps", id, first, answers: chunk, paths, done, seconds: (performance.now() - began) / 1000});
+          chunk = []; paths = [];
+          await pause();
+          if (id !== latest) return;
+          last = performance.now();
+        }
+      }
+    }
+
+    // Every attention map of iteration `step`, from the nearest state that was kept.
+    function look({id, step}) {
+      const back = session.save();
+      session.load(kept.findLast(({iteration}) => iteration < step));
+      while (session.iteration + 1 < step) session.step();
+      const {before, rows, layout} = {...session.layout, layout: session.layout};
+      const recorder = new algoformer.MapRecorder(layout.main);
+      session.step(recorder);
+      session.load(back);
+      answer({kind: "maps", id, step, tokens: layout.main, before, rows, maps: recorder.maps});
+    }
+
+    const actions = {
+      build({pack}) { model = new algoformer.Model(pack); answer({kind: "ready"}); },
+      run(request) { latest = request.id; return run(request); },
+      look,
+    };
+    return async (request) => {
+      try {
+        await actions[request.kind](request);
+      } catch (error) {
+        answer({kind: "failed", id: request.id, message: String(error.message ?? error)});
+      }
+    };
+  };
+
+  if (typeof WorkerGlobalScope !== "undefined" && self instanceof WorkerGlobalScope) {
+    const handle = algoformer.serve((message) => self.postMessage(message));
+    self.onmessage = (event) => handle(event.data);
+  }
+})((self.algoformer = self.algoformer || {}));

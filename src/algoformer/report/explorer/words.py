@@ -1,0 +1,51 @@
+"""Conclusions in words, from measured numbers."""
+
+from __future__ import annotations
+
+from algoformer.evaluation import Evaluation
+from algoformer.report.numbers import show
+
+UNLEARNED = 0.9
+"""A model with a larger error does hardly better than the answer 0, whose error is 1."""
+
+
+def conclusion(
+    model: Evaluation, rivals: list[Evaluation], *, trained: int, looping: bool, examples: int
+) -> str:
+    """Return what measurements of a model and of textbook methods say, in two or three sentences.
+
+    The errors are those on the last question, after `trained` iterations and after the last one measured.
+    """
+    own = model.by_step.at(trained)
+    prompts = "one new prompt" if model.prompts == 1 else f"{model.prompts} new prompts"
+    setting = f"On {prompts} with {examples} example{'' if examples == 1 else 's'}"
+    if not own < UNLEARNED:
+        cost = f"its mean squared error is {show(own)}, and always answering 0 costs about 1"
+        return f"{setting} this model has not learned the task: {cost}."
+    if not looping:
+        others = ", ".join(f"{rival.label} {show(rival.by_step.at(trained))}" for rival in rivals)
+        return f"{setting} this model's mean squared error is {show(own)}; after {trained} steps {others}."
+    first = model.by_step.at(1)
+    text = f"{setting} the loop brings the mean squared error from {show(first)} after one iteration to "
+    text += f"{show(own)} after {trained}"
+    if rivals:
+        others = ", ".join(f"of {rival.label} {show(rival.by_step.at(trained))}" for rival in rivals)
+        text += f"; as many steps {others}"
+    if model.steps > trained:
+        text += f". After {model.steps} iterations it is {_held(own, model.by_step.final)}"
+    return text + "."
+
+
+def theorem_conclusion(method: str, deviation: float, *, steps: int, prompts: int) -> str:
+    """Return what the comparison of hand-built weights with their textbook method says."""
+    return (
+        f"No weight of this transformer was trained: each iteration of its loop is one step of {method}. "
+        f"On {prompts} prompts and {steps} iterations the largest difference from the textbook is "
+        f"{show(deviation)}."
+    )
+
+
+def _held(own: float, later: float) -> str:
+    if later <= 1.5 * own:
+        return f"{show(later)}: the answer holds"
+    return f"{show(later)}: the loop drifts"

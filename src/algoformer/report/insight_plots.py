@@ -1,0 +1,197 @@
+"""Identifications and depth certificates as figures."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from algoformer.insight import DepthCertificate, Identification
+from algoformer.report.canvas import finish, logarithmic, mark_training, panels, plain_ticks, whole_ticks
+from algoformer.report.style import INK, SPARE, strokes
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+else:
+    Axes = Figure = Any
+
+SOLVER = "#0072b2"
+"""The color of the solver that is identified."""
+
+_CEILINGS = ("#24292f", "#57606a", "#8c959f", "#b6bcc3")
+
+
+def identification_figures(found: Identification) -> dict[str, Figure]:
+    """Return every figure of an identification by its file name."""
+    return {
+        "skill": skill_by_pass(found),
+        "filters": filters_by_pass(found),
+        "matching": matching_steps(found),
+        "influence": influence_by_example(found),
+        "path": weights_path(found),
+    }
+
+
+def certificate_figures(found: DepthCertificate) -> dict[str, Figure]:
+    """Return every figure of a depth certificate by its file name."""
+    return {"depth": depth_figure(found)}
+
+
+def skill_by_pass(found: Identification, *, families: int = 4) -> Figure:
+    """Draw the share of what is left that families and ceilings explain, and how much is left, by pass."""
+    figure, (shares, left) = panels(2, f"What describes the error that is left: {_short_verdict(found)}")
+    passes = range(1, len(found.error) + 1)
+    for color, (name, values) in zip(_CEILINGS, found.ceilings.items(), strict=False):
+        shares.plot(
+            passes[: len(values)], values, color=color, linestyle=(0, (2, 2)), linewidth=1.4, label=name
+        )
+    shown = found.families[:families]
+    styles = strokes([one.name for one in shown], textbook=[one.name for one in shown])
+    for one in shown:
+        clipped = [max(value, 0.0) for value in one.by_pass]
+        shares.plot(passes, clipped, marker="o", markersize=3, color=styles[one.name].color, label=one.name)
+    _mark_window(shares, found)
+    shares.set_ylim(-0.03, 1.03)
+    _label(shares, "pass", "share of what is left that is explained")
+    whole_ticks(shares)
+    left.plot(passes, found.error, color=SOLVER, marker="o", markersize=3)
+    positive = [value for value in found.error if value > 0] or [1.0]
+    logarithmic(left, max(min(positive), 1e-16) / 2, 2 * max(positive))
+    whole_ticks(left)
+    _label(left, "pass", "left: |w_LS − w_t|² / |w_LS|²")
+    return finish(figure, shares)
+
+
+def filters_by_pass(found: Identification) -> Figure:
+    """Draw what each of the first passes leaves of every eigen-direction, beside candidate families."""
+    first, last = found.passes
+    shown = list(range(first, min(last, first + 3) + 1))
+    figure, axes = panels(len(shown), "Share left of each eigen-direction, r(λ)")
+    places = found.curves["eigenvalues"]
+    styles = strokes(found.curves["candidates"], textbook=list(found.curves["candidates"]))
+    for one, index in zip(axes, shown, strict=True):
+        for name, filters in found.curves["candidates"].items():
+            style = styles[name]
+            one.plot(places, filters[index - 1], color=style.color, dashes=style.dash or (4, 2), label=name)
+        one.plot(places, found.curves["measured"][index - 1], color=SOLVER, linewidth=2.4, label="measured")
+        one.axhline(0, color=INK, linewidth=0.7, alpha=0.5)
+        one.set_ylim(-0.5, 1.3)
+        one.set_title(f"pass {index}", color=INK, fontsize=10)
+        _label(one, "eigenvalue λ of FᵀF/n", "r(λ)" if index == first else "")
+    return finish(figure, axes[0])
+
+
+def matching_steps(found: Identification) -> Figure:
+    """Draw the step of gradient descent and of Newton's iteration that is nearest after each pass."""
+    figure, (axes,) = panels(1, "Best-matching step of two algorithms: a rate, not an algorithm")
+    styles = strokes(found.matching, textbook=list(found.matching))
+    for name, steps in found.matching.items():
+        passes = range(1, len(steps) + 1)
+        axes.plot(
+            passes,
+            [max(step, 0.5) for step in steps],
+            "o-",
+            markersize=3.5,
+            color=styles[name].color,
+            label=name,
+        )
+    logarithmic(axes, 0.5, 1.5 * max(2, *(max(steps) for steps in found.matching.values())))
+    whole_ticks(axes)
+    _label(axes, "pass of the loop", "nearest step of the algorithm")
+    return finish(figure, axes)
+
+
+def influence_by_example(found: Identification) -> Figure:
+    """Draw how much each example's label moves the answers, beside least squares."""
+    figure, (axes,) = panels(1, f"Influence by example: the first {found.rests_on} have 98 %")
+    places = range(1, len(found.influence) + 1)
+    axes.plot(places, found.influence, color=SOLVER, linewidth=2, label="solver")
+    axes.plot(places, found.influence_least_squares, color="#808890", dashes=(2, 1.5), label="least squares")
+    axes.set_ylim(bottom=0)
+    whole_ticks(axes)
+    _label(axes, "example", "mean squared derivative of an answer")
+    return finish(figure, axes)
+
+
+def weights_path(found: Identification) -> Figure:
+    """Draw one prompt's weights after each pass in the plane of their path, least squares at the origin."""
+    figure, (axes,) = panels(1, "Path of one prompt's weights towards least squares")
+    names = list(found.path)
+    others = strokes(names[1:], textbook=names[1:])
+    for name in reversed(names):
+        x, y = zip(*found.path[name], strict=True)
+        color = SOLVER if name == "solver" else others[name].color
+        axes.plot(x, y, "o-" if name == "solver" else "s--", markersize=4, color=color, label=name)
+    for number, (x, y) in enumerate(found.path["solver"][:5]):
+        axes.annotate(str(number), (x, y), xytext=(4, 4), textcoords="offset points", fontsize=8.5, color=INK)
+    axes.plot([0], [0], marker="*", markersize=13, color=INK, linestyle="", label="least squares")
+    _label(axes, "first direction of w_LS − w_t", "second direction")
+    return finish(figure, axes)
+
+
+def depth_figure(found: DepthCertificate) -> Figure:
+    """Draw error and residual by depth and, if known, predicted against observed decay."""
+    states = found.states
+    pairs = _decay_pairs(found)
+    count = 1 + (states is not None and bool(states.residual)) + bool(pairs)
+    figure, axes = panels(count, f"Depth certificate: answers {found.answers}")
+    error = axes[0]
+    finite = [
+        (depth, value) for depth, value in zip(found.depths, found.error, strict=True) if math.isfinite(value)
+    ]
+    _log_line(error, *zip(*finite, strict=True), label="error")
+    mark_training(error, found.trained)
+    _label(error, "passes", "squared error / d")
+    if states is not None and states.residual:
+        _log_line(axes[1], states.passes, states.residual, label="residual")
+        mark_training(axes[1], found.trained)
+        _label(axes[1], "passes", "movement of the state, median prompt")
+    if pairs:
+        _draw_pairs(axes[-1], pairs)
+    return finish(figure, *axes)
+
+
+def _decay_pairs(found: DepthCertificate) -> list[tuple[float, float, bool]]:
+    if found.states is None:
+        return []
+    rows = zip(found.states.predicted, found.states.observed, found.states.settled, strict=True)
+    return [(one, two, settled) for one, two, settled in rows if two is not None]
+
+
+def _draw_pairs(axes: Axes, pairs: Sequence[tuple[float, float, bool]]) -> None:
+    low = min(min(one, two) for one, two, _ in pairs) - 0.02
+    high = max(max(one, two) for one, two, _ in pairs) + 0.02
+    axes.plot([low, high], [low, high], color=INK, linewidth=0.8, alpha=0.5)
+    for settled, face, name in ((True, SOLVER, "settles"), (False, "none", "keeps moving")):
+        chosen = [(one, two) for one, two, kind in pairs if kind is settled]
+        if chosen:
+            x, y = zip(*chosen, strict=True)
+            axes.scatter(x, y, facecolors=face, edgecolors=SOLVER, label=f"prompt {name}", zorder=3)
+    _label(axes, "growth of a disturbance in a pass (JVP)", "observed change of the residual")
+
+
+def _log_line(axes: Axes, x: Sequence[int], y: Sequence[float], *, label: str) -> None:
+    shown = [(place, value) for place, value in zip(x, y, strict=True) if value > 0 and math.isfinite(value)]
+    places, values = zip(*(shown or [(1, 1.0)]), strict=True)
+    color = SOLVER if label == "error" else SPARE[1]
+    axes.set_xscale("log")
+    axes.set_xlim(1, max(places[-1], 2))
+    logarithmic(axes, max(min(values), 1e-16) / 2, min(2 * max(values), 1e6))
+    axes.plot(places, values, color=color, linewidth=2, label=label)
+    plain_ticks(axes, 1, places[-1])
+
+
+def _mark_window(axes: Axes, found: Identification) -> None:
+    first, last = found.passes
+    axes.axvspan(first - 0.3, last + 0.3, color=INK, alpha=0.05, linewidth=0)
+
+
+def _short_verdict(found: Identification) -> str:
+    word = {"runs": "runs", "resembles": "resembles", "none of these": "nearest is"}.get(found.status)
+    return found.status if word is None else f"{word} {found.nearest.name}, {found.nearest.share:.2f}"
+
+
+def _label(axes: Axes, x: str, y: str) -> None:
+    axes.set_xlabel(x, color=INK)
+    axes.set_ylabel(y, color=INK)

@@ -1,0 +1,147 @@
+import json
+import re
+from pathlib import Path
+
+import pytest
+import torch
+
+from algoformer import programs
+from algoformer.cli import main
+from algoformer.cli.explore import DESCRIPTION
+from algoformer.cli.explore_theorems import THEOREMS
+from algoformer.data.prompts import PromptData
+from algoformer.model import AlgoFormer
+from algoformer.problems import pairs
+from algoformer.prompt import Prompt
+from algoformer.tasks import ChainOfThought, LinearRegression, RegressionWithRepresentation, Task
+from algoformer.theory import check_alpha, check_converges
+from algoformer.training import Checkpoint, save_checkpoint
+
+
+def saved(path: Path, task: Task | None, **layer: object) -> Path:
+    dim, out, context = (task.dim, task.out, task.context) if task else (1, 1, 6)
+    model = AlgoFormer(
+        programs.algoformer(heads=2, steps=3, **layer), dim=dim, out=out, context=context, width=8
+    )
+    data = None if task is None else PromptData(task)
+    save_checkpoint(path, Checkpoint(model=model, data=data, card={"step": 7}))
+    return path
+
+
+def pack_of(page: Path) -> dict:
+    found = re.search(r'id="model">(.*?)</script>', page.read_text(encoding="utf-8"), re.DOTALL)
+    assert found is not None
+    return json.loads(found[1])
+
+
+def test_a_page_of_a_trained_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = saved(tmp_path / "m.safetensors", LinearRegression(dim=1, points=4))
+    out = tmp_path / "new" / "page.html"
+    assert main(["explore", str(file), "--out", str(out), "--prompts", "8"]) == 0
+    said = capsys.readouterr().out
+    assert "On 8 new prompts with 3 examples " in said
+    assert f"page: {out}" in said
+    pack = pack_of(out)
+    assert pack["lead"] in said
+    assert pack["pairs"] is True
+    assert (pack["trained"], pack["depth"]) == (3, 15)
+    assert ["training steps", "7"] in pack["facts"]
+    assert set(pack["rivals"]) == {"step_size", "alpha"}
+
+
+def test_a_run_folder_works_as_well(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    saved(tmp_path / "run" / "checkpoint.safetensors", LinearRegression(dim=2, points=4))
+    out = tmp_path / "page.html"
+    assert main(["explore", str(tmp_path / "run"), "--out", str(out), "--prompts", "2"]) == 0
+    assert "<h1>run: linear regression, 2 dimensions</h1>" in out.read_text(encoding="utf-8")
+    assert pack_of(out)["rivals"] == {}
+
+
+def test_features_of_a_representation_are_in_the_page(tmp_path: Path) -> None:
+    task = RegressionWithRepresentation(dim=2, points=4)
+    out = tmp_path / "page.html"
+    file = saved(tmp_path / "m.safetensors", task)
+    assert main(["explore", str(file), "--out", str(out), "--prompts", "2"]) == 0
+    stored = pack_of(out)["representation"]
+    inputs = torch.tensor([[0.5, -2.0]], dtype=torch.float64)
+    expected = task.phi(inputs)
+    for weight in stored["weights"]:
+        inputs = torch.nn.functional.leaky_relu(
+            inputs @ torch.tensor(weight, dtype=torch.float64), stored["slope"]
+        )
+    torch.testing.assert_close(inputs, expected)
+
+
+def test_tasks_that_the_page_cannot_draw_bring_prompts(tmp_path: Path) -> None:
+    out = tmp_path / "page.html"
+    file = saved(tmp_path / "m.safetensors", ChainOfThought(dim=2, points=3, layers=2))
+    assert main(["explore", str(file), "--out", str(out), "--prompts", "2"]) == 0
+    pack = pack_of(out)
+    assert pack["pairs"] is False
+    assert len(pack["prompts"]) == 12
+    assert len(pack["prompts"][0]["targets"]) == len(pack["prompts"][0]["reads"])
+
+
+@pytest.mark.theorem
+@pytest.mark.parametrize("name", THEOREMS)
+def test_each_theorem_page_agrees_with_its_textbook(name: str, tmp_path: Path) -> None:
+    out = tmp_path / "page.html"
+    assert main(["explore", name, "--out", str(out), "--prompts", "8"]) == 0
+    pack = pack_of(out)
+    assert pack["dtype"] == "float64"
+    difference = re.search(r"largest difference from the textbook is (\S+)\.$", pack["lead"])
+    assert difference is not None
+    assert float(difference[1]) < 1e-6
+
+
+@pytest.mark.theorem
+@pytest.mark.parametrize("name", THEOREMS)
+def test_theorem_pages_converge_for_all_points_in_the_picture(name: str) -> None:
+    theorem = THEOREMS[name]
+    task = theorem.task
+    xs = torch.full((1, task.points, 1), 3.0, dtype=torch.float64)  # the largest that the picture shows
+    problems = pairs(Prompt.of_pairs(xs, xs).prefix())
+    if "alpha" in theorem.constants:
+        check_alpha(theorem.constants["alpha"], problems)
+    else:
+        check_converges(theorem.constants["step_size"], problems)
+
+
+def test_the_help_names_every_theorem() -> None:
+    assert all(name in DESCRIPTION for name in THEOREMS)
+
+
+def test_an_identification_is_shown(tmp_path: Path) -> None:
+    found = tmp_path / "found.json"
+    found.write_text(json.dumps({"sentence": "runs Newton's method"}))
+    out = tmp_path / "page.html"
+    assert main(["explore", "newton", "--out", str(out), "--identification", str(found)]) == 0
+    assert pack_of(out)["identification"]["verdict"] == "runs Newton's method"
+
+
+def test_bad_input_gets_one_clear_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("there.html").write_text("mine")
+    Path("broken.json").write_text("{")
+    Path("list.json").write_text("[]")
+    Path("empty.json").write_text("{}")
+    saved(Path("built.safetensors"), None)
+    for arguments, words in {
+        ("newtn",): "did you mean 'newton'?",
+        ("nowhere/model.safetensors",): "nowhere/model.safetensors",
+        ("newton", "--out", "there.html"): "there.html exists already",
+        ("newton", "--prompts", "0"): "prompts must be at least 1, got 0",
+        ("newton", "--identification", "broken.json"): "broken.json",
+        ("newton", "--identification", "list.json"): "an identification is an object, got list",
+        ("newton", "--identification", "empty.json"): "needs a sentence, or a status and families",
+        ("built.safetensors",): "has no data, so there are no prompts",
+    }.items():
+        assert main(["explore", *arguments]) == 2
+        error = capsys.readouterr().err.strip()
+        assert error.startswith("algoformer explore: ")
+        assert words in error
+        assert "\n" not in error
+    assert Path("there.html").read_text() == "mine"

@@ -1,0 +1,137 @@
+"""`algoformer identify` and `algoformer certify` on a small model and on bad input."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from algoformer import AlgoFormer, Program, programs, tasks
+from algoformer.cli import main
+from algoformer.data import PromptData
+from algoformer.insight import DepthCertificate, Identification
+from algoformer.training import Checkpoint, save_checkpoint
+
+ROOT = Path(__file__).parents[2]
+PAIRS = tasks.LinearRegression(dim=2, points=6)
+
+
+def saved(folder: Path, program: Program, task: tasks.Task = PAIRS) -> Path:
+    """A model with random weights in a file."""
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = AlgoFormer(program, dim=task.dim, out=task.out, context=task.context, width=16)
+    path = folder / "model.safetensors"
+    save_checkpoint(path, Checkpoint(model=model, data=PromptData(task=task)))
+    return path
+
+
+@pytest.fixture
+def looped(tmp_path: Path) -> Path:
+    return saved(tmp_path, programs.algoformer(heads=2, steps=4))
+
+
+def test_identify_prints_a_verdict_and_writes_what_it_can_read_back(
+    looped: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "found"
+    assert main(["identify", str(looped), "--prompts", "24", "--steps", "3", "--out", str(out)]) == 0
+    found = Identification.from_json((out / "identification.json").read_text())
+    assert found.name is None  # random weights have learned nothing
+    assert found.sentence in capsys.readouterr().out
+    assert found.setting["command"].startswith("algoformer identify ")
+    assert sorted(path.stem for path in out.glob("*.png")) == [
+        "filters",
+        "influence",
+        "matching",
+        "path",
+        "skill",
+    ]
+
+
+def test_certify_prints_json_that_can_be_read_back(looped: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["certify", str(looped), "--prompts", "8", "--reach", "5", "--json"]) == 0
+    found = DepthCertificate.from_json(capsys.readouterr().out)
+    assert found.far == 5 * found.trained
+    assert found.states is not None
+    assert sum(found.states.prompts.values()) == 8
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["identify", "--prompts", "5"], "prompts must be at least 24 to tell families apart, got 5"),
+        (["identify", "--steps", "1"], "steps must be at least 2"),
+        (["certify", "--prompts", "2"], "prompts must be at least 8"),
+        (["certify", "--reach", "1"], "reach must be at least 2"),
+    ],
+)
+def test_too_small_numbers_are_refused_in_one_line(
+    options: list[str], message: str, looped: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    capsys.readouterr()
+    assert main([options[0], str(looped), *options[1:]]) == 2
+    complaint = capsys.readouterr().err
+    assert message in complaint
+    assert complaint.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [("identify", "has no loop, so it has no passes"), ("certify", "has no loop, so there is no depth")],
+)
+def test_a_model_without_a_loop_is_refused_in_one_line(
+    command: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = saved(tmp_path, programs.standard(heads=2))
+    assert main([command, str(run)]) == 2
+    complaint = capsys.readouterr().err
+    assert message in complaint
+    assert complaint.count("\n") == 1
+
+
+def test_a_task_without_pairs_is_refused_and_certify_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    chain = tasks.ChainOfThought(dim=3, points=4, layers=2)
+    run = saved(tmp_path, programs.algoformer(heads=2, steps=4), chain)
+    assert main(["identify", str(run)]) == 2
+    assert "needs prompts of (x, y) pairs" in capsys.readouterr().err
+
+
+def test_a_model_of_text_is_refused_by_identify(capsys: pytest.CaptureFixture[str]) -> None:
+    path = ROOT / "checkpoints" / "dbpedia.safetensors"
+    assert main(["identify", str(path)]) == 2
+    assert "is a model of text" in capsys.readouterr().err
+
+
+def test_a_model_of_text_is_certified_on_texts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = ROOT / "checkpoints" / "dbpedia.safetensors"
+    assert main(["certify", str(path)]) == 2
+    assert "give a file with --texts" in capsys.readouterr().err
+    texts = tmp_path / "texts.txt"
+    texts.write_text("The oak is a tree of the beech family.\nThe band made a second album.\n")
+    assert main(["certify", str(path), "--texts", str(texts), "--reach", "20", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["setting"]["texts"] == 2
+    assert found["states"]["prompts"]["settles"] == 2
+    assert max(found["shift"]) < 0.1
+    assert all(abs(one - two) < 0.02 for one, two in zip(*_decays(found), strict=True))
+
+
+def _decays(found: dict[str, Any]) -> tuple[list[float], list[float]]:
+    states = found["states"]
+    pairs = zip(states["predicted"], states["observed"], strict=True)
+    kept = [pair for pair in pairs if pair[1] is not None]
+    assert kept
+    return [one for one, _ in kept], [two for _, two in kept]
+
+
+def test_a_result_that_is_none_is_refused() -> None:
+    with pytest.raises(ValueError, match="not an identification"):
+        Identification.from_json(json.dumps({"status": "runs"}))
+    with pytest.raises(ValueError, match="not a depth certificate"):
+        DepthCertificate.from_json(json.dumps({"answers": "hold"}))

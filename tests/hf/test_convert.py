@@ -1,0 +1,67 @@
+"""Tokenizers and classifiers as those of `transformers`."""
+
+from pathlib import Path
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+pytest.importorskip("transformers")
+pytest.importorskip("tokenizers")
+
+from algoformer.hf import AlgoformerForSequenceClassification, to_hf, to_hf_tokenizer
+from algoformer.language.classifier import TextClassifier
+from algoformer.language.token_model import TokenModel
+from algoformer.language.tokenizer import Tokenizer
+from algoformer.model import presets
+from tests.hf.families import transformers
+
+TEXTS = ["the dog", " the dog", "  two spaces", "", "Ünïcode ⟨pad⟩ ⟨eos⟩ 🎉", "a\nb ", " ", "\n", "don't."]
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Tokenizer:
+    return Tokenizer.train(["the dog sees the cat", "the cat sees the dog"] * 4, vocabulary=300)
+
+
+def test_a_tokenizer_gives_the_same_numbers_and_texts_after_it_was_saved(
+    tokenizer: Tokenizer, tmp_path: Path
+) -> None:
+    made = to_hf_tokenizer(tokenizer)
+    made.save_pretrained(tmp_path)
+    for one in (made, transformers.AutoTokenizer.from_pretrained(tmp_path)):
+        assert (one.pad_token_id, one.bos_token_id, one.eos_token_id) == (0, 1, 2)
+        for text in TEXTS:
+            assert one(text)["input_ids"] == tokenizer.encode(text)
+            assert one.decode(tokenizer.encode(text)) == (f" {text}" if text else "")
+
+
+def test_a_pipeline_continues_a_text_as_the_library_does(tokenizer: Tokenizer) -> None:
+    torch.manual_seed(0)
+    model = TokenModel(presets.algoformer(heads=2, steps=3), vocabulary=300, context=32, width=16).eval()
+    wrapped = to_hf(model)
+    pipeline = transformers.pipeline("text-generation", model=wrapped, tokenizer=to_hf_tokenizer(tokenizer))
+    made = pipeline("the dog", max_new_tokens=6, do_sample=False, eos_token_id=None)[0]["generated_text"]
+    prompt = torch.tensor([tokenizer.encode("the dog")])
+    tokens = prompt
+    for _ in range(6):
+        tokens = torch.cat([tokens, model(tokens)[0, :, -1:].argmax(dim=-1)], dim=1)
+    assert made == tokenizer.decode(tokens[0].tolist())
+
+
+def test_a_classifier_keeps_its_labels_and_scores(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    program = presets.algoformer(heads=2, steps=3, causal=False)
+    model = TextClassifier(program, labels=("sport", "world", "music"), vocabulary=32, context=16, width=16)
+    ids, mask = torch.randint(32, (4, 7)), torch.ones(4, 7, dtype=torch.bool)
+    mask[0, 4:] = False
+    expected = model.eval()(ids, mask)[0]
+    to_hf(model).save_pretrained(tmp_path)
+    opened = transformers.AutoModelForSequenceClassification.from_pretrained(tmp_path)
+    assert type(opened) is AlgoformerForSequenceClassification
+    assert opened.model.labels == model.labels
+    output = opened(ids, mask, labels=torch.tensor([0, 2, 1, 1]))
+    assert torch.equal(output.logits, expected)
+    loss = F.cross_entropy(expected, torch.tensor([0, 2, 1, 1]))
+    torch.testing.assert_close(output.loss, loss, rtol=0, atol=1e-6)
+    assert not torch.equal(opened(ids, mask, steps=6).logits, expected)

@@ -1,0 +1,184 @@
+"""Decoders of `transformers`, imported as programs, give the logits of the originals."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+pytest.importorskip("transformers")
+
+from algoformer.hf import from_hf, loopify, to_hf
+from algoformer.hf.importers import FAMILIES
+from algoformer.language.generate import generate
+from algoformer.model.program import Loop
+from tests.hf.families import tiny, transformers
+
+PLAIN = {
+    "gemma2": {
+        "attn_logit_softcapping": None,
+        "final_logit_softcapping": None,
+        "query_pre_attn_scalar": 8,
+        "sliding_window": 64,
+    },
+    "mistral": {"sliding_window": None},
+}
+EVERY = pytest.mark.parametrize("family", sorted(FAMILIES))
+TOKENS = torch.randint(3, 64, (2, 11), generator=torch.Generator().manual_seed(3))
+
+
+def original(family: str) -> Any:
+    return tiny(family, **PLAIN.get(family, {}))
+
+
+class ExactNorm(torch.nn.Module):
+    """An RMS norm in the precision of its input; the one of `transformers` rounds to fp32."""
+
+    def __init__(self, norm: Any, shift: float) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(norm.weight.detach().double())
+        self.eps = getattr(norm, "variance_epsilon", None) or getattr(norm, "eps", 0.0)
+        self.shift = shift
+
+    def forward(self, stream: Tensor) -> Tensor:
+        mean = stream.square().mean(dim=-1, keepdim=True)
+        return stream / (mean + self.eps).sqrt() * (self.weight + self.shift)
+
+
+class ExactAngles(torch.nn.Module):
+    """The cosines and sines of RoPE in float64."""
+
+    def __init__(self, config: Any) -> None:
+        super().__init__()
+        self.width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+        self.base = config.rope_parameters["rope_theta"]
+
+    def forward(self, stream: Tensor, position_ids: Tensor) -> tuple[Tensor, Tensor]:
+        powers = torch.arange(0, self.width, 2, dtype=torch.float64) / self.width
+        angles = position_ids[..., None] * self.base**-powers
+        both = torch.cat([angles, angles], dim=-1)
+        return both.cos(), both.sin()
+
+
+def exact(model: Any) -> Any:
+    """The same model in float64 throughout."""
+    model = model.double()
+    shift = FAMILIES[model.config.model_type].norm_shift
+    for module in list(model.modules()):
+        for name, child in list(module.named_children()):
+            if type(child).__name__.endswith("RMSNorm"):
+                setattr(module, name, ExactNorm(child, shift))
+            elif name == "rotary_emb":
+                setattr(module, name, ExactAngles(model.config))
+    return model
+
+
+@EVERY
+def test_an_imported_decoder_gives_the_original_logits(family: str) -> None:
+    model = original(family)
+    torch.testing.assert_close(from_hf(model)(TOKENS)[0], model(TOKENS).logits, rtol=0, atol=1e-5)
+
+
+@EVERY
+def test_in_float64_the_difference_is_rounding(family: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = exact(original(family))
+    if family == "gemma2":
+        # its attention rounds the weights to fp32
+        monkeypatch.setattr(torch.nn.functional, "softmax", lambda scores, dim, dtype: scores.softmax(dim))
+        # its embedding keeps √width in the precision in which it was made
+        embedding = model.get_input_embeddings()
+        embedding.embed_scale = torch.tensor(32.0, dtype=torch.float64).sqrt()
+    torch.testing.assert_close(from_hf(model)(TOKENS)[0], model(TOKENS).logits, rtol=0, atol=1e-10)
+
+
+@EVERY
+def test_an_imported_looped_decoder_is_a_program_with_that_loop(family: str) -> None:
+    model = loopify(original(family), prelude=1, core=2, coda=1, steps=3)
+    ours = from_hf(model)
+    loops = [part for part in ours.program if isinstance(part, Loop)]
+    assert [loop.steps for loop in loops] == [3]
+    torch.testing.assert_close(ours(TOKENS)[0], model(TOKENS).logits, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("split", [(0, 3, 1), (0, 4, 0), (2, 2, 0)])
+@pytest.mark.parametrize("family", ["llama", "gpt2"])
+def test_a_loop_may_begin_or_end_the_program(family: str, split: tuple[int, int, int]) -> None:
+    prelude, core, coda = split
+    model = loopify(original(family), prelude=prelude, core=core, coda=coda, steps=2)
+    torch.testing.assert_close(from_hf(model)(TOKENS)[0], model(TOKENS).logits, rtol=0, atol=1e-5)
+
+
+@EVERY
+def test_both_libraries_decode_the_same_tokens(family: str) -> None:
+    model = loopify(original(family), prelude=1, core=2, coda=1, steps=2)
+    theirs = model.generate(TOKENS, max_new_tokens=6, do_sample=False, eos_token_id=None)[:, 11:]
+    ours = generate(from_hf(model), TOKENS, end=63, most=6).tokens[:, 0]
+    for row, tokens in zip(theirs, ours, strict=True):
+        ended = (row == 63).nonzero().flatten().tolist() or [6]
+        assert torch.equal(row[: ended[0]], tokens[: ended[0]])
+    wrapped = to_hf(from_hf(model)).generate(TOKENS, max_new_tokens=6, do_sample=False, eos_token_id=None)
+    assert torch.equal(wrapped[:, 11:], theirs)
+
+
+def test_the_weights_are_a_copy() -> None:
+    model = original("llama")
+    before = model(TOKENS).logits.detach()
+    ours = from_hf(model)
+    with torch.no_grad():
+        for weight in ours.parameters():
+            weight.zero_()
+    assert torch.equal(model(TOKENS).logits, before)
+    assert from_hf(to_hf(ours)) is ours
+
+
+@pytest.mark.parametrize(
+    ("family", "options", "message"),
+    [
+        ("gpt_neox", {}, r"does not know the family 'gpt_neox'; it knows llama, mistral"),
+        ("gemma2", {}, "cannot import this gemma2: it has a sliding window"),
+        ("mistral", {}, "cannot import this mistral: it has a sliding window"),
+        ("gemma2", {"sliding_window": 64}, "cannot import this gemma2: it has capped scores"),
+        ("llama", {"attention_bias": True}, "cannot import this llama: it has biases"),
+    ],
+)
+def test_what_programs_cannot_express_is_named(family: str, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        from_hf(tiny(family, **options))
+
+
+def test_albert_is_one_layer_with_norms_after_it_in_a_loop() -> None:
+    from algoformer.model.parts import ProgramModule
+    from algoformer.model.program import Layers, Program
+
+    sizes = {"vocab_size": 64, "embedding_size": 16, "hidden_size": 32, "num_hidden_layers": 6}
+    config = transformers.AlbertConfig(**sizes, num_attention_heads=4, intermediate_size=48)
+    torch.manual_seed(0)
+    albert = transformers.AlbertModel(config).eval().double()
+    with torch.no_grad():
+        for weight in albert.parameters():
+            weight.add_(0.1 * torch.randn_like(weight))
+    words = {"causal": False, "norm_at": "after", "norm_eps": 1e-12, "positions": "none", "final_norm": False}
+    program = Program(Loop(Layers(1, 4, hidden=48, **words), steps=6, inject="none"))
+    body = ProgramModule(program, width=32, context=16).double()
+    theirs = albert.encoder.albert_layer_groups[0].albert_layers[0]
+    attention = theirs.attention
+    qkv = (attention.query, attention.key, attention.value)
+    pairs = {
+        "attention.output": attention.dense,
+        "attention_after_norm": attention.LayerNorm,
+        "feedforward.up": theirs.ffn,
+        "feedforward.down": theirs.ffn_output,
+        "feedforward_after_norm": theirs.full_layer_layer_norm,
+    }
+    weights = {
+        f"attention.qkv.{name}": torch.cat([getattr(each, name) for each in qkv])
+        for name in ("weight", "bias")
+    }
+    weights |= {
+        f"{ours}.{name}": getattr(each, name) for ours, each in pairs.items() for name in ("weight", "bias")
+    }
+    body.load_state_dict(
+        {f"parts.0.body.parts.0.layers.0.{name}": weight for name, weight in weights.items()}
+    )
+    entry = albert.encoder.embedding_hidden_mapping_in(albert.embeddings(TOKENS))
+    torch.testing.assert_close(body(entry), albert(TOKENS).last_hidden_state, rtol=0, atol=1e-10)

@@ -1,0 +1,289 @@
+"""Solvers whose algorithm is known: the controls of identification.
+
+Run this file to identify every control at three sizes and two levels of label noise, and to write the
+confusion table to results/insight/controls.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from algoformer import AlgoFormer, Prompt, Trace, Unroll, algorithms, programs, tasks, theory
+from algoformer.insight import Identification, filters, identify
+from algoformer.trace import Solver
+
+Weights = Callable[[Tensor, Tensor, int], Tensor]
+"""Weights (step, problem, feature) from features, labels and a number of steps."""
+
+
+@dataclass(frozen=True)
+class FromWeights:
+    """A solver that answers the last question by weights computed from the pairs before it."""
+
+    weights: Weights
+
+    def __call__(self, prompt: Prompt, unroll: Unroll) -> Trace:
+        samples = prompt.reads[-1] // 2
+        features, labels = prompt.part(0)[:, :samples], prompt.part(1)[:, :samples, 0]
+        found = self.weights(features.double(), labels.double(), unroll.steps)
+        answers = (found * prompt.part(0)[:, samples].double()).sum(-1)[unroll.first_step - 1 :]
+        return Trace(predictions=answers[:, :, None, None], first_step=unroll.first_step)
+
+
+def from_filter(rule: Callable[..., Tensor], *parameters: float) -> Weights:
+    """Weights of a residual filter, computed in the eigenbasis of the examples."""
+
+    def weights(features: Tensor, labels: Tensor, steps: int) -> Tensor:
+        values, vectors = torch.linalg.eigh(features.mT @ features / features.shape[1])
+        solution = torch.linalg.pinv(features) @ labels[..., None]
+        ratio = rule(filters.Spectrum.of(values), steps, *parameters)
+        return (vectors @ ((1 - ratio) * (vectors.mT @ solution)[..., 0])[..., None])[..., 0]
+
+    return weights
+
+
+def two_steps_a_pass(features: Tensor, labels: Tensor, steps: int) -> Tensor:
+    """Gradient descent that takes two steps in each pass."""
+    return from_filter(filters.gradient_descent, 0.2)(features, labels, 2 * steps)[1::2]
+
+
+def adam(features: Tensor, labels: Tensor, steps: int, rate: float = 0.3) -> Tensor:
+    """Adam on the squared error: not rotation invariant and not linear in the labels."""
+    weights = features.new_zeros(features.shape[0], features.shape[2])
+    first, second, found = torch.zeros_like(weights), torch.zeros_like(weights), []
+    for step in range(1, steps + 1):
+        rest = (features @ weights[..., None])[..., 0] - labels
+        gradient = (features.mT @ rest[..., None])[..., 0] / features.shape[1]
+        first, second = 0.9 * first + 0.1 * gradient, 0.999 * second + 0.001 * gradient.square()
+        scale = (second / (1 - 0.999**step)).sqrt() + 1e-8
+        weights = weights - rate * first / (1 - 0.9**step) / scale
+        found.append(weights)
+    return torch.stack(found)
+
+
+def hashed_noise(features: Tensor, steps: int) -> Tensor:
+    """Unit vectors that depend on the examples in a way no method could: (step, problem, feature)."""
+    samples, dim = features.shape[1:]
+    mix = torch.randn(samples * dim, steps * dim, generator=torch.Generator().manual_seed(0)).double()
+    noise = torch.sin(1e3 * (features.flatten(1) @ mix)).unflatten(1, (steps, dim)).transpose(0, 1)
+    return noise / noise.norm(dim=-1, keepdim=True)
+
+
+def noisy(weights: Weights, size: float) -> Weights:
+    """The same weights with noise of relative `size` in what is left."""
+
+    def disturbed(features: Tensor, labels: Tensor, steps: int) -> Tensor:
+        found = weights(features, labels, steps)
+        left = (torch.linalg.pinv(features) @ labels[..., None])[..., 0] - found
+        return found + size * left.norm(dim=-1, keepdim=True) * hashed_noise(features, steps)
+
+    return disturbed
+
+
+def noise_only(features: Tensor, labels: Tensor, steps: int) -> Tensor:
+    """Weights of the right size and no meaning."""
+    return 0.7 * features.shape[2] ** 0.5 * hashed_noise(features, steps)
+
+
+def random_model(dim: int, examples: int, seed: int = 0, width: int = 64) -> AlgoFormer:
+    """A looped transformer with random weights."""
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        return AlgoFormer(
+            programs.algoformer(heads=4), dim=dim, out=1, context=2 * examples + 2, width=width
+        ).eval()
+
+
+@dataclass(frozen=True)
+class Control:
+    """A solver with its true name.
+
+    `name` is what must be named (None: nothing may be named), `parameters` its true parameters, `build`
+    makes the solver for (dim, examples). A control marked `resembles` must not be named, but the nearest
+    family must be right.
+    """
+
+    build: Callable[[int, int], Solver]
+    name: str | None
+    parameters: Callable[[int], dict[str, float]] = lambda examples: {}
+    resembles: str | None = None
+
+
+def _solver(weights: Weights, name: str | None, resembles: str | None = None, **parameters: float) -> Control:
+    return Control(lambda dim, examples: FromWeights(weights), name, lambda examples: parameters, resembles)
+
+
+def _library(build: Callable[[int, int], Solver], name: str | None, **parameters: float) -> Control:
+    return Control(build, name, lambda examples: parameters)
+
+
+TEXTBOOK: dict[str, Control] = {
+    "GD 0.2": _library(
+        lambda d, n: algorithms.GradientDescent(step_size=0.2), "gradient descent", **{"η": 0.2}
+    ),
+    "GD optimal": _library(
+        lambda d, n: algorithms.GradientDescent(), "gradient descent, step 2c/(λmax+λmin)", c=1.0
+    ),
+    "GD practical": _library(
+        lambda d, n: algorithms.GradientDescent(step_size="practical"), "gradient descent, step c/λmax", c=1.8
+    ),
+    "heavy ball 0.2 0.5": _library(
+        lambda d, n: algorithms.HeavyBall(step_size=0.2, momentum=0.5), "heavy ball", **{"η": 0.2, "β": 0.5}
+    ),
+    "heavy ball optimal": _library(lambda d, n: algorithms.HeavyBall(), "heavy ball, optimal"),
+    "Newton fixed": Control(
+        lambda d, n: algorithms.Newton(alpha=1 / (4 * n) ** 2), "Newton from αS", lambda n: {"α": 1 / 16}
+    ),
+    "Newton": _library(lambda d, n: algorithms.Newton(), "Newton from αS, α = c/λmax²", c=1.0),
+    "ridge": Control(lambda d, n: algorithms.Ridge(strength=2.0), "ridge", lambda n: {"ρ": 2 / n}),
+    "least squares": _library(lambda d, n: algorithms.LeastSquares(), "least squares"),
+    "averaging": _library(lambda d, n: algorithms.Averaging(), "averaging", c=1.0),
+    "zero": _library(lambda d, n: algorithms.Zero(), None),
+    "conjugate gradients": _solver(filters.conjugate_gradients, "conjugate gradients"),
+    "steepest descent": _solver(filters.steepest_descent, "steepest descent"),
+    "Kaczmarz": _solver(filters.kaczmarz, "Kaczmarz"),
+    "causal GD": _solver(
+        lambda x, y, k: filters.causal_gradient_descent(x, y, k, 0.4), "causal gradient descent", **{"η": 0.4}
+    ),
+    "GD++": _solver(from_filter(filters.gd_plus_plus, 0.25, 0.1), "GD++", **{"η": 0.25, "γ": 0.1}),
+    "Chebyshev": _solver(from_filter(filters.chebyshev, 0.1, 4.0), "Chebyshev", a=0.1, b=4.0),
+    "Nesterov": _solver(from_filter(filters.nesterov, 0.2, 0.6), "Nesterov", **{"η": 0.2, "β": 0.6}),
+    "proximal point": _solver(from_filter(filters.proximal_point, 0.4), "proximal point", **{"ρ": 0.4}),
+    "damped Newton": _solver(
+        from_filter(filters.damped_newton, 0.7, 0.2), "damped Newton", **{"η": 0.7, "ρ": 0.2}
+    ),
+    "Newton from αI": _solver(from_filter(filters.newton_from_identity, 0.1), "Newton from αI", **{"α": 0.1}),
+    "third order": _solver(
+        from_filter(filters.third_order, 0.08), "third-order iteration from αI", **{"α": 0.08}
+    ),
+    "ridge descent": _solver(
+        from_filter(filters.ridge_descent, 0.2, 0.1), "ridge descent", **{"η": 0.2, "ρ": 0.1}
+    ),
+    "GD, two steps a pass": _solver(two_steps_a_pass, "gradient descent", **{"η": 0.2}),
+    "GD 0.2 + 10 % noise": _solver(
+        noisy(from_filter(filters.gradient_descent, 0.2), 0.1), "gradient descent", **{"η": 0.2}
+    ),
+    "Newton from αI + 50 % noise": _solver(
+        noisy(from_filter(filters.newton_from_identity, 0.1), 0.5), None, "Newton from αI"
+    ),
+}
+"""Textbook methods, and two of them with noise."""
+
+NULLS: dict[str, Control] = {
+    "Adam": _solver(adam, None),
+    "noise": _solver(noise_only, None),
+    "conjugate gradients + 100 % noise": _solver(noisy(filters.conjugate_gradients, 1.0), None),
+    "random weights, seed 0": Control(lambda d, n: random_model(d, n, 0), None),
+    "random weights, seed 1": Control(lambda d, n: random_model(d, n, 1), None),
+}
+"""Solvers that are in no family: none may be named."""
+
+BUILT: dict[str, Control] = {
+    "built GD": _library(
+        lambda d, n: theory.gradient_descent(dim=d, examples=n, step_size=0.2),
+        "gradient descent",
+        **{"η": 0.2},
+    ),
+    "built Newton": Control(
+        lambda d, n: theory.newton(dim=d, examples=n, alpha=1 / (4 * n) ** 2),
+        "Newton from αS",
+        lambda n: {"α": 1 / 16},
+    ),
+    "built heavy ball": _library(
+        lambda d, n: theory.heavy_ball(dim=d, examples=n, step_size=0.2, momentum=0.5),
+        "heavy ball",
+        **{"η": 0.2, "β": 0.5},
+    ),
+    "built ridge": _library(
+        lambda d, n: theory.ridge(dim=d, examples=n, step_size=0.2, penalty=0.1),
+        "ridge descent",
+        **{"η": 0.2, "ρ": 0.1},
+    ),
+    "built decoder GD": _library(
+        lambda d, n: theory.decoder_gradient_descent(dim=d, points=n + 1, step_size=0.2),
+        "gradient descent",
+        **{"η": 0.2},
+    ),
+}
+"""Models whose weights come from a theorem."""
+
+
+def outcome(control: Control, found: Identification, examples: int) -> tuple[bool, float]:
+    """Return whether the verdict is right, and the largest relative error of a parameter."""
+    true = control.parameters(examples)
+    off = [abs(found.nearest.parameters.get(name, 0.0) / value - 1) for name, value in true.items()]
+    right = found.name == control.name
+    if control.resembles is not None:
+        right &= found.status == "resembles" and found.nearest.name.startswith(control.resembles)
+    return right, max(off, default=0.0) if right and control.name else 0.0
+
+
+SIZES = ((3, 8), (4, 12), (8, 24))
+"""Coordinates and examples of the confusion table; hand-built models skip the largest."""
+
+
+def rows_of(kind: str, dim: int, examples: int, noise: float) -> Iterator[dict[str, Any]]:
+    """Identify every control of a kind at one size and noise level."""
+    built = kind == "built"
+    task = tasks.LinearRegression(dim=dim, points=examples + 1, noise=noise)
+    for label, control in (BUILT if built else TEXTBOOK | NULLS).items():
+        start = time.process_time()
+        solver = control.build(dim, examples)
+        found = identify(solver, task, steps=8, prompts=40, queries=dim + (6 if built else 24))
+        right, off = outcome(control, found, examples)
+        nearest = found.nearest
+        yield (
+            {"control": label, "true": control.name, "named": found.name, "status": found.status}
+            | {"nearest": nearest.name, "share": round(nearest.share, 5), "right": right}
+            | {"parameters": nearest.parameters, "off": off, "dim": dim, "examples": examples}
+            | {"noise": noise, "null": label in NULLS, "seconds": time.process_time() - start}
+        )
+
+
+def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the table with its counts."""
+    nulls = [row for row in rows if row["null"]]
+    return {
+        "right": sum(row["right"] for row in rows),
+        "controls": len(rows),
+        "nulls_named": sum(row["named"] is not None for row in nulls),
+        "nulls": len(nulls),
+        "largest_parameter_error": max(row["off"] for row in rows if "noise" not in row["control"]),
+        "rows": rows,
+        "setting": {
+            "command": "python -m tests.insight.controls",
+            "torch": torch.__version__,
+            "device": "cpu",
+        },
+    }
+
+
+def main() -> None:
+    """Write the confusion table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, default=Path("results/insight/controls.json"))
+    chosen = parser.parse_args()
+    rows = []
+    for noise, (dim, examples) in itertools.product((0.0, 0.5), SIZES):
+        for kind in ("textbook", "built") if dim < 8 else ("textbook",):
+            for row in rows_of(kind, dim, examples, noise):
+                rows.append(row)
+                print(json.dumps(row, ensure_ascii=False), flush=True)
+    table = summary(rows)
+    chosen.out.parent.mkdir(parents=True, exist_ok=True)
+    chosen.out.write_text(json.dumps(table, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    print({key: value for key, value in table.items() if key not in ("rows", "setting")})
+
+
+if __name__ == "__main__":
+    main()

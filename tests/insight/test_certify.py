@@ -1,0 +1,163 @@
+"""A depth certificate calls known cases right."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from algoformer import AlgoFormer, Layers, Loop, Program, algorithms, tasks, theory
+from algoformer.evaluation import evaluation_prompts
+from algoformer.insight import DepthCertificate, certify, filters
+from algoformer.insight.growth import disturbance_growth, token_radii
+from algoformer.insight.instrument import loop_map
+from tests.insight.controls import FromWeights, from_filter, random_model
+
+DIM, EXAMPLES = 4, 12
+TASK = tasks.LinearRegression(dim=DIM, points=EXAMPLES + 1)
+
+
+def eigenvalues(count: int = 6) -> torch.Tensor:
+    prompt = evaluation_prompts(TASK, count=8).prefix()
+    inputs = prompt.part(0)[:count, :EXAMPLES].double()
+    return torch.linalg.eigvalsh(inputs.mT @ inputs / EXAMPLES)
+
+
+def certified(model: AlgoFormer, **options: object) -> DepthCertificate:
+    settings: dict[str, object] = {"prompts": 8, "reach": 10}
+    return certify(model, TASK, **(settings | options))  # type: ignore[arg-type]
+
+
+def test_growth_of_gradient_descent_is_its_slowest_factor() -> None:
+    model = theory.gradient_descent(dim=DIM, examples=EXAMPLES, step_size=0.3)
+    states = certified(model).states
+    assert states is not None
+    known = (1 - 0.3 * eigenvalues()).abs().amax(1)
+    assert (torch.tensor(states.predicted).double() - known).abs().max() < 0.005
+    observed = [one for one in states.observed if one is not None]
+    assert len(observed) == 6
+    assert (torch.tensor(observed).double() - known).abs().max() < 0.02
+
+
+def test_growth_of_heavy_ball_is_the_modulus_of_its_complex_pair() -> None:
+    step, momentum = 0.3, 0.5
+    model = theory.heavy_ball(dim=DIM, examples=EXAMPLES, step_size=step, momentum=momentum)
+    companion = torch.zeros(6, DIM, 2, 2, dtype=torch.float64)
+    companion[..., 0, 0], companion[..., 0, 1] = 1 + momentum - step * eigenvalues(), -momentum
+    companion[..., 1, 0] = 1
+    known = torch.linalg.eigvals(companion).abs().flatten(1).amax(1)
+    states = certified(model).states
+    assert states is not None
+    assert (torch.tensor(states.predicted).double() - known).abs().max() < 0.001
+
+
+def test_newtons_iteration_has_no_growth_and_holds() -> None:
+    found = certified(theory.newton(dim=DIM, examples=EXAMPLES, alpha=1 / (4 * EXAMPLES) ** 2))
+    assert found.answers == "hold"
+    assert found.states is not None
+    assert max(found.states.predicted) == 0.0
+    assert found.states.prompts["settles"] == 8
+
+
+def test_gradient_descent_beyond_its_trained_depth_still_improves() -> None:
+    found = certified(theory.gradient_descent(dim=DIM, examples=EXAMPLES, step_size=0.1))
+    assert found.answers == "improve"
+    assert found.best_depth == found.far
+
+
+def test_a_step_size_that_is_too_large_diverges() -> None:
+    model = theory.gradient_descent(dim=DIM, examples=EXAMPLES, step_size=1.5)
+    found = certified(model)
+    assert found.answers == "diverge"
+    assert found.best_depth == 1
+    assert found.states is not None
+    known = (1 - 1.5 * eigenvalues()).abs().amax(1)
+    grown = torch.tensor(found.states.predicted).double()
+    assert ((grown > 1) == (known > 1)).all()
+    assert DepthCertificate.from_json(found.to_json()) == found
+
+
+def test_rounding_doubles_in_newtons_iteration_on_rank_deficient_prompts() -> None:
+    short = tasks.LinearRegression(dim=DIM, points=3)
+    model = theory.newton(dim=DIM, examples=2, alpha=1 / 16**2)
+    found = certify(model, short, prompts=8, reach=20, derivatives=False)
+    assert found.answers == "diverge"
+    assert found.best_depth < 60
+
+
+def test_a_loop_without_norms_diverges() -> None:
+    body = Layers(1, heads=1, norm=False, final_norm=False, positions=False)
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = AlgoFormer(Program(Loop(body, steps=5)), dim=DIM, out=1, context=26, width=8).eval()
+    with torch.no_grad():
+        model.body.parts[0].body.parts[0].layers[0].attention.output.weight.add_(3 * torch.eye(8))
+    found = certified(model, derivatives=False, reach=50)
+    assert found.answers == "diverge"
+    assert found.states is not None
+    assert found.states.prompts["diverges"] == 8
+
+
+def test_random_weights_settle_without_having_learned() -> None:
+    found = certified(random_model(DIM, EXAMPLES, width=16), derivatives=False)
+    assert found.answers == "hold"
+    assert found.states is not None
+    assert found.states.prompts["settles"] == 8
+    assert found.error[-1] > 0.1
+
+
+def test_a_solver_that_forgets_grows_by_the_known_factor() -> None:
+    def weights(features: torch.Tensor, labels: torch.Tensor, steps: int) -> torch.Tensor:
+        # half of the weights are missing at pass 20, and √1.5 times that from pass 40 on
+        solved = (torch.linalg.pinv(features) @ labels[..., None])[..., 0]
+        missing = torch.full((steps, 1, 1), 0.5, dtype=torch.float64)
+        missing[39:] *= 1.5**0.5
+        return (1 - missing) * solved
+
+    found = certify(FromWeights(weights), TASK, prompts=8, reach=10)
+    assert found.answers == "grow"
+    assert found.ratio == pytest.approx(1.5, rel=1e-6)
+    assert found.states is None
+
+
+def test_an_alternating_solver_swings() -> None:
+    def weights(features: torch.Tensor, labels: torch.Tensor, steps: int) -> torch.Tensor:
+        solved = (torch.linalg.pinv(features) @ labels[..., None])[..., 0]
+        sign = 1 - 2 * (torch.arange(steps) % 2).double()
+        return (1 + 0.1 * sign[:, None, None]) * solved
+
+    found = certify(FromWeights(weights), TASK, prompts=8, reach=10)
+    assert found.answers == "swing"
+    assert found.swing == pytest.approx(24 / 23, abs=0.05)  # an alternation of ±0.1 around an error of 0.1
+
+
+def test_the_spectrum_by_token_is_that_of_the_whole_jacobian() -> None:
+    model = random_model(DIM, 2, width=16)
+    prompt = evaluation_prompts(tasks.LinearRegression(dim=DIM, points=3), count=1).prefix()
+    loop = loop_map(model, prompt, dtype=torch.float64)
+    _, state = disturbance_growth(loop, burn_in=5, window=4)
+    size = state[0].numel()
+    nudge = 1e-6 * torch.eye(size, dtype=torch.float64).unflatten(1, state.shape[1:])
+    columns = [(loop.step(state + one) - loop.step(state - one)).flatten() / 2e-6 for one in nudge]
+    whole = torch.linalg.eigvals(torch.stack(columns, dim=1)).abs().max()
+    assert max(token_radii(loop, state)) == pytest.approx(float(whole), rel=1e-6)
+
+
+def test_the_recommended_rule_costs_less_and_loses_little() -> None:
+    solver = FromWeights(from_filter(filters.newton_from_gram, 1 / 16))
+    found = certify(solver, TASK, prompts=16, reach=10)
+    assert found.answers == "hold"
+    assert found.stopping.loss <= 0.05
+    assert found.stopping.passes <= 20
+    assert found.steady_from is not None
+    assert found.steady_from <= 20
+
+
+def test_too_few_prompts_are_refused() -> None:
+    with pytest.raises(ValueError, match="prompts must be at least 8"):
+        certify(algorithms.Newton(), TASK, prompts=4)
+
+
+def test_a_model_without_a_loop_is_refused() -> None:
+    model = AlgoFormer(Program(Layers(1, heads=2)), dim=DIM, out=1, context=26, width=8)
+    with pytest.raises(ValueError, match="no loop"):
+        certify(model, TASK, prompts=8)

@@ -1,0 +1,58 @@
+"""Identification names known solvers, and nothing else."""
+
+from __future__ import annotations
+
+import pytest
+
+from algoformer import tasks
+from algoformer.insight import Identification, identify
+from tests.insight.controls import BUILT, NULLS, TEXTBOOK, outcome
+
+DIM, EXAMPLES = 4, 12
+
+
+def identified(name: str, noise: float = 0.0, dim: int = DIM, examples: int = EXAMPLES) -> Identification:
+    control = (TEXTBOOK | NULLS | BUILT)[name]
+    task = tasks.LinearRegression(dim=dim, points=examples + 1, noise=noise)
+    queries = dim + 6 if name in BUILT else dim + 14
+    return identify(control.build(dim, examples), task, steps=6, prompts=24, queries=queries)
+
+
+QUICK = (
+    *(
+        "GD 0.2",
+        "GD optimal",
+        "heavy ball 0.2 0.5",
+        "Newton fixed",
+        "Newton",
+        "ridge",
+        "least squares",
+        "zero",
+    ),
+    *("conjugate gradients", "Kaczmarz", "GD++", "GD 0.2 + 10 % noise", "Newton from αI + 50 % noise"),
+)
+"""Controls for every run of the tests; results/insight/controls.json has all of them at several sizes."""
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_textbook_methods_are_named_with_their_parameters(name: str) -> None:
+    found = identified(name, noise=0.5 if len(name) % 2 else 0.0)
+    right, off = outcome(TEXTBOOK[name], found, EXAMPLES)
+    assert right, str(found)
+    assert off < (0.05 if "noise" in name else 0.01)
+
+
+@pytest.mark.parametrize("name", NULLS)
+def test_no_solver_outside_the_families_is_named(name: str) -> None:
+    found = identified(name)
+    assert found.name is None, str(found)
+    assert found.status in ("none of these", "does not learn")
+
+
+@pytest.mark.parametrize("name", BUILT)
+@pytest.mark.theorem
+def test_every_hand_built_model_is_named_with_its_parameters(name: str) -> None:
+    found = identified(name, dim=3, examples=8)
+    right, off = outcome(BUILT[name], found, 8)
+    assert right, str(found)
+    assert off < 0.01

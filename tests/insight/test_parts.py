@@ -1,0 +1,158 @@
+"""The measurements behind an identification, each against a value computed another way."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from algoformer import AlgoFormer, Prompt, Unroll, algorithms, programs, tasks
+from algoformer.insight import filters, identify
+from algoformer.insight.answers import answer_reader
+from algoformer.insight.ceilings import effective_times, operator_ceilings
+from algoformer.insight.contexts import Contexts, draw_contexts
+from algoformer.insight.gates import ADDITIVE, ORDER, ROTATION, SPAN, Gate, measure_gates
+from algoformer.insight.influence import foreign_labels, measure_influence
+from algoformer.insight.probes import probe
+from algoformer.insight.stopping import recommend
+from algoformer.insight.trajectory import classify
+from algoformer.insight.weights import implied_weights
+from tests.insight.controls import FromWeights, from_filter, random_model
+
+TASK = tasks.LinearRegression(dim=4, points=13, noise=0.5)
+
+
+def contexts(prompts: int = 16, queries: int = 16, task: tasks.Task = TASK) -> Contexts:
+    return draw_contexts(task, prompts=prompts, queries=queries, seed=3)
+
+
+def test_queries_after_one_context_give_the_answers_of_whole_prompts() -> None:
+    model = random_model(4, 12).double()
+    drawn = contexts(prompts=3, queries=5)
+    shared = answer_reader(model, queries=5)(drawn, 4)
+    for query in range(5):
+        inputs = torch.cat([drawn.inputs, drawn.queries[:, query : query + 1]], dim=1)
+        labels = torch.cat([drawn.labels, torch.zeros(3, 1, 1, dtype=torch.float64)], dim=1)
+        whole = model(Prompt.of_pairs(inputs, labels).prefix(), Unroll(steps=4)).predictions[:, :, 0]
+        assert torch.allclose(shared[:, :, query], whole, atol=1e-12, rtol=0)
+
+
+def test_implied_weights_of_least_squares_are_its_solution() -> None:
+    drawn = contexts()
+    found = implied_weights(answer_reader(algorithms.LeastSquares(), queries=16), drawn, 2)
+    known = torch.linalg.lstsq(drawn.features, drawn.labels).solution[..., 0]
+    assert torch.allclose(found.weights[0], known, atol=1e-9)
+    assert float(found.error.max()) < 1e-20
+    assert float(found.nonlinear.max()) < 1e-20
+
+
+def test_features_of_a_representation_are_the_makers_own() -> None:
+    task = tasks.RegressionWithRepresentation(dim=4, points=13)
+    drawn = contexts(task=task)
+    assert torch.allclose(drawn.features, task.phi(drawn.inputs), atol=1e-14, rtol=0)
+    solver = algorithms.GradientDescent(step_size=0.2, view=task.problems)
+    found = identify(solver, task, steps=5, prompts=32, queries=20)
+    assert found.name == "gradient descent"
+    assert found.nearest.parameters["η"] == pytest.approx(0.2, rel=0.01)
+    assert all(gate.name != ROTATION for gate in found.gates)
+
+
+def test_gradient_flow_times_of_a_gradient_flow_are_its_times() -> None:
+    def flow(spectrum: filters.Spectrum, steps: int) -> torch.Tensor:
+        return torch.stack([torch.exp(-(3.0**step) * spectrum.values) for step in range(steps)])
+
+    solver = FromWeights(from_filter(flow))
+    found = implied_weights(answer_reader(solver, queries=16), contexts(), 3)
+    assert effective_times(found) == pytest.approx([1.0, 3.0, 9.0], rel=0.02)
+
+
+def test_gates_measure_what_a_method_lacks() -> None:
+    drawn = contexts(prompts=32)
+
+    def gates(solver: object) -> dict[str, Gate]:
+        read = answer_reader(solver, queries=16)  # type: ignore[arg-type]
+        return {gate.name: gate for gate in measure_gates(read, drawn, [0, 1], rotates=True, seed=0)}
+
+    plain = gates(FromWeights(from_filter(filters.gradient_descent, 0.2)))
+    assert all(gate.passed for gate in plain.values())
+    sweep = gates(FromWeights(filters.kaczmarz))
+    assert not sweep[ORDER].passed
+    assert not sweep[SPAN].passed
+    assert sweep[ADDITIVE].passed
+    assert sweep[ROTATION].value == pytest.approx(1.0, abs=1e-9)
+    assert not gates(FromWeights(filters.conjugate_gradients))[ADDITIVE].passed
+
+
+def test_influence_of_a_solver_that_reads_the_first_half_ends_there() -> None:
+    def half(features: torch.Tensor, labels: torch.Tensor, steps: int) -> torch.Tensor:
+        solved = torch.linalg.pinv(features[:, :6]) @ labels[:, :6, None]
+        return solved[..., 0].expand(steps, -1, -1)
+
+    read = answer_reader(FromWeights(half), queries=16)
+    found = measure_influence(read, contexts(), steps=1)
+    assert found.rests_on(0) <= 6
+    assert found.share_after(0, 6) == pytest.approx(1.0)
+    assert float(found.importance(0)[6:].max()) < 1e-3
+    moved, reference = foreign_labels(read, contexts(), steps=1, first=6)
+    assert moved < 1e-20
+    assert reference > 0.01
+
+
+def test_influence_of_least_squares_is_that_of_its_pseudo_inverse() -> None:
+    read = answer_reader(algorithms.LeastSquares(), queries=16)
+    found = measure_influence(read, contexts(), steps=1)
+    assert torch.allclose(found.by_pass[0], found.least_squares, rtol=1e-6)
+
+
+def test_any_linear_map_explains_a_linear_method_and_any_filter_does_not_explain_kaczmarz() -> None:
+    read = answer_reader(FromWeights(filters.kaczmarz), queries=16)
+    shares = operator_ceilings(read, contexts(), steps=2, problems=3, seed=0)
+    assert min(shares["any linear map"]) == pytest.approx(1.0, abs=1e-6)
+    assert max(shares["any filter per prompt"]) < 0.9
+
+
+def test_states_of_known_sequences_are_classified() -> None:
+    time = torch.arange(24.0)
+    direction = torch.tensor([1.0, 0.0])
+    settles = torch.ones(24, 2)
+    cycles = torch.stack([torch.cos(2 * torch.pi * time / 5), torch.sin(2 * torch.pi * time / 5)], dim=1)
+    drifts = 10 + 0.1 * time[:, None] * direction
+    diverges = 1.5 ** time[:, None] * direction
+    wanders = torch.randn(24, 2, generator=torch.Generator().manual_seed(0))
+    tail = torch.stack([settles, cycles, drifts, wanders, diverges], dim=1)[:, None]
+    classes, periods = classify(tail)
+    assert classes == [["settles", "cycles", "drifts", "wanders", "diverges"]]
+    assert periods.tolist() == [[0, 5, 0, 0, 0]]
+
+
+def test_the_recommended_rule_stops_easy_prompts_early() -> None:
+    steps = torch.arange(1, 41).double()
+    rates = torch.tensor([0.1] * 9 + [0.8]).double()  # nine prompts converge at once, one slowly
+    gap = rates[None] ** steps[:, None]
+    found = recommend(1 + gap, gap.square() + 1e-2)
+    assert found.rule.startswith("converged:")
+    assert found.passes < 8
+    assert found.loss <= 0.05
+
+
+def test_probes_find_what_is_there_and_not_what_is_not() -> None:
+    task = tasks.RegressionWithRepresentation(dim=3, points=6)
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        program = programs.algoformer(heads=2, steps=2)
+        model = AlgoFormer(program, dim=3, out=1, context=task.context, width=32).eval()
+    table = probe(model, task, addresses=("pre", "loop[1]", "post"), steps=2, prompts=128)
+    assert set(table.scores) == {"input", "features", "answer"}
+    assert table.scores["input"][0] > 0.95  # the residual stream still carries the row itself
+    assert max(table.scores["answer"]) < 0.3  # random weights do not know the prompt's weights
+
+
+def test_too_few_queries_and_prompts_are_refused() -> None:
+    with pytest.raises(ValueError, match="queries must be at least 6 for 4 features"):
+        identify(algorithms.Newton(), TASK, queries=5)
+    with pytest.raises(ValueError, match="prompts must be at least 24"):
+        identify(algorithms.Newton(), TASK, prompts=8)
+
+
+def test_a_task_without_pairs_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"prompts of \(x, y\) pairs, ChainOfThought"):
+        identify(algorithms.Newton(), tasks.ChainOfThought(dim=3, points=5))

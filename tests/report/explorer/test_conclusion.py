@@ -1,0 +1,63 @@
+import pytest
+
+from algoformer.evaluation import Curve, Evaluation
+from algoformer.report.explorer import conclusion, theorem_conclusion
+
+
+def measured(label: str, *errors: float, prompts: int = 64) -> Evaluation:
+    def curve(axis: str, values: tuple[float, ...]) -> Curve:
+        steps = tuple(float(step) for step in range(1, len(values) + 1))
+        return Curve(label=label, axis=axis, x=steps, error=values, low=values, high=values)
+
+    return Evaluation(
+        label=label,
+        by_sample=curve("samples", errors[-1:]),
+        by_step=curve("iterations", errors),
+        steps=len(errors),
+        prompts=prompts,
+        scale=1.0,
+        against="clean",
+    )
+
+
+def test_the_conclusion_sets_the_loop_beside_as_many_textbook_steps() -> None:
+    model, descent = measured("model", 0.9, 0.1, 0.002), measured("gradient descent", 0.8, 0.3, 0.07)
+    text = conclusion(model, [descent], trained=3, looping=True, examples=10)
+    assert text == (
+        "On 64 new prompts with 10 examples the loop brings the mean squared error from 0.900 after one "
+        "iteration to 0.00200 after 3; as many steps of gradient descent 0.0700."
+    )
+
+
+def test_the_conclusion_says_whether_the_answer_holds_beyond_the_trained_depth() -> None:
+    settings = {"trained": 2, "looping": True, "examples": 4}
+    holds = conclusion(measured("model", 0.9, 0.1, 0.11), [], **settings)
+    assert holds.endswith("After 3 iterations it is 0.110: the answer holds.")
+    drifts = conclusion(measured("model", 0.9, 0.1, 0.2), [], **settings)
+    assert drifts.endswith("After 3 iterations it is 0.200: the loop drifts.")
+    broken = conclusion(measured("model", 0.9, 0.1, float("nan")), [], **settings)
+    assert broken.endswith("After 3 iterations it is NaN: the loop drifts.")
+
+
+@pytest.mark.parametrize("error", [1.2, float("nan")])
+def test_a_model_that_has_not_learned_is_said_not_to_have(error: float) -> None:
+    text = conclusion(measured("model", 1.2, error), [], trained=2, looping=True, examples=4)
+    assert "this model has not learned the task" in text
+    assert "holds" not in text
+
+
+def test_a_model_without_a_loop_is_not_said_to_iterate() -> None:
+    model, newton = measured("model", 0.3, prompts=1), measured("Newton's method", 0.5)
+    text = conclusion(model, [newton], trained=1, looping=False, examples=1)
+    assert text == (
+        "On one new prompt with 1 example this model's mean squared error is 0.300; "
+        "after 1 steps Newton's method 0.500."
+    )
+
+
+def test_a_theorem_says_how_far_it_is_from_its_textbook() -> None:
+    text = theorem_conclusion("Newton's method", 1e-9, steps=20, prompts=8)
+    assert "each iteration of its loop is one step of Newton's method" in text
+    assert text.endswith(
+        "On 8 prompts and 20 iterations the largest difference from the textbook is 1.00e-9."
+    )

@@ -1,0 +1,347 @@
+"""What a reader can do with the page, in a real browser."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from algoformer import programs, theory
+from algoformer.algorithms import GradientDescent, LeastSquares, Newton
+from algoformer.model import AlgoFormer
+from algoformer.prompt import Prompt
+from algoformer.report.explorer import Exploration, explorer_page
+from algoformer.trace import Solver, Unroll
+from report.explorer.browser import Browser, Page
+from report.explorer.conftest import Open
+from report.explorer.models import answers, random_model, relative_error
+
+RIVALS = {"step_size": 0.3, "alpha": 0.001}
+
+
+def small() -> AlgoFormer:
+    return random_model(programs.algoformer(heads=2, steps=4), std=0.3)
+
+
+def settled(page: Page) -> None:
+    page.wait("!explorer.running && !explorer.busy && !explorer.pending && explorer.inside.message")
+
+
+def shown(page: Page) -> list[float]:
+    """The model's answers to the question, one for each iteration, as the page has them."""
+    return page.run("explorer.answers.map((numbers) => numbers[0])")
+
+
+def rows_of(page: Page) -> list[list[float]]:
+    return page.run("explorer.prompt.rows()")
+
+
+def expected(model: AlgoFormer, page: Page, steps: int) -> torch.Tensor:
+    rows = rows_of(page)
+    return answers(model, rows, [len(rows) - 1], steps)
+
+
+def check_answers(model: AlgoFormer, page: Page, steps: int) -> None:
+    settled(page)
+    found = [[value] for value in shown(page)]
+    assert relative_error(found, expected(model, page, steps)) < 1e-4
+
+
+def test_dragging_an_example_changes_the_answer_to_that_of_the_new_prompt(open_page: Open) -> None:
+    model = small()
+    page = open_page(model)
+    settled(page)
+    before, rows = shown(page), rows_of(page)
+    page.drag('.point[data-index="1"]', 40, -60)
+    check_answers(model, page, 20)
+    after = rows_of(page)
+    assert after[2][0] > rows[2][0] and after[3][0] > rows[3][0]  # noqa: PT018
+    assert after[:2] == rows[:2]
+    assert shown(page) != before
+
+
+def test_arrow_keys_move_an_example_and_the_question(open_page: Open) -> None:
+    model = small()
+    page = open_page(model)
+    settled(page)
+    rows = rows_of(page)
+    page.run("document.querySelector('.point[data-index=\"0\"]').focus()")
+    page.key("ArrowLeft")
+    page.key("ArrowUp")
+    page.run("document.querySelector('.question').focus()")
+    page.key("ArrowRight")
+    check_answers(model, page, 20)
+    moved = rows_of(page)
+    range_of_y = page.run("explorer.prompt.range")
+    assert moved[0][0] == pytest.approx(rows[0][0] - 0.1)
+    assert moved[1][0] == pytest.approx(rows[1][0] + 0.1 * range_of_y / 3.2)
+    assert moved[-1][0] == pytest.approx(rows[-1][0] + 0.1)
+
+
+def test_examples_noise_and_new_prompts_are_run(open_page: Open) -> None:
+    model = small()
+    page = open_page(model)
+    settled(page)
+    rows = rows_of(page)
+    set_value(page, "examples", 2)
+    check_answers(model, page, 20)
+    assert rows_of(page) == [*rows[:4], rows[-1]]
+    set_value(page, "noise", 0.5)
+    check_answers(model, page, 20)
+    noisy = rows_of(page)
+    assert noisy[0] == rows[0]
+    assert noisy[1] != rows[1]
+    page.click("#new")
+    check_answers(model, page, 20)
+    assert rows_of(page)[0] != rows[0]
+
+
+def set_value(page: Page, name: str, value: float, event: str = "input") -> None:
+    page.run(
+        f"(() => {{ const element = document.getElementById({json.dumps(name)}); element.value = {value}; "
+        f"element.dispatchEvent(new Event({json.dumps(event)}, {{bubbles: true}})); }})()"
+    )
+
+
+def test_the_slider_shows_the_answers_of_its_iteration(open_page: Open) -> None:
+    model = small()
+    page = open_page(model)
+    settled(page)
+    wanted = expected(model, page, 20)
+    for iteration in (1, 3, 20):
+        set_value(page, "iteration", iteration)
+        text = page.run("document.querySelector('#answers td').textContent").replace("−", "-")
+        assert float(text) == pytest.approx(wanted[iteration - 1].item(), rel=6e-3, abs=1e-9)
+        assert f"{iteration} of 20" in page.run("document.getElementById('iteration-value').textContent")
+    assert "5 × the trained depth" in page.run("document.getElementById('iteration-value').textContent")
+
+
+def test_the_loop_runs_far_beyond_its_trained_depth(open_page: Open) -> None:
+    model = small()
+    page = open_page(model)
+    settled(page)
+    set_value(page, "depth", 200, "change")
+    page.wait("explorer.answers.length === 200")
+    check_answers(model, page, 200)
+
+
+def test_play_walks_through_the_iterations_and_stops(open_page: Open) -> None:
+    page = open_page(small())
+    settled(page)
+    assert page.run("explorer.iteration") == 4
+    page.click("#play")
+    assert page.run("document.getElementById('play').textContent") == "Pause"
+    page.wait("explorer.iteration === 3")
+    page.click("#play")
+    assert page.run("explorer.timer") is None
+    assert page.run("document.getElementById('play').textContent") == "Play"
+    page.click("#play")
+    page.wait("explorer.iteration === explorer.depth && !explorer.timer")
+
+
+def textbook(page: Page, solver: Solver, steps: int) -> torch.Tensor:
+    rows = torch.tensor([rows_of(page)], dtype=torch.float64)
+    prompt = Prompt(rows=rows, targets=rows[:, :1, :1], reads=(rows.shape[1] - 1,), parts=2)
+    return solver(prompt, Unroll(steps=steps)).predictions[:, 0, 0]
+
+
+@pytest.mark.parametrize("dim", [1, 3])
+def test_textbook_methods_in_the_page_are_those_of_the_library(dim: int, open_page: Open) -> None:
+    model = random_model(programs.algoformer(heads=2, steps=4), dim=dim, context=9)
+    rivals = RIVALS if dim == 1 else {}
+    page = open_page(model, Exploration(title="a model", rivals=rivals))
+    settled(page)
+    for examples in (4, 2):  # in three dimensions two examples leave a null space
+        set_value(page, "examples", examples)
+        settled(page)
+        solvers = {
+            "descent": GradientDescent(step_size=rivals.get("step_size", "practical")),
+            "newton": Newton(alpha=rivals.get("alpha")),
+        }
+        for name, solver in solvers.items():
+            found = page.run(f"explorer.methods.{name}.map((answers) => [answers[0]])")
+            assert relative_error(found, textbook(page, solver, 20)) < 1e-9
+        least = page.run("explorer.least[0]")
+        assert least == pytest.approx(textbook(page, LeastSquares(), 1).item(), rel=1e-9)
+
+
+def test_a_theorem_page_shows_how_far_the_weights_are_from_the_textbook(open_page: Open) -> None:
+    model = theory.newton(dim=1, examples=5, alpha=1 / 45**2)
+    constants = {"method": "newton", "alpha": 1 / 45**2}
+    page = open_page(model, Exploration(title="Newton", textbook=constants))
+    for examples in (5, 3):  # fewer are brought to five by empty ones
+        set_value(page, "examples", examples)
+        settled(page)
+        found = page.run("explorer.answers.map((answers) => [answers[0]])")
+        wanted = textbook(page, Newton(alpha=1 / 45**2), len(found))
+        assert relative_error(found, wanted) < 1e-6
+        most = max(abs(one - other.item()) for (one,), other in zip(found[:20], wanted[:20], strict=True))
+        sentence = page.run("document.getElementById('now').textContent")
+        assert "differ by at most" in sentence
+        said = float(sentence.split("at most ")[1].split(" ")[0].replace("−", "-"))
+        assert most <= 1.05 * said < 1e-6
+
+
+def test_a_click_on_a_part_shows_the_attention_of_its_heads_and_the_path_of_its_state(
+    open_page: Open,
+) -> None:
+    model = small()
+    page = open_page(model)
+    settled(page)
+    paths = page.run("Array.from(document.querySelectorAll('.part'), (part) => part.dataset.path)")
+    assert paths == ["0", "1", "1.body.0", "2"]
+    set_value(page, "iteration", 3)
+    page.wait("explorer.inside.message.step === 3")
+    page.click('.part[data-path="2"]')
+    assert page.run("document.querySelector('.part[aria-pressed=\"true\"]').dataset.path") == "2"
+    assert page.run("document.querySelectorAll('#maps canvas').length") == 2
+    assert page.run("document.querySelectorAll('#path circle.stop').length") == 20
+    found = torch.tensor(page.run("Array.from(explorer.inside.message.maps.get('2/0'), (map) => [...map])"))
+    rows = rows_of(page)
+    assert relative_error(found.tolist(), attention_of_post(model, rows, 3).flatten(1)) < 1e-4
+
+
+@torch.no_grad()
+def attention_of_post(model: AlgoFormer, rows: list[list[float]], step: int) -> torch.Tensor:
+    """The attention weights of the module after the loop, (head, query, key), by definition."""
+    prompt = Prompt(rows=torch.tensor([rows]), targets=torch.zeros(1, 1, 1), reads=(len(rows) - 1,))
+    state = model(prompt, Unroll(steps=step, keep=(f"loop[{step}]",))).states[f"loop[{step}]"][0]
+    post = model.body.parts[2]
+    layer = post.layers[0]
+    normed = layer.attention_norm(state + post.positions.table[: len(rows)])
+    query, key, _ = layer.attention.qkv(normed).view(len(rows), 3, 2, 4).permute(1, 2, 0, 3)
+    scores = query @ key.mT / 2  # heads of width 4
+    hidden = torch.ones(len(rows), len(rows)).triu(1).bool()
+    return scores.masked_fill(hidden, -torch.inf).softmax(dim=-1)
+
+
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("width", [375, 700, 1200])
+def test_nothing_overflows_from_phone_to_desktop(width: int, dark: bool, open_page: Open) -> None:
+    model = random_model(programs.nested(heads=4, inner_steps=2, steps=3), dim=20, width=16, context=81)
+    page = open_page(model, Exploration(title="A" * 70), width=width, dark=dark)
+    settled(page)
+    assert page.run("document.documentElement.scrollWidth") == width
+    background = page.run("getComputedStyle(document.body).backgroundColor")
+    assert (max(int(part) for part in background[4:-1].split(",")) < 60) == dark
+    assert page.screenshot(whole=False)[:4] == b"\x89PNG"
+
+
+SHIFTS = """new Promise((done) => {
+  let sum = 0;
+  new PerformanceObserver((list) => { for (const entry of list.getEntries()) sum += entry.value; })
+    .observe({type: "layout-shift", buffered: true});
+  requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(() => done(sum))));
+})"""
+
+
+@pytest.mark.parametrize("width", [375, 1100])
+def test_nothing_moves_while_the_page_starts(width: int, open_page: Open) -> None:
+    page = open_page(random_model(programs.algoformer(heads=2), dim=3), width=width)
+    settled(page)
+    assert page.run(SHIFTS) < 0.003  # browsers call anything below 0.1 good; no block may move
+
+
+def test_every_control_has_a_name_and_can_be_reached(open_page: Open) -> None:
+    page = open_page(small())
+    settled(page)
+    nodes = page.send("Accessibility.getFullAXTree")["nodes"]
+    roles = {"button", "slider", "combobox", "spinbutton", "image", "img"}
+    controls = [node for node in nodes if node.get("role", {}).get("value") in roles and not node["ignored"]]
+    assert len(controls) > 10
+    assert all(node["name"]["value"].strip() for node in controls)
+    page.run("document.querySelector('#new').focus()")
+    reached = set()
+    for _ in range(14):
+        page.key("Tab")
+        reached.add(page.run("document.activeElement.id || document.activeElement.getAttribute('class')"))
+    assert {"examples", "noise", "play", "iteration", "depth", "point", "question", "part"} <= reached
+
+
+def test_text_from_files_is_shown_and_never_run(open_page: Open) -> None:
+    evil = "</script><script>window.broken = 1</script><img src=x onerror='window.broken = 1'>&amp;"
+    exploration = Exploration(
+        title=evil,
+        lead=evil,
+        facts=((evil, evil),),
+        identification={
+            "sentence": evil,
+            "curves": {"eigenvalues": [1, 2], "measured": [[1.0, 0.5]], "candidates": {evil: [[0.2, 0.1]]}},
+        },
+    )
+    page = open_page(small(), exploration)
+    settled(page)
+    assert page.run("window.broken") is None
+    for selector in (
+        "h1",
+        "#conclusion",
+        "#facts dt",
+        "#facts dd",
+        "#verdict-text",
+        "#filters-legend li + li",
+    ):
+        assert page.run(f"document.querySelector({json.dumps(selector)}).textContent") == evil
+    assert page.run("document.querySelectorAll('#filters .curve').length") == 2
+
+
+def test_a_page_that_cannot_run_its_model_says_why_in_one_line(open_page: Open) -> None:
+    model = small()
+    for change, words in {
+        "pack.program[0].part = 'memory'": 'does not know the part "memory"',
+        "pack.program[0].norm = 'batch'": 'does not know norm = "batch" of layers',
+        "delete pack.tensors['read_out.weight']": "no weights named read_out.weight",
+    }.items():
+        page = open_page(model)
+        reason = page.run(
+            f"(() => {{ const pack = structuredClone(explorer.pack); {change}; "
+            "return algoformer.predict(pack, [[1]], [0], 1).then(() => '', (error) => error.message); })()"
+        )
+        assert words in reason
+        assert "algoformer" in reason
+
+
+def test_a_page_of_two_versions_says_what_to_do(browser: Browser, tmp_path: Path) -> None:
+    text = explorer_page(small(), Exploration(title="a model"))
+    assert text.count('"format": 1') == 1
+    (tmp_path / "old.html").write_text(text.replace('"format": 1', '"format": 0'), encoding="utf-8")
+    page = browser.page(tmp_path / "old.html")
+    said = page.run("document.getElementById('conclusion').textContent")
+    assert said.endswith("from two versions of algoformer; make it again with algoformer explore")
+    assert page.run("document.documentElement.dataset.state") == "failed"
+    page.close()
+
+
+def test_the_model_runs_without_workers_too(open_page: Open) -> None:
+    model = small()
+    page = open_page(model)
+    found = page.run(
+        "(() => { self.Worker = undefined; "
+        "return algoformer.predict(explorer.pack, [[0.5], [1.0], [0.2]], [2], 3); })()"
+    )
+    wanted = answers(model, [[0.5], [1.0], [0.2]], [2], 3)
+    assert relative_error(found["answers"], wanted) < 1e-4
+
+
+def test_a_prompt_of_another_task_can_be_edited_number_by_number(open_page: Open) -> None:
+    model = random_model(programs.looped(heads=2, steps=3), dim=2, out=2)
+    prompt = {"rows": [[0.1, 0.2], [0.3, -0.4], [1.0, 0.5]], "reads": [0, 2], "parts": 1}
+    other = {**prompt, "rows": [[0.6, 0.2], [0.8, -0.4], [1.0, 0.5]]}
+    prompts = tuple({**each, "targets": [[0, 0], [1, 1]]} for each in (other, prompt))
+    exploration = Exploration(title="m", pairs=False, prompts=prompts)
+    page = open_page(model, exploration)
+    settled(page)
+    for name, value in {"row": 2, "column": 1, "value": -0.7}.items():
+        set_value(page, name, value)
+    settled(page)
+    rows = [[0.1, 0.2], [-0.7, -0.4], [1.0, 0.5]]
+    assert rows_of(page) == rows
+    wanted = answers(model, rows, [0, 2], 15)
+    found = page.run("explorer.answers.map((numbers) => [...numbers])")
+    assert relative_error(found, wanted) < 1e-4
+    targets = torch.tensor([0.0, 0.0, 1.0, 1.0])
+    error = page.run("explorer.distance(explorer.answers[14])")
+    assert error == pytest.approx((wanted[14] - targets).square().mean().item(), rel=1e-4)
+    page.click("#new")
+    settled(page)
+    assert rows_of(page) == other["rows"]
+    assert page.run("document.getElementById('value').valueAsNumber") == 0.8
