@@ -1,4 +1,4 @@
-"""Every figure at the scale `smoke`, made smaller still: trained, measured, cached, resumed, drawn."""
+"""Every figure at the scale `tiny`, made smaller still: trained, measured, cached, resumed, drawn."""
 
 import shutil
 from collections.abc import Mapping
@@ -43,7 +43,7 @@ def tiny(item: Item, steps: int = 2) -> Item:
 
 
 def items_of(figure: str, steps: int = 2) -> list[Item]:
-    return [tiny(item, steps) for item in RECIPES[figure].items("smoke")]
+    return [tiny(item, steps) for item in RECIPES[figure].items("tiny")]
 
 
 def manager_in(folder: Path, **options) -> RunManager:
@@ -59,7 +59,7 @@ def test_a_whole_figure_is_made_and_the_second_time_nothing_is_trained(figure: s
     assert {manager.status(item).state for item in items} == {"done"}
     manager.make(items, second)
     assert (second.steps, second.results) == ([], [])
-    drawn = dict(RECIPES[figure].draw(manager.archive.by_name(items), "smoke"))
+    drawn = dict(RECIPES[figure].draw(manager.archive.by_name(items), "tiny"))
     assert figure in drawn
 
 
@@ -204,7 +204,7 @@ def test_a_run_that_goes_on_keeps_the_command_that_asked_for_it(tmp_path: Path) 
 @pytest.mark.learning
 def test_the_error_of_a_trained_model_falls_with_samples(tmp_path: Path) -> None:
     names = ["representation/algoformer", "representation/oracle"]
-    items = choose(RECIPES["fig2"].items("smoke"), names)
+    items = choose(RECIPES["fig2"].items("tiny"), names)
     assert isinstance(items[0], RunSpec)
     items[0] = items[0].with_steps(200)
     manager = manager_in(tmp_path)
@@ -219,7 +219,7 @@ def test_the_error_of_a_trained_model_falls_with_samples(tmp_path: Path) -> None
 
 
 def test_patterns_choose_in_the_order_given() -> None:
-    items = RECIPES["fig2"].items("smoke")
+    items = RECIPES["fig2"].items("tiny")
     names = [item.name for item in choose(items, ["chain/looped", "chain/*", "chain/looped"])]
     assert names == ["chain/looped", "chain/algoformer", "chain/standard", "chain/oracle"]
     assert choose(items, []) == list(items)
@@ -230,4 +230,4 @@ def test_patterns_choose_in_the_order_given() -> None:
 )
 def test_a_name_that_fits_nothing_is_refused(pattern: str, words: str) -> None:
     with pytest.raises(ValueError, match=words.replace("*", r"\*")):
-        choose(RECIPES["fig2"].items("smoke"), [pattern])
+        choose(RECIPES["fig2"].items("tiny"), [pattern])

@@ -63,7 +63,7 @@ def test_a_name_or_a_label_does_not_change_the_hash() -> None:
     assert fingerprint(one.settings) == fingerprint(replace(one, name="c/d", label="y").settings)
 
 
-@pytest.mark.parametrize("scale", ["smoke", "short", "paper"])
+@pytest.mark.parametrize("scale", ["tiny", "short", "paper"])
 def test_a_name_stands_for_one_configuration_in_all_figures(scale) -> None:
     seen: dict[str, str] = {}
     for recipe in RECIPES.values():
@@ -83,7 +83,7 @@ def test_the_important_runs_of_figure_2_come_first() -> None:
     assert first == [f"{t}/{m}" for t in ("representation", "autoregressive", "chain") for m in models]
 
 
-@pytest.mark.parametrize("scale", ["smoke", "short", "paper"])
+@pytest.mark.parametrize("scale", ["tiny", "short", "paper"])
 @pytest.mark.parametrize("figure", RECIPES)
 def test_models_of_one_group_are_trained_under_the_same_conditions(figure, scale) -> None:
     groups: dict[str, list[TrainConfig]] = {}
@@ -166,7 +166,7 @@ def test_noise_and_another_representation_are_other_tasks() -> None:
     assert tasks["linear-noise-0.1/algoformer-10-10"] == LinearRegression(noise=0.1)
 
 
-@pytest.mark.parametrize(("scale", "far", "farthest"), [("smoke", 30, 30), ("short", 200, 1000)])
+@pytest.mark.parametrize(("scale", "far", "farthest"), [("tiny", 30, 30), ("short", 200, 1000)])
 def test_how_far_loops_are_run_is_the_scales(scale, far: int, farthest: int) -> None:
     for item in all_items(scale):
         assert item.far == far

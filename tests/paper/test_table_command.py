@@ -9,11 +9,11 @@ import pytest
 
 from algoformer.cli import main as algoformer
 from algoformer.training import load_checkpoint
-from algoformer.training.presets import SMALL
 from made_up_scores import scored
 from paper.archive import Archive
 from paper.command import main
 from paper.manager import RunManager, choose
+from paper.runs import SMALL
 from paper.text_archive import TextArchive
 from paper.text_items import table_items
 
@@ -92,7 +92,7 @@ def test_the_small_scale_decides_nothing_and_says_so(
     tmp_path: Path, places: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     archive = TextArchive(folder=tmp_path / "runs", results=tmp_path / "results")
-    for item in table_items("table1", "smoke"):
+    for item in table_items("table1", "tiny"):
         scored(archive, item, *((91, 92) if item.program == "algoformer" else (81, 82)))
     assert main(["table1", "--no-train", *places]) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -104,7 +104,7 @@ def test_a_damaged_run_is_listed_as_such_with_the_folder_to_remove(
     tmp_path: Path, places: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     command = ["table2", "--only", "small_topics/looped", "--steps", "3", *places]
-    (item,) = choose(table_items("table2", "smoke", steps=3), ["small_topics/looped"])
+    (item,) = choose(table_items("table2", "tiny", steps=3), ["small_topics/looped"])
     run = RunManager(folder=tmp_path / "runs", archive=Archive(tmp_path)).run_folder(item)
     run.mkdir(parents=True)
     (run / "checkpoint.safetensors").write_text("damaged")

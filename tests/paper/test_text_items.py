@@ -23,14 +23,14 @@ def built(item: TextRunSpec) -> nn.Module:
         return TextClassifier(item.experiment.program, labels=[str(n) for n in range(14)], **sizes)
 
 
-@pytest.mark.parametrize("scale", ["smoke", "short", "paper"])
+@pytest.mark.parametrize("scale", ["tiny", "short", "paper"])
 @pytest.mark.parametrize("table", ["table1", "table2"])
 def test_compared_models_have_the_same_budget(table: Any, scale: Any) -> None:
     items = table_items(table, scale)
     assert len({item.name for item in items}) == len(items)
     groups: dict[tuple[str, str, str], list[TextRunSpec]] = {}
     for item in items:
-        if item.size != "shipped" and (scale != "smoke" or not item.variant):
+        if item.size != "shipped" and (scale != "tiny" or not item.variant):
             groups.setdefault((item.name.partition("/")[0], item.size, item.variant), []).append(item)
     for alike in groups.values():
         assert {item.program for item in alike} == {"standard", "looped", "algoformer"}

@@ -16,9 +16,9 @@ from algoformer.common.files import write_json
 from algoformer.language.corpora import load_labelled
 from algoformer.language.naive_bayes import floor
 from algoformer.training import train
-from algoformer.training.presets import SMALL, Scale
 from made_up_scores import scored
 from paper.manager import RunManager
+from paper.runs import SMALL, Scale
 from paper.text_archive import TextArchive
 from paper.text_items import TextRunSpec, table_items
 from paper.text_tables import PAPER, score_table, verdict, write_table
@@ -26,7 +26,7 @@ from paper.text_tables import PAPER, score_table, verdict, write_table
 pytest.importorskip("tokenizers", reason="the extra `text` is not installed")
 
 
-SCALES: tuple[Scale, ...] = ("smoke", "short", "paper")
+SCALES: tuple[Scale, ...] = ("tiny", "short", "paper")
 
 
 def tiny(item: TextRunSpec) -> TextRunSpec:
@@ -63,7 +63,7 @@ def manager_in(folder: Path, **options: Any) -> RunManager:
 
 
 def test_text_goes_to_another_process_with_its_experiment(tmp_path: Path) -> None:
-    experiment = archive_in(tmp_path).prepare(tiny(table_items("table2", "smoke", steps=2)[0]))
+    experiment = archive_in(tmp_path).prepare(tiny(table_items("table2", "tiny", steps=2)[0]))
     sent: Any = pickle.loads(pickle.dumps(experiment))
     assert sent == experiment
     assert sent.data.train_digest == experiment.data.train_digest  # type: ignore[attr-defined]
@@ -71,7 +71,7 @@ def test_text_goes_to_another_process_with_its_experiment(tmp_path: Path) -> Non
 
 
 def test_a_table_is_made_once(tmp_path: Path) -> None:
-    items = [tiny(item) for item in table_items("table2", "smoke", steps=2)[:2]]
+    items = [tiny(item) for item in table_items("table2", "tiny", steps=2)[:2]]
     listener, archive = Listener(), archive_in(tmp_path)
     manager = manager_in(tmp_path, workers=1, command="by hand")
     for _ in range(2):
@@ -81,7 +81,7 @@ def test_a_table_is_made_once(tmp_path: Path) -> None:
     table = score_table("table2", items, archive)
     assert table.column("model") == ("naive Bayes", "AlgoFormer", "standard")
     assert len(list(verdict("table2", items, archive))) == 2
-    page = write_table("table2", items, archive, "smoke").read_text()
+    page = write_table("table2", items, archive, "tiny").read_text()
     assert "naive Bayes" in page
     changed = replace(items[0], experiment=replace(items[0].experiment, width=16))
     assert archive.find(changed) is None
@@ -92,7 +92,7 @@ def test_a_table_is_made_once(tmp_path: Path) -> None:
 
 
 def test_what_is_prepared_needs_no_data_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    items = [tiny(item) for item in table_items("table2", "smoke", steps=2)[:1]]
+    items = [tiny(item) for item in table_items("table2", "tiny", steps=2)[:1]]
     archive = archive_in(tmp_path)
     (packed,) = archive.prepare_all(items)
     assert packed.suffix == ".packed"
@@ -113,7 +113,7 @@ def test_what_is_prepared_needs_no_data_later(tmp_path: Path, monkeypatch: pytes
 
 
 def test_an_unfinished_run_is_not_scored_and_goes_on(tmp_path: Path) -> None:
-    item = tiny(table_items("table2", "smoke", steps=4)[0])
+    item = tiny(table_items("table2", "tiny", steps=4)[0])
     manager = manager_in(tmp_path, max_minutes=1e-9)
     manager.make([item], Listener())
     status = manager.status(item)
@@ -125,7 +125,7 @@ def test_an_unfinished_run_is_not_scored_and_goes_on(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("damaged", ["checkpoint.safetensors", "best.safetensors"])
 def test_a_damaged_run_is_named_with_its_remedy(damaged: str, tmp_path: Path) -> None:
-    item = tiny(table_items("table2", "smoke", steps=4)[0])
+    item = tiny(table_items("table2", "tiny", steps=4)[0])
     manager, listener = manager_in(tmp_path), Listener()
     folder = manager.run_folder(item)
     train(archive_in(tmp_path).prepare(item), folder)
@@ -136,7 +136,7 @@ def test_a_damaged_run_is_named_with_its_remedy(damaged: str, tmp_path: Path) ->
 
 
 def test_a_damaged_packed_text_is_named_with_its_remedy(tmp_path: Path) -> None:
-    item = tiny(table_items("table2", "smoke", steps=4)[0])
+    item = tiny(table_items("table2", "tiny", steps=4)[0])
     (packed,) = archive_in(tmp_path).prepare_all([item])
     packed.write_bytes(packed.read_bytes()[:-1])
     with pytest.raises(ValueError, match=re.escape(f"Remove {packed} to have the text packed anew")):
@@ -156,7 +156,7 @@ def test_the_verdict_is_what_the_intervals_can_tell(tmp_path: Path, ours: Any, w
         )
     pages = {scale: write_table("table1", items, archive, scale).read_text() for scale in SCALES}
     assert {scale: SMALL in page for scale, page in pages.items()} == {
-        "smoke": True,
+        "tiny": True,
         "short": False,
         "paper": False,
     }
@@ -173,7 +173,7 @@ def test_the_verdict_is_what_the_intervals_can_tell(tmp_path: Path, ours: Any, w
 
 
 def test_a_file_that_holds_no_scores_is_not_taken_for_any(tmp_path: Path) -> None:
-    item = table_items("table1", "smoke")[0]
+    item = table_items("table1", "tiny")[0]
     archive = archive_in(tmp_path)
     write_json(archive.score_path(item), ["no"])
     with pytest.raises(ValueError, match="holds no scores"):
