@@ -19,14 +19,13 @@ from algoformer.common.names import check_choice
 from algoformer.evaluation import Cell, Table
 from algoformer.extras import require
 from algoformer.report import save
-from algoformer.training.presets import SMALL, Scale
 from paper.archive import Archive
 from paper.bar import make_with_bar
 from paper.manager import RunManager, choose
 from paper.options import PROGRAM, check_numbers, results_folder, what_to_reproduce, with_steps
 from paper.overview import overview_table
 from paper.recipes import RECIPES, Recipe, recipe_of
-from paper.runs import BaselineSpec, Item
+from paper.runs import SMALL, BaselineSpec, Item, Scale
 from paper.summary import all_items, headline_table, verdict_table, write_page
 from paper.table_command import TABLES, run_table
 
@@ -56,8 +55,8 @@ class ReproduceOptions:
 
     figure: Annotated[tyro.conf.Positional[str], tyro.conf.arg(help=f"One of {', '.join(NAMES)}.")]
     scale: Annotated[
-        Scale, tyro.conf.arg(help="smoke: two CPU cores; short: a GPU, minutes a run; paper: 500,000 steps.")
-    ] = "smoke"
+        Scale, tyro.conf.arg(help="tiny: two CPU cores; short: a GPU, minutes a run; paper: 500,000 steps.")
+    ] = "tiny"
     only: Annotated[
         tuple[str, ...], tyro.conf.arg(help="Only these runs, in this order; * stands for anything.")
     ] = ()
@@ -145,7 +144,7 @@ def say_verdicts(chosen: ReproduceOptions) -> int:
     results = archive.by_name(with_steps(item, chosen.steps) for item in all_items(chosen.scale))
     say(verdict_table(results))
     say(headline_table(results))
-    if chosen.scale == "smoke":
+    if chosen.scale == "tiny":
         print(SMALL)
     print(write_page(results, chosen.scale, archive.folder))
     return 0

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from algoformer.language.corpora.files import UnknownFileWarning
-from algoformer.training.presets import Scale
-from paper.runs import Item, RunSpec
+from paper.runs import Item, RunSpec, Scale
 
 PROGRAM = "python -m paper"
 """The command that makes a figure or a table."""

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from algoformer.evaluation import Cell, Table
-from algoformer.training.presets import Scale
 from paper.manager import RunManager
 from paper.options import with_steps
 from paper.recipes import RECIPES
-from paper.runs import Item, RunSpec, fingerprint
+from paper.runs import Item, RunSpec, Scale, fingerprint
 
 
 def overview_table(manager: RunManager, scale: Scale, *, steps: int | None = None) -> Table:

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from algoformer.report import Dot, Sweep, dot_figure, sweep_figure
 from algoformer.report.dots import Rows
-from algoformer.training.presets import Scale
 from paper.archive import Results, seeds_so_far
 from paper.panels import (
     Drawn,
@@ -19,7 +18,7 @@ from paper.panels import (
     usual_steps,
 )
 from paper.result import Result
-from paper.runs import FIXED_STEP, LOG, RECOMMENDED, SIZES, SLOW, Sizes
+from paper.runs import FIXED_STEP, LOG, RECOMMENDED, SIZES, SLOW, Scale, Sizes
 
 TASKS = {
     "representation": "regression with representation",

@@ -10,7 +10,7 @@ from algoformer.common.names import check_choice
 from algoformer.model import Program
 from algoformer.tasks import TASKS, LinearRegression, Task
 from algoformer.training import Ramp
-from algoformer.training.presets import BURN_IN, LONG_BURN_IN, Scale, waiting
+from algoformer.training.presets import BURN_IN, LONG_BURN_IN, waiting
 from paper.archive import Results
 from paper.baselines import iterative, references
 from paper.panels import Drawn
@@ -25,6 +25,7 @@ from paper.runs import (
     SIZES,
     Item,
     RunSpec,
+    Scale,
     Sizes,
     names_of_seeds,
     trained,
@@ -40,7 +41,7 @@ NOISY_STEPS = 4_000
 ABLATION_STEPS = 5_000
 """Of the ablation of depth on linear regression at the scale `short`."""
 
-SMOKE_TASKS: dict[str, dict[str, Any]] = {
+TINY_TASKS: dict[str, dict[str, Any]] = {
     "linear": {"dim": 2, "points": 8},
     "representation": {"dim": 2, "points": 8},
     "autoregressive": {"dim": 2, "points": 14},
@@ -70,7 +71,7 @@ class Recipe:
 
 def task_at(name: str, scale: Scale, **constants: float | int) -> Task:
     """The named task as large as the scale has it."""
-    chosen: Task = TASKS[name](**(SMOKE_TASKS[name] if scale == "smoke" else {}) | constants)
+    chosen: Task = TASKS[name](**(TINY_TASKS[name] if scale == "tiny" else {}) | constants)
     return chosen
 
 
@@ -82,7 +83,7 @@ def figure_2(scale: Scale) -> tuple[Item, ...]:
         items += main_models(name, task, scale)
     for name, task in three.items():
         items += references(name, task, sizes)
-    if scale == "smoke":
+    if scale == "tiny":
         return (*items, *controls("representation", three["representation"], scale))
     for name, task in three.items():
         items += main_models(name, task, scale, seed=1)
@@ -139,7 +140,7 @@ def controls(group: str, task: Task, scale: Scale) -> Iterator[RunSpec]:
 def figure_3(scale: Scale) -> tuple[Item, ...]:
     """ΔT against T, trained at a fixed depth as in the paper and with the recommended recipe."""
     sizes, task = SIZES[scale], task_at("representation", scale)
-    windows, depths = ((2, 4), (6, 4)) if scale == "smoke" else ((15, 10, 5), (20, 10, 30))
+    windows, depths = ((2, 4), (6, 4)) if scale == "tiny" else ((15, 10, 5), (20, 10, 30))
     if scale == "paper":
         depths = (*depths, 15, 5)
     items: list[Item] = []
@@ -177,7 +178,7 @@ def figure_4(scale: Scale) -> tuple[Item, ...]:
             program = sizes.algoformer(heads=heads)
             label = f"AlgoFormer, {heads} heads"
             items.append(trained(f"heads/algoformer-{heads}", label, task, program, scale, sweep=True))
-    if scale != "smoke":
+    if scale != "tiny":
         items += [_standard_of(3 * layers, task, sizes, scale) for layers in (2, 3, 4)]
     if scale == "short":
         items += [slower(run) for run in items if run.name.startswith("layers/")]
@@ -247,7 +248,7 @@ def _ablated(group: str, task: Task, scale: Scale) -> Iterator[RunSpec]:
     fixed: dict[str, Any] = {"depth": "fixed", "iterations": None, "backprop": "full"}
     yield variant("holding", "recommended: random burn-in")
     yield variant("fixed", "fixed depth", **fixed)
-    if scale != "smoke":
+    if scale != "tiny":
         other = BURN_IN if isinstance(task, LinearRegression) else LONG_BURN_IN
         yield variant("burn-in", f"burn-in up to {max(other)} instead", burn_in=other)
     yield variant("window", f"loss on all {sizes.depth} iterations", window=sizes.depth)

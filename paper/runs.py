@@ -25,7 +25,17 @@ from algoformer.tasks import (
     Task,
 )
 from algoformer.training import Experiment, TrainConfig
-from algoformer.training.presets import BURN_IN, LONG_BURN_IN, Scale, holding, training
+from algoformer.training.presets import BURN_IN, LONG_BURN_IN, holding, training
+from algoformer.training.presets import Scale as LibraryScale
+
+Scale = Literal["tiny", "short", "paper"]
+"""How large figures and tables are made: on two CPU cores in minutes, on a GPU in hours, as printed."""
+
+LIBRARY_SCALES: dict[Scale, LibraryScale] = {"tiny": "smoke", "short": "short", "paper": "paper"}
+"""The library's recipes that runs of a scale begin from; figures change their tasks and steps."""
+
+SMALL = "At this scale tasks and models are tiny: it shows how verdicts are made, and decides nothing."
+"""The sentence that is said beside verdicts at the scale `tiny`."""
 
 FAR = 200
 """How far beyond training figures look."""
@@ -215,15 +225,15 @@ class Sizes:
 
 
 SIZES: dict[Scale, Sizes] = {
-    "smoke": Sizes(width=32, heads=4, depth=6, window=4, layers=4, far=30, farthest=30, prompts=256),
+    "tiny": Sizes(width=32, heads=4, depth=6, window=4, layers=4, far=30, farthest=30, prompts=256),
     "short": Sizes(),
     "paper": Sizes(),
 }
 
-SMOKE_STEPS = 300
-"""Of a run in a figure at the scale `smoke`: enough to see that errors fall, not more."""
+TINY_STEPS = 300
+"""Of a run in a figure at the scale `tiny`: enough to see that errors fall, not more."""
 
-LINEAR_SMOKE_STEPS = 1000
+LINEAR_TINY_STEPS = 1000
 """Linear regression begins to learn later."""
 
 SHORT_STEPS: dict[type[Task], int] = {
@@ -258,15 +268,15 @@ def trained(
     At the scale `short` it takes the task's steps, those of a sweep, or `short_steps`.
     """
     sizes = SIZES[scale]
-    recipe = training(program, task, scale, seed=changes.pop("seed", 0))
+    recipe = training(program, task, LIBRARY_SCALES[scale], seed=changes.pop("seed", 0))
     long = LONG_BURN_IN if isinstance(task, LinearRegression) else BURN_IN
-    burn_in = (0, 0, sizes.depth) if scale == "smoke" else long
-    if depth == "holding" or (depth == "scale" and scale == "smoke"):
+    burn_in = (0, 0, sizes.depth) if scale == "tiny" else long
+    if depth == "holding" or (depth == "scale" and scale == "tiny"):
         recipe = holding(recipe, program, burn_in)
     elif depth == "fixed":
         recipe = replace(recipe, burn_in=())
-    if scale == "smoke":
-        steps = LINEAR_SMOKE_STEPS if isinstance(task, LinearRegression) else SMOKE_STEPS
+    if scale == "tiny":
+        steps = LINEAR_TINY_STEPS if isinstance(task, LinearRegression) else TINY_STEPS
         recipe = replace(recipe, steps=steps, lr=5e-3, checkpoint_every=50)
     elif scale == "short":
         steps = short_steps or (SWEEP_STEPS if sweep else SHORT_STEPS)[type(task)]
@@ -276,7 +286,7 @@ def trained(
     recipe = replace(recipe, **changes)
     experiment = Experiment(program=program, data=task, width=sizes.width, training=recipe)
     # going on to the farthest takes longer than all else: sweeps, and long prompts, do it on fewer
-    costly = scale != "smoke" and (sweep or task.context > 128)
+    costly = scale != "tiny" and (sweep or task.context > 128)
     return RunSpec(
         name=name,
         label=label,

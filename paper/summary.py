@@ -9,13 +9,12 @@ from pathlib import Path
 from algoformer.common.files import write_text
 from algoformer.evaluation import Cell, Table
 from algoformer.report import markdown_table, show
-from algoformer.training.presets import SMALL, Scale
 from paper.archive import Results, seeds_so_far
 from paper.baselines import ITERATIONS
 from paper.pictures import VARIANTS
 from paper.recipes import NOISES, RECIPES
 from paper.result import Result
-from paper.runs import FAR, FARTHEST, LOG, RECOMMENDED, Item, RunSpec
+from paper.runs import FAR, FARTHEST, LOG, RECOMMENDED, SMALL, Item, RunSpec, Scale
 from paper.verdicts import CLAIMS
 
 BEGIN = "<!-- from here on written by: python -m paper verdicts -->"
@@ -234,7 +233,7 @@ def _names(names: Sequence[str], most: int = 8) -> str:
 def page_lines(results: Results, scale: Scale, folder: Path) -> Iterator[str]:
     """The page as Markdown."""
     yield f"## Verdicts on the paper's claims (scale {scale})\n"
-    if scale == "smoke":
+    if scale == "tiny":
         yield f"{SMALL}\n"
     yield markdown_table(verdict_table(results))
     yield "## Beside the paper and textbook methods\n"

@@ -14,10 +14,10 @@ from algoformer.cli.parse import parse
 from algoformer.cli.say import say
 from algoformer.common.devices import pick_device
 from algoformer.evaluation import Cell, Table
-from algoformer.training.presets import SMALL, Scale
 from paper.bar import make_with_bar
 from paper.manager import RunManager, choose
 from paper.options import PROGRAM, check_numbers, results_folder, unknown_files_as_lines
+from paper.runs import SMALL, Scale
 from paper.text_archive import TextArchive
 from paper.text_items import TextRunSpec, table_items
 from paper.text_tables import score_table, verdict, write_table
@@ -25,7 +25,7 @@ from paper.text_tables import score_table, verdict, write_table
 TABLES = {"table1": "translation, scored with BLEU", "table2": "classification, scored with accuracy"}
 
 DESCRIPTION = """Train the models of a table, score them on whole test sets, and hold the paper's claim
-against the result. At the scale smoke the text is part of the package; otherwise give --data, or prepare the
+against the result. At the scale tiny the text is part of the package; otherwise give --data, or prepare the
 text where the sets are, and train elsewhere from --folder.
 
 Examples:
@@ -41,7 +41,7 @@ class TableOptions:
     """Options of `python -m paper` for tables."""
 
     table: Annotated[tyro.conf.Positional[Literal["table1", "table2"]], tyro.conf.arg(help="Which.")]
-    scale: Annotated[Scale, tyro.conf.arg(help="smoke: two CPU cores; short and paper: a GPU.")] = "smoke"
+    scale: Annotated[Scale, tyro.conf.arg(help="tiny: two CPU cores; short and paper: a GPU.")] = "tiny"
     only: Annotated[
         tuple[str, ...], tyro.conf.arg(help="Only these runs, in this order; * stands for anything.")
     ] = ()
@@ -101,7 +101,7 @@ def run_table(arguments: list[str]) -> int:
             make_with_bar(items, manager)
     say(score_table(chosen.table, everything, archive))
     lines = list(verdict(chosen.table, everything, archive))
-    for line in [*lines, SMALL] if lines and chosen.scale == "smoke" else lines:
+    for line in [*lines, SMALL] if lines and chosen.scale == "tiny" else lines:
         print(line)
     print(write_table(chosen.table, everything, archive, chosen.scale))
     missing = [item.name for item in items if archive.find(item) is None]

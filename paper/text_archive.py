@@ -11,7 +11,7 @@ from algoformer.common.devices import device_name
 from algoformer.common.files import read_json, write_json
 from algoformer.common.plain_data import as_data
 from algoformer.common.provenance import source_commit
-from algoformer.data.tokenized import TokenizedData
+from algoformer.data import LabelledData, TranslationData
 from algoformer.extras import require
 from algoformer.language import load_labelled
 from algoformer.language.naive_bayes import floor
@@ -73,7 +73,7 @@ class TextArchive:
         settings = {name: as_data(getattr(item.data, name, ())) for name in DECIDING}
         return self.folder / f"{item.name.partition('/')[0]}-{fingerprint(settings)}.packed"
 
-    def text(self, item: TextRunSpec) -> TokenizedData:
+    def text(self, item: TextRunSpec) -> TranslationData | LabelledData:
         """Return a model's data with its tokens, from the packed file, or made and packed.
 
         Raises:

@@ -6,18 +6,18 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from algoformer.data import TranslationData
-from algoformer.data.tokenized import TokenizedData
+from algoformer.data import LabelledData, TranslationData
+from algoformer.data.tokenized import as_paths
 from algoformer.training import Experiment
-from algoformer.training.presets import Scale
 from algoformer.training.text_recipes import TextKind, TextScale, text_experiment
+from paper.runs import Scale
 
 TableName = Literal["table1", "table2"]
 
-Size = Literal["smoke", "paper", "tuned", "shipped"]
+Size = Literal["tiny", "paper", "tuned", "shipped"]
 """How large a model is: that of one of the library's recipes."""
 
-RECIPES: dict[Size, TextScale] = {"smoke": "smoke", "paper": "paper", "tuned": "tuned", "shipped": "short"}
+RECIPES: dict[Size, TextScale] = {"tiny": "smoke", "paper": "paper", "tuned": "tuned", "shipped": "short"}
 """The library's recipe of each size; the models of the recipe `short` are small enough to be given away."""
 
 LABELS = {"standard": "standard", "looped": "looped", "algoformer": "AlgoFormer"}
@@ -58,10 +58,10 @@ class DatasetSpec:
 FULL = 0.95
 """How much of a batch is tokens; the rest is padding."""
 
-LONGER: dict[Scale, float] = {"smoke": 1.0, "short": 1.0, "paper": 4.0}
+LONGER: dict[Scale, float] = {"tiny": 1.0, "short": 1.0, "paper": 4.0}
 """Epochs of a scale, as a multiple of those at `short`."""
 
-SMOKE_STEPS = 250
+TINY_STEPS = 250
 
 CAUSAL = {"causal": {"prefix_lm": False}}
 """The German sentence read from left to right too."""
@@ -134,9 +134,9 @@ class TextRunSpec:
         return {"experiment": self.experiment.to_data()}
 
     @property
-    def data(self) -> TokenizedData:
+    def data(self) -> TranslationData | LabelledData:
         """The text that it is trained and scored on."""
-        assert isinstance(self.experiment.data, TokenizedData)
+        assert isinstance(self.experiment.data, TranslationData | LabelledData)
         return self.experiment.data
 
     @property
@@ -147,8 +147,7 @@ class TextRunSpec:
     @property
     def corpus(self) -> str:
         """The corpus that it is scored on first."""
-        named: str | tuple[str, ...] = self.data.corpus  # type: ignore[attr-defined]
-        return named if isinstance(named, str) else named[0]
+        return as_paths(self.data.corpus, "corpus")[0]
 
     @property
     def label(self) -> str:
@@ -160,13 +159,13 @@ class TextRunSpec:
 def table_items(table: TableName, scale: Scale, *, steps: int | None = None) -> tuple[TextRunSpec, ...]:
     """The models of a table at a scale, those of a comparison under the same budget of steps and tokens.
 
-    >>> [item.name for item in table_items("table1", "smoke")][:3]
+    >>> [item.name for item in table_items("table1", "tiny")][:3]
     ['small_de_en/algoformer', 'small_de_en/standard', 'small_de_en/looped']
     """
     kind: TextKind = "translation" if table == "table1" else "labels"
-    if scale == "smoke":
+    if scale == "tiny":
         name, variants = ("small_de_en", CAUSAL) if table == "table1" else ("small_topics", {})
-        readings = [DatasetSpec(name=name, size="smoke", tokens=1, epochs=1, variants=variants)]
+        readings = [DatasetSpec(name=name, size="tiny", tokens=1, epochs=1, variants=variants)]
     else:
         readings = list(TRANSLATIONS if table == "table1" else _classifications())
     return tuple(item for reading in readings for item in _items(kind, reading, scale, steps))
@@ -181,7 +180,7 @@ def _items(kind: TextKind, reading: DatasetSpec, scale: Scale, steps: int | None
         settings = {**reading.data, **changes}
         recipe = text_experiment(kind, program, RECIPES[reading.size], **settings)
         batch_tokens: int = recipe.data.batch_tokens  # type: ignore[attr-defined]
-        taken = steps or (SMOKE_STEPS if scale == "smoke" else reading.steps(scale, batch_tokens))
+        taken = steps or (TINY_STEPS if scale == "tiny" else reading.steps(scale, batch_tokens))
         name = f"{reading.name}/{program}{ending}" + (f"-{variant}" if variant else "")
         yield TextRunSpec(
             name=name,

@@ -10,9 +10,9 @@ from algoformer.common.files import write_text
 from algoformer.evaluation import Cell, Table
 from algoformer.language.scores import Score
 from algoformer.report import markdown_table
-from algoformer.training.presets import SMALL, Scale
 from algoformer.training.text_recipes import PROGRAMS
 from paper.decoding_study import study_table
+from paper.runs import SMALL, Scale
 from paper.text_archive import TextArchive
 from paper.text_items import TableName, TextRunSpec
 
@@ -90,7 +90,7 @@ def page_of_table(table: TableName, items: Sequence[TextRunSpec], archive: TextA
     lines = [f"# {made.title}", "", markdown_table(made), made.note, "", NOTES[table], ""]
     judged = [f"- {line}" for line in verdict(table, items, archive)]
     if judged:
-        small = [SMALL, ""] if scale == "smoke" else []
+        small = [SMALL, ""] if scale == "tiny" else []
         lines += ["## Is AlgoFormer ahead?", "", *small, *judged, ""]
     for item in items:
         found = archive.find(item)

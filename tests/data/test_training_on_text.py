@@ -14,12 +14,13 @@ from algoformer.data.protocol import Share
 from algoformer.language.classify import Classifier
 from algoformer.language.packing import pack, unpack
 from algoformer.language.tokenizer import EOS, TRANSLATE
+from algoformer.language.translate import Decoding, Translator
 from algoformer.trace import Unroll
 from algoformer.training import build_model, load_checkpoint, load_experiment, read_metrics, train
 from algoformer.training.engine import Plan, open_engine, plan_for
 from algoformer.training.run_folder import BEST
 from algoformer.training.step import Step
-from tests.data.small_text import ENGLISH, LABELS, Kind, small_data, small_experiment, small_text
+from tests.data.small_text import ENGLISH, GERMAN, LABELS, Kind, small_data, small_experiment, small_text
 from tests.training.small import loss_at, same_weights, timeless, told
 from tests.training.test_engine import PretendCuda
 
@@ -144,6 +145,13 @@ def test_a_checkpoint_says_how_its_text_was_spelled(only_words: bool) -> None:
     text = replace(text, card=dict(text.card) | {"spelling": {"lowercase": True, "only_words": only_words}})
     run = train(small_experiment("labels", data={"packed": text}, steps=2, validate_every=2))
     assert Classifier(run.checkpoint).only_words == only_words
+
+
+def test_a_translator_that_reads_from_left_to_right_is_scored_and_used_like_any_other() -> None:
+    experiment = small_experiment(data={"prefix_lm": False}, steps=2, validate_every=2)
+    run = train(experiment)
+    (found,) = experiment.data.evaluate(run.model, beam=1)
+    assert found.hypotheses == tuple(Translator(run.checkpoint, Decoding(beam=1)).translate(GERMAN))
 
 
 def test_a_run_is_not_resumed_with_other_text(tmp_path: Path) -> None:

@@ -180,7 +180,7 @@ def test_what_was_not_run_is_named_beside_the_numbers_that_there_are(number: int
 
 
 def test_at_the_small_scale_one_layer_has_four_heads() -> None:
-    small = {item.name: item for item in all_items("smoke")}
+    small = {item.name: item for item in all_items("tiny")}
     results = {name: constructed(small[name]) for name in ("layers/algoformer-1", "heads/algoformer-8")}
     because = BY_NUMBER[6].verdict(results).because
     assert "heads 4: 0.00100 (300 steps), 8: 0.00100 (300 steps)" in because

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.language.training.small_text import small_text
-from tests.language.training.test_measure import fresh
 
 from algoformer import programs
-from algoformer.language import TextCheckpoint, TokenModel, cache_bytes
+from algoformer.language import cache_bytes
+from algoformer.training import Checkpoint, build_model
 from paper.decoding_study import THRESHOLDS, study, study_table
+from tests.data.small_text import small_experiment, small_text
 
 pytest.importorskip("sacrebleu", reason="the extra `text` is not installed")
 
 
 def test_every_way_is_measured_on_the_whole_split() -> None:
     text = small_text()
-    checkpoint: Any = fresh("translation", text)
+    experiment = small_experiment()
+    checkpoint = Checkpoint(model=build_model(experiment).eval(), data=experiment.data)
     found = study(checkpoint, text, batch=4)
     rows = {row["name"]: row for row in found["ways"]}
     assert len(rows) == 3 + len(THRESHOLDS)
@@ -37,9 +39,8 @@ def test_every_way_is_measured_on_the_whole_split() -> None:
 
 
 def test_without_a_loop_there_is_nothing_to_shorten() -> None:
-    text = small_text()
-    model = TokenModel(
-        programs.standard(2, heads=2), vocabulary=len(text.tokenizer), context=48, width=16
-    ).eval()
-    found = study(TextCheckpoint(model=model, tokenizer=text.tokenizer.to_json()), text, batch=4)
+    text, program = small_text(), programs.standard(2, heads=2)
+    experiment = replace(small_experiment(window=1), program=program)
+    model = build_model(experiment).eval()
+    found = study(Checkpoint(model=model, data=experiment.data), text, batch=4)
     assert [row["name"] for row in found["ways"]] == ["greedy", "beam 4"]

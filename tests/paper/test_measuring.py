@@ -21,7 +21,7 @@ CHAIN = ChainOfThought(dim=2, points=5, layers=2)
 
 
 def small(program=None, task=CHAIN, **changes) -> RunSpec:
-    run = trained("a/b", "label", task, program or algoformer(heads=2, steps=3), "smoke", window=2)
+    run = trained("a/b", "label", task, program or algoformer(heads=2, steps=3), "tiny", window=2)
     return replace(run, prompts=16, deep_prompts=8, **changes).with_steps(2)
 
 
@@ -102,7 +102,7 @@ def test_the_result_says_where_it_comes_from(tmp_path: Path) -> None:
     assert result.experiment == run.experiment
 
 
-ITEMS = {item.name: item for item in all_items("smoke")}
+ITEMS = {item.name: item for item in all_items("tiny")}
 REFERENCES = {name: item for name, item in ITEMS.items() if isinstance(item, BaselineSpec)}
 
 

@@ -27,7 +27,7 @@ def legend_of(figure: Figure) -> list[str]:
         ("depth", ["depth"], 3),
     ],
 )
-@pytest.mark.parametrize("scale", ["smoke", "short"])
+@pytest.mark.parametrize("scale", ["tiny", "short"])
 def test_a_figure_is_drawn_from_results_alone(name, pictures, panels, scale, tmp_path: Path) -> None:
     results = {item.name: constructed(item) for item in RECIPES[name].items(scale)}
     drawn = dict(RECIPES[name].draw(results, scale))

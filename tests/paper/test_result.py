@@ -64,7 +64,7 @@ def test_errors_of_prompts_are_stored_and_older_files_have_none(tmp_path: Path) 
 
 def test_a_setting_that_did_not_exist_yet_has_its_default() -> None:
     data = json.loads(json.dumps(RESULT.to_data()))
-    del data["settings"]["experiment"]["training"]["grad"]
+    del data["settings"]["experiment"]["training"]["backprop"]
     default = Result.from_data(data)
     assert default.experiment is not None
     assert default.experiment.training.grad == "window"

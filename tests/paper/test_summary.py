@@ -172,9 +172,9 @@ def test_the_page_is_written_between_marks_and_what_stands_around_is_kept(tmp_pa
 
 def test_the_small_scale_decides_nothing_and_says_so(tmp_path: Path) -> None:
     said = {
-        scale: "decides nothing" in "\n".join(page_lines({}, scale, tmp_path)) for scale in ("smoke", "short")
+        scale: "decides nothing" in "\n".join(page_lines({}, scale, tmp_path)) for scale in ("tiny", "short")
     }
-    assert said == {"smoke": True, "short": False}
+    assert said == {"tiny": True, "short": False}
 
 
 def test_a_page_that_lost_its_end_is_not_overwritten(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""`python -m paper table1|table2` and `text export` as a user types them."""
+"""`python -m paper table1|table2` and `algoformer export` as a user types them."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 
 from algoformer.cli import main as algoformer
-from algoformer.language import load_text_model
-from algoformer.training.presets import SMALL
+from algoformer.training import load_checkpoint
 from made_up_scores import scored
+from paper.archive import Archive
 from paper.command import main
-from paper.manager import choose
+from paper.manager import RunManager, choose
+from paper.runs import SMALL
+from paper.text_archive import TextArchive
 from paper.text_items import table_items
-from paper.text_manager import TextRunManager
 
 pytest.importorskip("tokenizers", reason="the extra `text` is not installed")
 
@@ -52,9 +53,9 @@ def test_a_model_is_prepared_trained_scored_and_exported(
     assert "| small_topics | looped |" in page
     (run,) = (tmp_path / "runs").glob("small_topics-looped-*")
     file = tmp_path / "given.safetensors"
-    export = ["text", "export", str(run), str(file), "--packed", str(packed), "--device", "cpu"]
+    export = ["export", str(run), str(file), "--device", "cpu"]
     assert algoformer(export) == 0
-    card = load_text_model(file).card
+    card = load_checkpoint(file).card
     assert card["precision"] == "float16"
     assert card["measurements"][0]["rows"] == 600
     assert algoformer(["info", str(file)]) == 0
@@ -90,9 +91,9 @@ def test_what_there_is_nothing_of_is_left_out(
 def test_the_small_scale_decides_nothing_and_says_so(
     tmp_path: Path, places: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    manager = TextRunManager(folder=tmp_path / "runs", results=tmp_path / "results")
-    for item in table_items("table1", "smoke"):
-        scored(manager, item, *((91, 92) if item.program == "algoformer" else (81, 82)))
+    archive = TextArchive(folder=tmp_path / "runs", results=tmp_path / "results")
+    for item in table_items("table1", "tiny"):
+        scored(archive, item, *((91, 92) if item.program == "algoformer" else (81, 82)))
     assert main(["table1", "--no-train", *places]) == 0
     lines = capsys.readouterr().out.splitlines()
     claim = next(number for number, line in enumerate(lines) if line.startswith("The claim that"))
@@ -103,8 +104,8 @@ def test_a_damaged_run_is_listed_as_such_with_the_folder_to_remove(
     tmp_path: Path, places: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     command = ["table2", "--only", "small_topics/looped", "--steps", "3", *places]
-    (item,) = choose(table_items("table2", "smoke", steps=3), ["small_topics/looped"])
-    run = TextRunManager(folder=tmp_path / "runs", results=tmp_path).run_folder(item)
+    (item,) = choose(table_items("table2", "tiny", steps=3), ["small_topics/looped"])
+    run = RunManager(folder=tmp_path / "runs", archive=Archive(tmp_path)).run_folder(item)
     run.mkdir(parents=True)
     (run / "checkpoint.safetensors").write_text("damaged")
     assert main([*command, "--list"]) == 0

@@ -157,7 +157,7 @@ def _described(data: Any) -> Any:
 
 def _data_settings(data: Any) -> Any:
     """Return an object with a field for every setting of the data."""
-    described = _described(data)
+    described: Any = _described(data)
     if described is not data:
         return described
     hints, texts = get_type_hints(type(data)), field_docs(type(data))

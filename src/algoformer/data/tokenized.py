@@ -242,11 +242,11 @@ class TokenizedData(ABC, Generic[Split]):
         return digest.hexdigest()
 
     def facts(self) -> dict[str, Any]:
-        """Return what a card says about the text: where it came from, its terms, how it is spelled."""
+        """Return what a card says about the text: its kind, source, terms and spelling."""
         card = self.text.card
         kept = {name: card[name] for name in ("corpus", "terms", "files", "notes") if name in card}
         only_words = card.get("spelling", {}).get("only_words") is True
-        return {**kept, "lowercase": self.lowercase, "only_words": only_words}
+        return {"kind": self.name, **kept, "lowercase": self.lowercase, "only_words": only_words}
 
     def _paths(self, name: str) -> tuple[str, ...]:
         return as_paths(getattr(self, name), name)

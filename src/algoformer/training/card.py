@@ -54,6 +54,7 @@ FACTS = (
     Fact("valid_perplexity", of_origin=False),
     Fact("valid_bits_per_byte", of_origin=False),
     Fact("valid_error", of_origin=False),
+    Fact("kind", of_origin=False),
     Fact("corpus", of_origin=False),
     Fact("terms", of_origin=False),
     Fact("files", of_origin=False),

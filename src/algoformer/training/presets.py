@@ -16,9 +16,6 @@ from algoformer.training.config import Experiment, Ramp, TrainConfig
 
 Scale = Literal["smoke", "short", "paper"]
 
-SMALL = "At this scale tasks and models are tiny: it shows how verdicts are made, and decides nothing."
-"""What is said beside verdicts at the scale `smoke`."""
-
 SMALL_TASKS: dict[str, dict[str, Any]] = {
     "linear": {"dim": 3, "points": 8},
     "representation": {"dim": 3, "points": 10},
