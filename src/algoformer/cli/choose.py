@@ -158,13 +158,13 @@ def _described(data: Data) -> Any:
 
 def _data_settings(data: Data) -> Any:
     """Return an object with a field for every setting of the data."""
-    described: Any = _described(data)
-    if described is not data:
+    if (described := _described(data)) is not data:
         return described
+    own: Any = data  # a dataclass, which the protocol does not say
     hints, texts = get_type_hints(type(data)), field_docs(type(data))
     kinds = [
         (item.name, option(_typed(hints[item.name], value), texts.get(item.name, "")), value)
-        for item, value in ((one, getattr(data, one.name)) for one in fields(described))
+        for item, value in ((one, getattr(data, one.name)) for one in fields(own))
         if item.compare  # the other fields are local to this machine
     ]
     return make_dataclass("data", kinds, frozen=True)()
@@ -178,12 +178,12 @@ def _typed(hint: Any, value: Any) -> Any:
 
 
 def _with_settings(data: Data, settings: Any) -> Any:
-    described: Any = _described(data)
-    if described is not data:
+    if _described(data) is not data:
         from algoformer.data import PromptData
 
         return PromptData(settings)
-    return replace(described, **{item.name: getattr(settings, item.name) for item in fields(settings)})
+    own: Any = data
+    return replace(own, **{item.name: getattr(settings, item.name) for item in fields(settings)})
 
 
 def field_docs(kind: type) -> dict[str, str]:
