@@ -67,7 +67,7 @@ def test_a_setting_that_did_not_exist_yet_has_its_default() -> None:
     del data["settings"]["experiment"]["training"]["backprop"]
     default = Result.from_data(data)
     assert default.experiment is not None
-    assert default.experiment.training.grad == "window"
+    assert default.experiment.training.backprop == "window"
     assert default.hash != RESULT.hash
 
 

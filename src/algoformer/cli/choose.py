@@ -15,6 +15,7 @@ import tyro
 from algoformer.cli.parse import parse
 
 if TYPE_CHECKING:
+    from algoformer.data import Data
     from algoformer.model.program import Program
     from algoformer.training import Experiment
 
@@ -149,21 +150,21 @@ def read_program(path: Path) -> Program:
     return from_data(read_json(path))
 
 
-def _described(data: Any) -> Any:
+def _described(data: Data) -> Any:
     """Return the object whose fields are the data's settings: the task of prompts, or the data itself."""
-    task: Any = getattr(data, "task", None)
+    task = getattr(data, "task", None)
     return data if task is None else task
 
 
-def _data_settings(data: Any) -> Any:
+def _data_settings(data: Data) -> Any:
     """Return an object with a field for every setting of the data."""
-    described: Any = _described(data)
-    if described is not data:
+    if (described := _described(data)) is not data:
         return described
+    own: Any = data  # a dataclass, which the protocol does not say
     hints, texts = get_type_hints(type(data)), field_docs(type(data))
     kinds = [
         (item.name, option(_typed(hints[item.name], value), texts.get(item.name, "")), value)
-        for item, value in ((one, getattr(data, one.name)) for one in fields(described))
+        for item, value in ((one, getattr(data, one.name)) for one in fields(own))
         if item.compare  # the other fields are local to this machine
     ]
     return make_dataclass("data", kinds, frozen=True)()
@@ -176,13 +177,13 @@ def _typed(hint: Any, value: Any) -> Any:
     return tuple[str, ...] if isinstance(value, tuple) else str
 
 
-def _with_settings(data: Any, settings: Any) -> Any:
-    described = _described(data)
-    if described is not data:
+def _with_settings(data: Data, settings: Any) -> Any:
+    if _described(data) is not data:
         from algoformer.data import PromptData
 
         return PromptData(settings)
-    return replace(described, **{item.name: getattr(settings, item.name) for item in fields(settings)})
+    own: Any = data
+    return replace(own, **{item.name: getattr(settings, item.name) for item in fields(settings)})
 
 
 def field_docs(kind: type) -> dict[str, str]:
