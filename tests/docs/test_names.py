@@ -29,9 +29,10 @@ def public_things(module: ModuleType) -> Iterator[tuple[str, object]]:
         yield name, thing
         if inspect.isclass(thing):
             for inner, member in vars(thing).items():
-                if not inner.startswith("_") and isinstance(
-                    member, property | classmethod | staticmethod | type(public_things)
-                ):
+                # the default of a field may be a function too, which the docstring of the class explains
+                default = getattr(member, "__name__", "") == "<lambda>"
+                kinds = property | classmethod | staticmethod | type(public_things)
+                if not inner.startswith("_") and not default and isinstance(member, kinds):
                     yield f"{name}.{inner}", member
 
 
