@@ -24,7 +24,8 @@ FIRST: dict[str, tuple[Any, Any, str]] = {
         tuple[str, ...],
         ("linear",),
         "A task, or a kind of text followed by your files: translation SOURCE TARGET, labels FILE, "
-        "text FILE ...; without files, translation and labels use a small corpus of the package.",
+        "text FILE ...; without files, translation and labels use a small corpus of the package. Also a task "
+        "of your own as package.module:Class, or data that you registered.",
     ),
     "program": (str, "algoformer", "The architecture: a preset, or a JSON file with a program."),
     "scale": (str, "smoke", "smoke: two CPU cores; short: minutes on a GPU; paper: the paper's sizes."),
@@ -94,11 +95,17 @@ def _start(arguments: list[str]) -> Experiment:
 
 def named_experiment(name: str, program: str, scale: str, *, files: list[str]) -> Experiment:
     """Return the recipe for a task or a kind of text, with the user's own files and program."""
+    from algoformer import tasks
+    from algoformer.data.registry import BUILT_IN, data_names
     from algoformer.model.program import default_steps
     from algoformer.training import presets, text_recipes
 
     own = read_program(Path(program)) if program.endswith(".json") else None
+    if name in set(data_names()) - set(BUILT_IN):
+        return _own_data(name, program, own, scale, files)
     if name not in TEXT_FILES:
+        if ":" in name:
+            tasks.find(name)  # imports and registers package.module:Class
         if files:
             raise ValueError(f"--data {name} is a task and takes no files, got {files[0]!r}")
         if own is None:
@@ -111,6 +118,19 @@ def named_experiment(name: str, program: str, scale: str, *, files: list[str]) -
     like = text_recipes.text_experiment(name, "algoformer", scale, **settings)  # type: ignore[arg-type]
     training = text_recipes.text_training(own, name, scale)  # type: ignore[arg-type]
     return replace(like, program=own, training=replace(training, window=default_steps(own)))
+
+
+def _own_data(name: str, program: str, own: Program | None, scale: str, files: list[str]) -> Experiment:
+    """Return an experiment on a kind of data that was registered from outside, with a recipe for text."""
+    from algoformer.data.registry import data_class
+    from algoformer.training import Experiment, text_recipes
+
+    shape = text_recipes.SHAPES["text"][scale]  # type: ignore[index]
+    built = own or shape.program(program, causal=True)
+    kind: Any = data_class(name)
+    data = kind(files=tuple(files)) if files else kind()
+    training = text_recipes.text_training(built, "text", scale)  # type: ignore[arg-type]
+    return Experiment(built, data, width=shape.width, training=training)
 
 
 def _file_settings(name: str, files: list[str]) -> dict[str, Any]:

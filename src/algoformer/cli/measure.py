@@ -56,9 +56,14 @@ def open_checkpoint(path: Path, *, folder: str | None = None) -> Checkpoint:
         folder: the folder with named corpora, for models of text.
     """
     checkpoint = load(path)
-    if folder is not None and hasattr(checkpoint.data, "folder"):
-        checkpoint = replace(checkpoint, data=replace(checkpoint.data, folder=folder))  # type: ignore[type-var]
-    return checkpoint
+    return checkpoint if folder is None else replace(checkpoint, data=with_folder(checkpoint.data, folder))
+
+
+def with_folder(data: Any, folder: str) -> Any:
+    """Return the data with another folder for named corpora; refuse data that reads no corpora."""
+    if not hasattr(data, "folder"):
+        raise ValueError("--data-folder is for named corpora of text; leave it out")
+    return replace(data, folder=folder)
 
 
 def load_contender(path: Path, *, raw: bool = False) -> Contender:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -79,6 +80,11 @@ def options() -> list[Field]:
             "auto",
         ),
         ("max_minutes", option(float | None, "Stop after this time; continue later with --resume."), None),
+        (
+            "data_folder",
+            option(str | None, "Folder with named corpora, or hub to download; by default $ALGOFORMER_DATA."),
+            None,
+        ),
         ("tensorboard", option(bool, "Also write TensorBoard events, if it is installed."), True),
         ("evaluate", option(bool, "Measure and plot the model when it is trained."), True),
     ]
@@ -89,6 +95,7 @@ def run_train(arguments: list[str]) -> int:
     experiment, settings = read_experiment(
         arguments, command="train", description=DESCRIPTION, extra=options(), short_help=HELP
     )
+    from algoformer.cli.measure import with_folder
     from algoformer.common.devices import pick_device
     from algoformer.training import join_torchrun
 
@@ -97,6 +104,8 @@ def run_train(arguments: list[str]) -> int:
     folder = settings.out or Path("runs") / _folder_name(experiment, settings)
     if settings.resume:
         experiment = _resumed(arguments, settings, folder)
+    if settings.data_folder is not None:
+        experiment = replace(experiment, data=with_folder(experiment.data, settings.data_folder))
     device, command = pick_device(settings.device), shlex.join(["algoformer", "train", *arguments])
     try:
         with join_torchrun(device):

@@ -91,7 +91,7 @@ class LoopDriver:
 class Settled(NamedTuple):
     """What a loop gave under a stopping rule: the last output of each sequence, and its iterations."""
 
-    output: Float[Tensor, batch * output]
+    output: Float[Tensor, "batch ..."]
     iterations: Int[Tensor, " batch"]
 
 

@@ -38,7 +38,7 @@ class StoppingRule(Protocol):
         """Number of consecutive readings that must be unchanged."""
         ...
 
-    def summary(self, output: Float[Tensor, batch * output]) -> Tensor:
+    def summary(self, output: Float[Tensor, "batch ..."]) -> Tensor:
         """Return what is compared of an output, one row for each sequence."""
         ...
 

@@ -118,7 +118,7 @@ def check_loop(program: Program, training: TrainConfig) -> None:
     if training.window > steps:
         raise ValueError(
             f"window must lie in 1..{steps} (the loop's steps), got {training.window}; "
-            "choose a smaller training.window or more steps"
+            "choose a smaller window or more steps of the loop"
         )
     cut = training.backprop == "window" and training.window < steps
     if (cut or training.burn_in) and any(loop.inject == "none" for loop in _unrolled(program)):

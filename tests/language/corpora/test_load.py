@@ -161,7 +161,7 @@ def test_the_folder_comes_from_the_argument_then_from_the_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("ALGOFORMER_DATA", raising=False)
-    with pytest.raises(ValueError, match="--data FOLDER or ALGOFORMER_DATA"):
+    with pytest.raises(ValueError, match="--data-folder FOLDER or ALGOFORMER_DATA"):
         data_place()
     monkeypatch.setenv("ALGOFORMER_DATA", str(tmp_path))
     assert data_place() == tmp_path

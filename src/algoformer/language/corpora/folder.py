@@ -23,11 +23,11 @@ def data_place(data: Path | str | None = None) -> Path | Literal["hub"]:
         ValueError: neither says where, or the folder does not exist.
     """
     asked = data if data is not None else os.environ.get(VARIABLE) or None
-    origin = "--data" if data is not None else VARIABLE
+    origin = "--data-folder" if data is not None else VARIABLE
     if asked is None:
         raise ValueError(
-            f"no data folder: give one with --data FOLDER or {VARIABLE}, or --data hub to download "
-            "(needs the package datasets); small_de_en and small_topics need no data"
+            f"no data folder: give one with --data-folder FOLDER or {VARIABLE}, or --data-folder hub to "
+            "download (needs the package datasets); small_de_en and small_topics need no data"
         )
     if str(asked) == HUB:
         return "hub"

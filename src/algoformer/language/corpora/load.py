@@ -107,7 +107,7 @@ def _missing(source: Source, reader: Reader, path: str) -> str:
     raise ValueError(
         f"{reader.folder / path}.gz is missing (and so is {Path(path).name} without .gz). "
         f"{source.name} ({source.about}) is {source.where}. "
-        + (f"Or download it from {source.hub.repository} with --data hub." if source.hub else "")
+        + (f"Or download it from {source.hub.repository} with --data-folder hub." if source.hub else "")
     )
 
 
