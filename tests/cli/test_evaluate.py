@@ -70,6 +70,6 @@ def test_a_checkpoint_that_was_cut_off_is_refused(tiny_run: Path, capsys: pytest
 
 
 def test_more_iterations_than_in_training_are_measured(tiny_run: Path) -> None:
-    assert main(["evaluate", str(tiny_run), "--steps", "9", "--prompts", "8"]) == 0
+    assert main(["evaluate", str(tiny_run), "--iterations", "9", "--prompts", "8"]) == 0
     result = json.loads((tiny_run / "evaluation.json").read_text())[0]
     assert result["by_step"]["x"] == list(range(1, 10))

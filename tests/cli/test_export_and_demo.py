@@ -15,8 +15,8 @@ def test_an_exported_model_is_half_as_large_and_keeps_its_card(
 ) -> None:
     whole, half = tmp_path / "whole.safetensors", tmp_path / "half.safetensors"
     options = ["--depths", "8", "--prompts", "16"]
-    assert main(["export", str(tiny_run), str(whole), *options]) == 0
-    assert main(["export", str(tiny_run), str(half), "--half", *options]) == 0
+    assert main(["export", str(tiny_run), str(whole), "--no-half", *options]) == 0
+    assert main(["export", str(tiny_run), str(half), *options]) == 0
     assert half.stat().st_size < whole.stat().st_size < (tiny_run / "checkpoint.safetensors").stat().st_size
     card = load_checkpoint(half).card
     assert card["step"] == 4

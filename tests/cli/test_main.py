@@ -8,14 +8,6 @@ import pytest
 from algoformer.cli import COMMANDS, main, usage
 
 
-def call(arguments: list[str]) -> int:
-    """The exit code, whether it is returned or raised."""
-    try:
-        return main(arguments)
-    except SystemExit as stop:
-        return int(str(stop.code))
-
-
 def test_help_names_every_command_and_exits_with_zero(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--help"]) == 0
     text = capsys.readouterr().out
@@ -36,12 +28,10 @@ def test_an_unknown_command_names_the_nearest_one(capsys: pytest.CaptureFixture[
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_each_command_explains_itself(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as stop:
-        main([name, "--help"])
-    assert stop.value.code in (0, None)
+    assert main([name, "--help"]) == 0
     text = capsys.readouterr().out
     assert f"algoformer {name}" in text
-    assert "Example" in text
+    assert "example" in text.lower()
 
 
 @pytest.mark.parametrize(
@@ -53,20 +43,20 @@ def test_each_command_explains_itself(name: str, capsys: pytest.CaptureFixture[s
         (["train", "--steps", "0"], ["steps must lie in 1..", "got 0"]),
         (["train", "--model.pre.heads", "5"], ["5 heads do not divide", "32"]),
         (["train", "--data.dim", "-3"], ["dim", "-3"]),
-        (["train", "--model.loop.inject", "none"], ["inject='none'", "grad='full'"]),
+        (["train", "--model.loop.inject", "none"], ["inject='none'", "backprop='full'"]),
         (["train", "--config", "nowhere.json"], ["nowhere.json does not exist"]),
         (["train", "--resume", "--out", "nowhere"], ["nowhere holds no run to resume"]),
-        (["evaluate", "nowhere"], ["nowhere does not exist"]),
+        (["evaluate", "nowhere"], ["'nowhere' is neither a file nor a shipped model"]),
         (["evaluate", "nowhere", "--against", "newtom"], ["unknown solver 'newtom'", "newton"]),
         (["tasks", "chian"], ["unknown task 'chian'", "chain"]),
         (["programs", "nestd"], ["unknown program 'nestd'", "nested"]),
         (["programs", "--svg", "x.svg"], ["need the name of a program"]),
-        (["train", "--model.lop.steps", "3"], ["--model.lop.steps", "perhaps you meant --model.loop.steps"]),
+        (["train", "--model.lop.steps", "3"], ["--model.lop.steps", "did you mean --model.loop.steps?"]),
         (["train", "--model.loop.steps", "many"], ["--model.loop.steps", "many"]),
-        (["evaluate"], ["needs at least one run folder"]),
+        (["evaluate"], ["needs a run folder, a checkpoint file or a shipped model"]),
         (["theory", "newtn"], ["unknown statement 'newtn'", "newton"]),
         (["theory", "show", "newtn"], ["unknown statement 'newtn'", "newton"]),
-        (["export", "nowhere", "x.safetensors"], ["nowhere does not exist"]),
+        (["export", "nowhere", "x.safetensors"], ["'nowhere' is neither a file"]),
         (["info", "nowhere.safetensors"], ["nowhere.safetensors does not exist"]),
     ],
 )
@@ -78,7 +68,7 @@ def test_bad_input_gets_one_clear_line_and_a_failing_exit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert call(arguments) == 2
+    assert main(arguments) == 2
     captured = capsys.readouterr()
     lines = [line for line in captured.err.splitlines() if line.startswith("algoformer ")]
     assert len(lines) == 1
@@ -105,7 +95,7 @@ def test_ctrl_c_while_torch_is_imported_is_quiet(tmp_path: Path) -> None:
         env={**os.environ, "PYTHONPATH": paths},
     )
     assert done.returncode == 130
-    assert done.stderr == "\nalgoformer tasks: stopped by Ctrl-C; what was saved is kept\n"
+    assert done.stderr == "\nalgoformer tasks: interrupted; finished checkpoints and results are kept\n"
 
 
 def test_a_reader_that_leaves_is_no_complaint() -> None:

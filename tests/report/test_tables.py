@@ -53,3 +53,19 @@ def test_a_cell_from_a_file_cannot_drive_the_terminal() -> None:
     shown = printed(table)
     assert "\\x1b]0;title\\x07 b" in shown
     assert not {"\x1b", "\x07", "\x9b"} & set(shown)
+
+
+def test_columns_that_do_not_fit_go_below_and_no_name_is_cut() -> None:
+    names = ("a solver with a long name", "another solver, with a longer name")
+    columns = ("solver", *(f"{count} samples" for count in (1, 3, 7, 15)), "5 %", "95 %")
+    table = Table(columns=columns, rows=tuple((name, *(0.123,) * 6) for name in names), note="N")
+    parts = tables.fitted(table, 80)
+    assert [column for part in parts for column in part.columns[1:]] == list(columns[1:])
+    assert all(part.columns[0] == "solver" for part in parts)
+    assert [bool(part.note) for part in parts] == [False] * (len(parts) - 1) + [True]
+    for part in parts:
+        lines = printed(part, width=80).splitlines()
+        assert max(len(line.rstrip()) for line in lines) <= 80
+        assert "…" not in "".join(lines)
+        assert sum("0.123" in line for line in lines) == len(names)
+    assert tables.fitted(table, 200) == [table]

@@ -20,6 +20,8 @@ def exit_code(command: Callable[[], int], *, name: str) -> int:
         if sys.stdout is not None:
             sys.stdout.flush()  # a closed pipe is noticed here at the latest
         return code
+    except SystemExit as stop:  # help was printed, or an option was refused
+        return stop.code if isinstance(stop.code, int) else int(stop.code is not None)
     except KeyboardInterrupt:
         print(f"\n{name}: interrupted; finished checkpoints and results are kept", file=sys.stderr)
         return 130

@@ -37,7 +37,7 @@ DESCRIPTION = "Describe a model: its program, its card, and its cost part by par
 FIRST_FACTS = ("step", "seconds", "device", "precision", "commit", "command")
 """Facts about training that stand first on a card."""
 
-HIDDEN = ("experiment", "program", "parameters", "error_by_sample", "engine", "weights", "torch", "files")
+HIDDEN = ("experiment", "program", "parameters", "error_by_sample", "engine", "torch", "files")
 """Facts that are pages of numbers or say little to a reader; they stay in the file."""
 
 

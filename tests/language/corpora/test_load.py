@@ -166,7 +166,7 @@ def test_the_folder_comes_from_the_argument_then_from_the_environment(
     monkeypatch.setenv("ALGOFORMER_DATA", str(tmp_path))
     assert data_place() == tmp_path
     assert data_place("hub") == "hub"
-    with pytest.raises(ValueError, match=r"--data names .*nowhere, which is not a folder"):
+    with pytest.raises(ValueError, match=r"--data-folder names .*nowhere, which is not a folder"):
         data_place(tmp_path / "nowhere")
 
 

@@ -1,0 +1,89 @@
+"""Help is short, quick and suggests what was meant."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from algoformer.cli import COMMANDS, main
+from algoformer.cli.parse import nearest_flag
+from algoformer.cli.train import HELP
+
+WITHOUT_TORCH = """
+import sys
+
+class NoTorch:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == "torch":
+            raise ImportError("PyTorch was imported")
+
+sys.meta_path.insert(0, NoTorch())
+from algoformer.cli import main
+for command in sys.argv[1:]:
+    assert main([command, "--help"]) == 0, command
+"""
+
+
+def test_help_of_every_command_needs_no_pytorch() -> None:
+    script = [sys.executable, "-c", WITHOUT_TORCH, *COMMANDS]
+    done = subprocess.run(script, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "usage" in done.stdout
+
+
+def test_the_help_of_train_is_short_and_names_only_options_that_exist(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert len(HELP.splitlines()) <= 60
+    assert max(map(len, HELP.splitlines())) <= 110
+    assert main(["train", "--help-all"]) == 0
+    everything = capsys.readouterr().out
+    named = {word.strip(",") for line in HELP.splitlines() for word in line.split() if word.startswith("--")}
+    for flag in named - {"--help-all", "--nproc-per-node", "--data.NAME", "--model.PART.NAME"}:
+        assert flag.replace("--no-", "--") in everything.replace("--no-", "--"), flag
+
+
+FLAGS = ("--lr", "--batch-size", "--steps", "--out", "--seed", "--data", "--width", "--clip-norm")
+PARTS = ("--model.loop.steps", "--model.loop.heads", "--model.loop.head-width", "--data.dim")
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("--learning-rate", "--lr"),
+        ("--training.lr", "--lr"),
+        ("--training.learning-rate=3", "--lr"),
+        ("--batch", "--batch-size"),
+        ("--batch_size", "--batch-size"),
+        ("--training.steps", "--steps"),
+        ("--epochs", "--steps"),
+        ("--output", "--out"),
+        ("--task", "--data"),
+        ("--model.loop.head", "--model.loop.heads"),
+        ("--loop.steps", "--model.loop.steps"),
+        ("--dim", "--data.dim"),
+        ("--sed", "--seed"),
+        ("--zzz", None),
+    ],
+)
+def test_a_near_miss_is_told_what_was_probably_meant(typed: str, meant: str | None) -> None:
+    assert nearest_flag(typed, (*FLAGS, *PARTS)) == meant
+
+
+def test_an_unknown_option_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["train", "--learning-rate", "3"]) == 2
+    said = capsys.readouterr().err
+    assert said == "algoformer train: unknown option --learning-rate; did you mean --lr? (see --help)\n"
+
+
+@pytest.mark.parametrize("word", ["-V", "--version"])
+def test_the_version_is_printed(word: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([word]) == 0
+    assert capsys.readouterr().out.startswith("algoformer 0.")
+
+
+def test_a_command_of_an_earlier_version_names_its_successor(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["reproduce", "fig2"]) == 2
+    assert "python -m paper" in capsys.readouterr().err
