@@ -80,10 +80,7 @@ class Reader:
         words = shlex.split(line, comments=True)
         if (program := program_of(words)) is not None:
             with captured() as printed, contextlib.redirect_stderr(io.StringIO()) as complaints:
-                try:
-                    code = program()
-                except SystemExit as stop:  # how a wrong option ends a command
-                    code = int(stop.code or 0)
+                code = program()
             # a wrong call complains on standard error, and the pages show that
             return printed.getvalue() if code == 0 else complaints.getvalue()
         if words[0] == "ls":
