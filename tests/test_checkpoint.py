@@ -339,8 +339,8 @@ def test_what_loading_could_not_rebuild_is_not_saved(tmp_path: Path) -> None:
     wider.read_out = torch.nn.Linear(8, 3)
     more = _model()
     more.extra = torch.nn.Linear(2, 2)
-    for model, words in ((wider, "'read_out.weight' has shape"), (more, r"'extra\.bias' is not part of")):
-        with pytest.raises(ValueError, match=f"could not be rebuilt from a checkpoint: weight {words}"):
+    for model, words in ((wider, r"read_out\.bias has shape"), (more, "extra")):
+        with pytest.raises(ValueError, match=f"could not be rebuilt from a checkpoint: {words}"):
             save_checkpoint(tmp_path / "c", Checkpoint(model=model))
     own = _model()
     own.rebuildable = lambda: "a norm was swapped"  # type: ignore[method-assign, assignment]

@@ -73,7 +73,7 @@ def test_a_run_begins_with_the_weights_of_another_and_says_so(
     tiny_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder, file = tmp_path / "finer", tmp_path / "finer.safetensors"
-    finer = [*TINY, "--lr", "1e-12", "--initial", str(tiny_run), "--no-evaluate"]
+    finer = [*TINY, "--steps", "4", "--lr", "1e-12", "--initial", str(tiny_run), "--no-evaluate"]
     assert main(["train", *finer, "--out", str(folder)]) == 0
     before, after = (load_checkpoint(one / "checkpoint.safetensors").model for one in (tiny_run, folder))
     for left, right in zip(before.parameters(), after.parameters(), strict=True):

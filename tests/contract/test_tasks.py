@@ -19,7 +19,7 @@ from algoformer.tasks import (
     from_data,
     to_data,
 )
-from tests.docs.pages import ROOT, Reader, blocks_of
+from tests.docs.pages import ROOT, Reader, blocks_of, own_registrations
 
 pytestmark = pytest.mark.contract
 
@@ -28,7 +28,8 @@ def task_of_the_page(folder: Path) -> Task:
     """The task that docs/extending.md tells its readers to write."""
     page = blocks_of((ROOT / "docs" / "extending.md").read_text(encoding="utf-8"))
     reader = Reader(folder, ModuleType("extending_page"))
-    reader.run(page[0])
+    with own_registrations():
+        reader.run(page[0])
     task: Task = reader.module.SparseRegression(dim=4, points=7, active=2, noise=0.5)
     return task
 

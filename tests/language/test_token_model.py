@@ -87,23 +87,28 @@ def test_positions_count_real_tokens() -> None:
     assert positions_of(real).tolist() == [[0, 0, 1, 2], [0, 0, 0, 1]]
 
 
-def test_dropout_draws_afresh_at_every_iteration_and_only_while_training() -> None:
+def test_dropout_draws_afresh_at_every_iteration_and_only_while_training(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     model = token_model(programs.looped(heads=2, steps=3), dropout=0.5)
-    layer = model.trunk.body.parts[0].body.parts[0].layers[0]
-    layer.feedforward = torch.nn.Identity()
     drawn: list[torch.Tensor] = []
-    thinned = layer._dropout
-    layer._dropout = lambda added: drawn.append(result := thinned(torch.ones_like(added))) or result
+    original = torch.nn.functional.dropout
+
+    def recorded(values: torch.Tensor, rate: float, *further: bool, **options: bool) -> torch.Tensor:
+        drawn.append(original(torch.ones_like(values), rate, *further, **options))
+        return original(values, rate, *further, **options)
+
     ids = torch.tensor([[1, 2, 3]])
     plain = model(ids)
-    assert all(bool((one == 1).all()) for one in drawn)
-    drawn.clear()
+    monkeypatch.setattr(torch.nn.functional, "dropout", recorded)
     torch.manual_seed(0)
     model.train()(ids)
-    assert len(drawn) == 6
-    assert {value for one in drawn for value in one.unique().tolist()} == {0.0, 2.0}
-    assert not torch.equal(drawn[0], drawn[2])
+    masks = drawn[-6:]  # two in each of the three iterations; the embedding's come before
+    assert {value for one in masks for value in one.unique().tolist()} == {0.0, 2.0}
+    assert not any(torch.equal(masks[i], masks[j]) for i in range(6) for j in range(i))
+    drawn.clear()
     assert torch.equal(model.eval()(ids), plain)
+    assert all(bool((one == 1).all()) for one in drawn)
 
 
 def test_attention_dropout_changes_what_is_read() -> None:

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from algoformer.training.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 
 from algoformer.algorithms import GradientDescent
+from algoformer.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from algoformer.model import AlgoFormer
 from algoformer.prompt import Prompt
 from algoformer.tasks import LinearRegression

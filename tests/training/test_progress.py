@@ -78,7 +78,7 @@ def test_a_log_has_a_few_plain_lines() -> None:
     lines = text.splitlines()
     assert [int(line.split()[2]) for line in lines] == [10, 200, 400, 600, 800, 1000]
     assert lines[1] == "training: step 200 of 1000, loss 0.123, error 0.5, 4 steps/s, 0:03:20 left"
-    assert lines[-1] == "training: step 1000 of 1000, loss 0.123, error 0.5, 4 steps/s, 0:04:10 in all"
+    assert lines[-1] == "training: step 1000 of 1000, loss 0.123, error 0.5, 4 steps/s, 0:04:10 in total"
 
 
 def test_a_log_hears_of_a_slow_run_before_a_part_of_it_has_passed() -> None:
@@ -103,9 +103,9 @@ def test_runs_side_by_side_are_told_apart() -> None:
 def test_training_tells_its_progress_on_standard_error(
     tmp_path: object, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    options = [*TINY, "--training.steps", "4", "--no-evaluate", "--out", f"{tmp_path}/run"]
+    options = [*TINY, "--steps", "4", "--no-evaluate", "--out", f"{tmp_path}/run"]
     assert main(["train", *options]) == 0
     printed = capsys.readouterr()
     assert "training: step 4 of 4, loss " in printed.err
-    assert printed.err.rstrip().endswith(" in all")
+    assert printed.err.rstrip().endswith(" in total")
     assert printed.out == f"{tmp_path}/run\n"

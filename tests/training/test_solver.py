@@ -97,7 +97,7 @@ def test_evaluation_gives_the_same_numbers_and_more_prompts_at_once() -> None:
     batches = []
     with open_solver(model) as solver:
         solver.register_forward_pre_hook(lambda module, given: batches.append(given[0].batch))
-        found = evaluate(solver, prompts, steps=12, label="a", batch_size=16)
+        found = evaluate(solver, prompts, steps=12, label="a", batch=16)
     assert batches == [16, 16]
     assert (found.parameters, found.by_step.x) == (expected.parameters, expected.by_step.x)
     assert found.by_step.error == pytest.approx(expected.by_step.error, rel=1e-5)

@@ -160,7 +160,7 @@ def describe_layers(layers: Layers) -> str:
         "norm_at": f"norms {layers.norm_at.replace('+', ' and ')}",
         "qk_norm": f"QK norm {layers.qk_norm}",
         "scaled": "unscaled scores",
-        "bias": "bias of QKV only" if layers.bias == "qkv" else "no bias",
+        "bias": "QKV bias only" if layers.bias == "qkv" else "no bias",
         "output_gate": "gated heads",
         "positions": POSITIONS[layers.positions].outline,
         "final_norm": "no final norm",

@@ -261,4 +261,4 @@ def _part_from(data: object, depth: int) -> Part:
         branches = [from_data(branch, depth=depth + 1) for branch in rest.pop("branches")]
         return Parallel(*branches, **rest)
     except (TypeError, KeyError) as error:
-        raise ValueError(f"{kind} cannot be read: {error}") from None
+        raise ValueError(f"{kind} cannot be read: {str(error)[:300]}") from None

@@ -138,8 +138,8 @@ def _known(name: str) -> type:
     if name in TASKS:
         return TASKS[name]
     raise ValueError(
-        f"unknown task {short(name)}{_nearest(name, list(TASKS))}; known: {', '.join(TASKS)}. A task of your "
-        "own is registered with tasks.register before its checkpoint is read"
+        f"unknown task {short(name)}{_nearest(name, list(TASKS))}; choose from {', '.join(TASKS)}. A task of "
+        "your own is registered with tasks.register before its checkpoint is read"
     )
 
 
