@@ -108,8 +108,8 @@ def test_training_repairs_a_perturbed_construction(
     )
     with torch.no_grad():
         perturb(model)
-    training = TrainConfig(steps=30, batch=64, learning_rate=1e-5, window=6, grad="full", clip=1.0)
-    experiment = Experiment(program=model.program, task=TASK, width=model.width, training=training)
+    training = TrainConfig(steps=30, lr=1e-5, window=6, backprop="full", clip_norm=1.0)
+    experiment = Experiment(model.program, TASK, width=model.width, training=training)
     run = train(experiment, tmp_path / "run", initial=model)
     assert held_out_loss(run.model, held_out) < 0.9 * held_out_loss(model, held_out)
     saved = load_checkpoint(tmp_path / "run" / "checkpoint.safetensors").model

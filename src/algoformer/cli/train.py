@@ -156,7 +156,9 @@ def _train(experiment: Experiment, folder: Path, settings: Any, device: str, com
         def on_start(self, step: int, steps: int) -> None:
             single = not torch.distributed.is_initialized()
             plan = plan_for(experiment, settings.engine, device=torch.device(device), single=single)
-            print(f"{experiment.program}\n→ {folder} on {device}; {plan}", file=sys.stderr)
+            kind = "fsdp" if settings.parallel == "fsdp" else "ddp"
+            processes = "" if single else f", {torch.distributed.get_world_size()} processes ({kind})"
+            print(f"{experiment.program}\n→ {folder} on {device}{processes}; {plan}", file=sys.stderr)
 
     return train(
         experiment,

@@ -36,9 +36,9 @@ class Sampling:
     """
 
     max_new_tokens: int = 200
-    temperature: float = 0.8
+    temperature: int | float = 0.8
     top_k: int | None = None
-    top_p: float = 1.0
+    top_p: int | float = 1.0
     stop: tuple[str, ...] = ()
     seed: int = 0
     steps: int | None = None

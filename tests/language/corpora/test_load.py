@@ -63,7 +63,7 @@ def test_unknown_content_under_a_known_name_warns(tmp_path: Path) -> None:
 def test_a_missing_file_is_named_with_the_way_to_get_it(tmp_path: Path) -> None:
     multi30k(tmp_path)
     (tmp_path / "multi30k_de_en/test2016.en.gz").unlink()
-    way = r"github\.com/multi30k.*test_2016_flickr renamed test2016.*bentrevett/multi30k.*--data hub"
+    way = r"github\.com/multi30k.*test_2016_flickr renamed test2016.*bentrevett/multi30k.*--data-folder hub"
     with pytest.raises(ValueError, match=rf"test2016\.en\.gz is missing.*{way}"):
         load_parallel("multi30k_de_en", data=tmp_path)
 
