@@ -41,7 +41,13 @@ def test_the_help_of_train_is_short_and_names_only_options_that_exist(
     assert main(["train", "--help-all"]) == 0
     everything = capsys.readouterr().out
     named = {word.strip(",") for line in HELP.splitlines() for word in line.split() if word.startswith("--")}
-    for flag in named - {"--help-all", "--nproc-per-node", "--data.NAME", "--model.PART.NAME"}:
+    for flag in named - {
+        "--help-all",
+        "--nproc-per-node",
+        "--data.NAME",
+        "--model.PART.NAME",
+        "--data.vocabulary",
+    }:
         assert flag.replace("--no-", "--") in everything.replace("--no-", "--"), flag
 
 

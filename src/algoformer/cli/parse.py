@@ -123,13 +123,18 @@ def nearest_flag(flag: str, known: tuple[str, ...]) -> str | None:
     """
     word = flag.split("=")[0].lstrip("-").replace("_", "-")
     last = word.rpartition(".")[2]
+    close: Mapping[str, str] = {one.lstrip("-"): one for one in known}
+    if "." in word:  # a part of the program, or of the data, with a slip in its name
+        ending = [one for one in known if one.endswith(f".{word}")]
+        ending += [close[one] for one in difflib.get_close_matches(word, close, n=1, cutoff=0.85)]
+        if ending:
+            return ending[0]
     for wanted in (word, last, OTHER_WORDS.get(word, ""), OTHER_WORDS.get(last, "")):
         if wanted and f"--{wanted}" in known:
             return f"--{wanted}"
     ending = [one for one in known if one.lstrip("-").rpartition(".")[2] == last]
     if len(ending) == 1:
         return ending[0]
-    close: Mapping[str, str] = {one.lstrip("-"): one for one in known}
     match = difflib.get_close_matches(word, close, n=1, cutoff=0.6)
     return close[match[0]] if match else None
 
