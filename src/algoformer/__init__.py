@@ -60,7 +60,7 @@ _HOMES = {
     "programs": "model",
     "train": "training",
 }
-"""Where the public names are at home; those above, and `presets`, which `programs` are elsewhere called."""
+"""The module of each public name; `programs` is the module `model.presets`."""
 
 __all__ = [*_HOMES, *_ROOMS]
 

@@ -1,4 +1,4 @@
-"""How to train, as frozen data: optimizer, schedule, curricula, precision."""
+"""The training configuration as frozen data: optimizer, schedule, curricula, precision."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def ramp_value(ramp: Ramp | None, step: int, *, steps: int, end: int) -> int:
 )
 @dataclass(frozen=True, kw_only=True)
 class TrainConfig:
-    """How to train. The defaults are the paper's, for its 500,000 steps."""
+    """The training configuration. The defaults are the paper's, for its 500,000 steps."""
 
     steps: int = 500_000
     """Optimizer steps of the run."""

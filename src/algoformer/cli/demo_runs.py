@@ -22,7 +22,7 @@ MODELS = ("algoformer", "looped", "standard")
 TEXTBOOK = {"gd": "gradient descent", "newton": "Newton", "least-squares": "least squares"}
 
 BEYOND = 5
-"""How many times further than in training the loops are run, to see whether they hold their answer."""
+"""Multiple of the trained depth at which the loops are measured, to see whether they stay stable."""
 
 
 def plan(folder: Path) -> dict[str, Planned]:
@@ -60,7 +60,7 @@ def measure(plans: dict[str, Planned], *, progress: Progress | None = None) -> l
 
 
 def trained_steps(run: Experiment) -> int:
-    """How many iterations the loop was trained with."""
+    """Return the number of iterations that the loop was trained with."""
     return default_steps(run.program)
 
 

@@ -36,7 +36,7 @@ STORED_PROMPTS = 12
 """Prompts put into the page for tasks that the page cannot draw itself."""
 
 FAR = 5
-"""How many times the trained depth small models are measured at."""
+"""Multiple of the trained depth at which small models are measured."""
 
 
 def make_page(name: str, out: Path, *, identification: Any = None, prompts: int = 64) -> str:
