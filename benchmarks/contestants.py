@@ -10,11 +10,11 @@ from typing import Literal, Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
+from algoformer.common.devices import matmul_precision
+from algoformer.config import learning_rate
 from algoformer.training import Experiment, build_model
 from algoformer.training.engine import Plan, open_engine
-from algoformer.training.precision import matmul_precision
-from algoformer.training.schedule import learning_rate, unroll_at
-from algoformer.training.step import Step
+from algoformer.training.step import Step, unroll_at
 from benchmarks.cases import first_step
 from benchmarks.plain import PlainData, PlainModel, loss_of
 

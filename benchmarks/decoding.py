@@ -9,10 +9,10 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from algoformer.common.devices import matmul_precision
 from algoformer.language import CachedDecoder, TokenModel, UncachedDecoder
 from algoformer.language.cache import Policy
 from algoformer.training.config import Precision
-from algoformer.training.precision import matmul_precision
 from benchmarks.cases import Size, program_of
 from benchmarks.setting import Row, Setting
 from benchmarks.timing import clear, wait

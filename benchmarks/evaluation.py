@@ -10,13 +10,13 @@ from functools import partial
 import numpy as np
 import torch
 
+from algoformer.common.devices import matmul_precision
 from algoformer.evaluation import evaluate, evaluation_prompts
 from algoformer.model import AlgoFormer
 from algoformer.prompt import Prompt
 from algoformer.trace import Solver
 from algoformer.training import Experiment, build_model
 from algoformer.training.engine import EngineName
-from algoformer.training.precision import matmul_precision
 from algoformer.training.solver import open_solver
 from benchmarks.cases import experiment
 from benchmarks.plain import PlainData, PlainModel, copy_weights, errors_of

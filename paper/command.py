@@ -7,11 +7,11 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import tyro
 
-from algoformer.cli.exit_code import exit_code
+from algoformer.cli.failure import exit_code
 from algoformer.cli.parse import parse
 from algoformer.cli.say import say
 from algoformer.common.devices import pick_device
@@ -22,7 +22,7 @@ from algoformer.report import save
 from paper.archive import Archive
 from paper.bar import make_with_bar
 from paper.manager import RunManager, choose
-from paper.options import PROGRAM, check_numbers, results_folder, what_to_reproduce, with_steps
+from paper.options import PROGRAM, RunOptions, check_numbers, results_folder, what_to_reproduce, with_steps
 from paper.overview import overview_table
 from paper.recipes import RECIPES, Recipe, recipe_of
 from paper.runs import SMALL, BaselineSpec, Item, Scale
@@ -46,34 +46,14 @@ Examples:
 
 
 NAMES = (*RECIPES, "verdicts", *TABLES)
-"""What can be reproduced."""
+"""Everything that can be reproduced."""
 
 
-@dataclass(frozen=True)
-class ReproduceOptions:
+@dataclass(frozen=True, kw_only=True)
+class ReproduceOptions(RunOptions):
     """Options of `python -m paper`."""
 
     figure: Annotated[tyro.conf.Positional[str], tyro.conf.arg(help=f"One of {', '.join(NAMES)}.")]
-    scale: Annotated[
-        Scale, tyro.conf.arg(help="tiny: two CPU cores; short: a GPU, minutes a run; paper: 500,000 steps.")
-    ] = "tiny"
-    only: Annotated[
-        tuple[str, ...], tyro.conf.arg(help="Only these runs, in this order; * stands for anything.")
-    ] = ()
-    list: Annotated[bool, tyro.conf.arg(help="Say what is done and what is missing, and stop.")] = False
-    train: Annotated[bool, tyro.conf.arg(help="Whether to train what is missing, or draw what is there.")] = (
-        True
-    )
-    steps: Annotated[int | None, tyro.conf.arg(help="Training steps, instead of the scale's.")] = None
-    device: Annotated[Literal["auto", "cpu", "cuda", "mps"], tyro.conf.arg(help="Where to train.")] = "auto"
-    workers: Annotated[int | None, tyro.conf.arg(help="Runs at once; by default one a core, one a GPU.")] = (
-        None
-    )
-    max_minutes: Annotated[float | None, tyro.conf.arg(help="Stop after this long; go on later.")] = None
-    folder: Annotated[Path, tyro.conf.arg(help="Where runs keep their checkpoints.")] = Path("runs")
-    results: Annotated[
-        Path | None, tyro.conf.arg(help="Where results and pictures go; by default reproduced/SCALE.")
-    ] = None
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -13,7 +13,6 @@ from algoformer.data.scores import references
 from algoformer.evaluation import Cell, Table
 from algoformer.language import (
     CachedDecoder,
-    EarlyExit,
     TokenModel,
     UncachedDecoder,
     cache_bytes,
@@ -26,6 +25,7 @@ from algoformer.language.scores import bleu
 from algoformer.language.tokens import TokenPairs
 from algoformer.language.translate import Decoding, Translator
 from algoformer.model.program import traced_part
+from algoformer.model.stopping import ProbabilityShift
 
 THRESHOLDS = (0.3, 0.1, 0.03, 0.01)
 """Of early exit."""
@@ -38,7 +38,9 @@ def ways(batch: int) -> dict[str, Decoding]:
     """The ways that are compared, by name."""
     greedy: dict[str, Any] = {"beam": 1, "batch": batch}
     exits = {
-        f"greedy, early exit at {threshold:g}": Decoding(early_exit=EarlyExit(threshold=threshold), **greedy)
+        f"greedy, early exit at {threshold:g}": Decoding(
+            early_exit=ProbabilityShift(threshold=threshold), **greedy
+        )
         for threshold in THRESHOLDS
     }
     return {

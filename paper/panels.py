@@ -76,16 +76,35 @@ def step_panel(
     """Error on the last sample per iteration, of these runs and references."""
     found = {name: seeds for name in labels if (seeds := seeds_so_far(results, name))}
     usual = usual_steps(first for first, *_ in found.values())
-    curves, repeats = [], []
+    curves, beyond, repeats = [], [], []
     for name, (first, *others) in found.items():
         label = labels[name] + other_steps(first, usual)
         curves.append(_relabelled(first.main.by_step, label))
+        if first.main.deep is not None:
+            beyond += _from(_relabelled(first.main.deep, label), first.main.by_step.x[-1])
         repeats += [_relabelled(again.main.by_step, label) for again in others]
     for name in references:
         if name in results:
             curves.append(_relabelled(results[name].main.by_step, LEVELS[name.split("/")[1]]))
     words = f"{title}, {usual:,} steps" if usual else title
-    return Panel(title=words, curves=tuple(curves), repeats=tuple(repeats), marks=marks if found else ())
+    return Panel(
+        title=words,
+        curves=tuple(curves),
+        beyond=tuple(beyond),
+        repeats=tuple(repeats),
+        marks=marks if found else (),
+    )
+
+
+def _from(curve: Curve, start: float) -> list[Curve]:
+    """Return the part of a curve from `start` on; nothing if that is less than two points."""
+    kept = [place for place, x in enumerate(curve.x) if x >= start]
+    if len(kept) < 2:
+        return []
+    part: dict[str, Any] = {
+        name: tuple(getattr(curve, name)[place] for place in kept) for name in ("x", "error", "low", "high")
+    }
+    return [replace(curve, **part)]
 
 
 def figure_of(
@@ -95,9 +114,18 @@ def figure_of(
     levels = set(LEVELS.values())
     telling = [panel for panel in shown if {curve.label for curve in panel.curves} - levels]
     if telling:
-        note = note or ("thin: other seeds" if any(panel.repeats for panel in telling) else "")
+        note = note or "; ".join(_legend(telling))
         textbook = tuple(LEVELS.values())
         yield name, panel_figure(telling, title=title, note=note, textbook=textbook, **options)
+
+
+def _legend(shown: Sequence[Panel]) -> Iterator[str]:
+    """Yield what thin and dotted lines and bands are, as far as there are any."""
+    yield "bands: 5–95 % of bootstrap means over prompts"
+    if any(panel.repeats for panel in shown):
+        yield "thin: other seeds"
+    if any(panel.beyond for panel in shown):
+        yield "dotted: the same run, further, on fewer prompts"
 
 
 def series_of(results: Results, label: str, names: Mapping[int, str], usual: int | None) -> Iterator[Series]:

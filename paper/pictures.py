@@ -27,15 +27,6 @@ TASKS = {
 }
 
 MODELS = {"algoformer": "AlgoFormer", "standard": "standard", "looped": "looped"}
-CONTROLS = {
-    "algoformer": "AlgoFormer",
-    "no-pre": "AlgoFormer without pre",
-    "no-post": "AlgoFormer without post",
-    "standard": "standard",
-    "standard-3": "standard, 3 layers",
-    "looped": "looped",
-    "looped-3": "looped, 3 layers",
-}
 EVERY_MODEL = {
     "algoformer": "AlgoFormer",
     f"algoformer{SLOW}": "AlgoFormer, a third of the rate",
@@ -59,21 +50,18 @@ NEAR = 10
 
 
 def draw_figure_2(results: Results, scale: Scale) -> Iterator[Drawn]:
-    """Error per in-context sample: the three tasks, the controls, the levels of noise."""
+    """Error per in-context sample on three tasks and with noise; every model and control as a dot plot."""
     sizes = SIZES[scale]
-    ending = f"solid: after {sizes.depth} iterations, dotted: after {sizes.far}; thin: other seeds"
+    ending = (
+        f"solid: after {sizes.depth} iterations, dotted: after {sizes.far}; thin: other seeds; "
+        "bands: 5–95 % of bootstrap means over prompts"
+    )
     references = ("oracle", "linear-in-x", "zero")
     main = [
         sample_panel(results, group, MODELS, sizes, references=references, title=title)
         for group, title in TASKS.items()
     ]
     yield from figure_of("fig2", main, title="Three models on three tasks", note=ending)
-    beside = [
-        sample_panel(results, group, CONTROLS, sizes, references=("oracle",), title=title)
-        for group, title in TASKS.items()
-        if any(f"{group}/{model}" in results for model in set(CONTROLS) - set(MODELS))
-    ]
-    yield from figure_of("fig2-controls", beside, title="Controls", note=ending)
     yield from _models_at_a_glance(results, sizes)
     noises = {group: float(group.rpartition("-")[2]) for group in groups_of(results, "representation-noise-")}
     noisy = [
@@ -114,8 +102,8 @@ def row_panel(results: Results, group: str, sizes: Sizes, title: str) -> Rows:
 
 def _dot(result: Result, far: int) -> Dot:
     low, high = result.band
-    beyond = result.at(far) if result.growth(far) is not None else None
-    return Dot(error=result.error, low=low, high=high, beyond=beyond)
+    growth = result.growth(far)
+    return Dot(error=result.error, low=low, high=high, beyond=growth and growth * result.error)
 
 
 def draw_figure_3(results: Results, scale: Scale) -> Iterator[Drawn]:
@@ -189,7 +177,8 @@ def draw_figure_5(results: Results, scale: Scale) -> Iterator[Drawn]:
 
 
 def draw_depth(results: Results, scale: Scale) -> Iterator[Drawn]:
-    """Error per iteration of each variant of the recipe for depth."""
+    """Error of each variant of the recipe for depth, at the trained depth and far beyond it."""
+    sizes = SIZES[scale]
     shown = []
     plain = {name: words for name, words in VARIANTS.items() if name not in WAITING}
     for title, group, variants in (
@@ -197,16 +186,22 @@ def draw_depth(results: Results, scale: Scale) -> Iterator[Drawn]:
         ("with a curriculum that waits", "depth-linear", WAITING),
         (TASKS["representation"], "depth-representation", plain),
     ):
-        runs = {f"{group}/{name}": seeds_so_far(results, f"{group}/{name}") for name in variants}
+        runs = {words: seeds_so_far(results, f"{group}/{name}") for name, words in variants.items()}
         usual = usual_steps(seeds[0] for seeds in runs.values() if seeds)
         # one thing is changed at a time: a run over more steps would change two
-        labels = {
-            name: words
-            for (name, seeds), words in zip(runs.items(), variants.values(), strict=True)
+        dots = {
+            words: [_dot(run, sizes.farthest) for run in seeds]
+            for words, seeds in runs.items()
             if seeds and seeds[0].steps == usual
         }
-        shown.append(step_panel(results, labels, title=title, marks=(SIZES[scale].depth,)))
-    yield from figure_of("depth", shown, title="What makes depth hold", log_x=True)
+        if dots:
+            shown.append(Rows(title=f"{title}, {usual:,} steps", dots=dots))
+    if shown:
+        note = (
+            f"dot: after {sizes.depth} iterations, with its 5–95 % band; ring: after {sizes.farthest:,}; "
+            "several in a row: other seeds"
+        )
+        yield "depth", dot_figure(shown, title="What makes depth hold", note=note)
 
 
 VARIANTS = {

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from algoformer.checkpoint import LATEST
 from algoformer.training import load_checkpoint
-from algoformer.training.run_folder import CHECKPOINT
 
 
 class DamagedRun(ValueError):
@@ -21,7 +21,7 @@ def steps_taken(folder: Path) -> int:
     Raises:
         DamagedRun: there is one that cannot be read.
     """
-    path = folder / CHECKPOINT
+    path = folder / LATEST
     if not path.exists():
         return 0
     try:

@@ -177,7 +177,7 @@ class BaselineSpec:
         return {
             "reference": {
                 "solver": self.solver,
-                "task": tasks.to_json(self.task),
+                "task": tasks.to_data(self.task),
                 "iterates": self.iterates,
                 "trained_depth": self.trained_depth,
                 "far": self.far,

@@ -16,8 +16,8 @@ from algoformer.common.devices import pick_device
 from algoformer.evaluation import Cell, Table
 from paper.bar import make_with_bar
 from paper.manager import RunManager, choose
-from paper.options import PROGRAM, check_numbers, results_folder, unknown_files_as_lines
-from paper.runs import SMALL, Scale
+from paper.options import PROGRAM, RunOptions, check_numbers, results_folder, unknown_files_as_lines
+from paper.runs import SMALL
 from paper.text_archive import TextArchive
 from paper.text_items import TextRunSpec, table_items
 from paper.text_tables import score_table, verdict, write_table
@@ -36,33 +36,15 @@ Examples:
 """
 
 
-@dataclass(frozen=True)
-class TableOptions:
+@dataclass(frozen=True, kw_only=True)
+class TableOptions(RunOptions):
     """Options of `python -m paper` for tables."""
 
-    table: Annotated[tyro.conf.Positional[Literal["table1", "table2"]], tyro.conf.arg(help="Which.")]
-    scale: Annotated[Scale, tyro.conf.arg(help="tiny: two CPU cores; short and paper: a GPU.")] = "tiny"
-    only: Annotated[
-        tuple[str, ...], tyro.conf.arg(help="Only these runs, in this order; * stands for anything.")
-    ] = ()
-    list: Annotated[bool, tyro.conf.arg(help="Say what is done and what is missing, and stop.")] = False
+    table: Annotated[tyro.conf.Positional[Literal["table1", "table2"]], tyro.conf.arg(help="The table.")]
     prepare: Annotated[
-        bool, tyro.conf.arg(help="Do all that needs --data: pack texts into --folder, count floors; stop.")
+        bool, tyro.conf.arg(help="Do all that needs --data: tokenize into --folder, score baselines; stop.")
     ] = False
-    train: Annotated[bool, tyro.conf.arg(help="Whether to train what is missing, or show what is there.")] = (
-        True
-    )
-    steps: Annotated[int | None, tyro.conf.arg(help="Training steps, instead of the scale's.")] = None
     data: Annotated[Path | None, tyro.conf.arg(help="The folder with the sets of text, or hub.")] = None
-    device: Annotated[Literal["auto", "cpu", "cuda", "mps"], tyro.conf.arg(help="Where to train.")] = "auto"
-    workers: Annotated[int | None, tyro.conf.arg(help="Runs at once; by default one a core, one a GPU.")] = (
-        None
-    )
-    max_minutes: Annotated[float | None, tyro.conf.arg(help="Stop after this long; go on later.")] = None
-    folder: Annotated[Path, tyro.conf.arg(help="Where runs keep their checkpoints.")] = Path("runs")
-    results: Annotated[
-        Path | None, tyro.conf.arg(help="Where scores and tables go; by default reproduced/SCALE.")
-    ] = None
 
 
 def run_table(arguments: list[str]) -> int:

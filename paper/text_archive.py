@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from algoformer.checkpoint import BEST
 from algoformer.common.devices import device_name
 from algoformer.common.files import read_json, write_json
 from algoformer.common.plain_data import as_data
@@ -14,12 +15,11 @@ from algoformer.common.provenance import source_commit
 from algoformer.data import LabelledData, TranslationData
 from algoformer.extras import require
 from algoformer.language import load_labelled
-from algoformer.language.naive_bayes import floor
+from algoformer.language.naive_bayes import naive_bayes_accuracy
 from algoformer.language.packing import pack, unpack
 from algoformer.language.scores import Score
 from algoformer.training import Checkpoint, Experiment, load_checkpoint, read_metrics
 from algoformer.training.config import is_data_of
-from algoformer.training.run_folder import BEST
 from paper.decoding_study import study
 from paper.run_state import DamagedRun
 from paper.runs import fingerprint
@@ -106,7 +106,7 @@ class TextArchive:
         """Return what counting words scores on a labelled corpus, counted once."""
         path = self.results / "text" / f"{corpus}-floor.scores.json"
         if not path.exists():
-            score = floor(load_labelled(corpus, data=self.data))
+            score = naive_bayes_accuracy(load_labelled(corpus, data=self.data))
             facts = {"name": f"{corpus}, naive Bayes", "command": self.command, "commit": source_commit()}
             write_json(path, facts | {"value": score.value, "low": score.low, "high": score.high})
         found = read_json(path)

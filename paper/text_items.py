@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from algoformer.data import LabelledData, TranslationData
-from algoformer.data.tokenized import as_paths
+from algoformer.data.text_base import as_paths
 from algoformer.training import Experiment
 from algoformer.training.text_recipes import TextKind, TextScale, text_experiment
 from paper.runs import Scale

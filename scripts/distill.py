@@ -1,97 +1,148 @@
-"""Distil a textbook algorithm into a small loop, iteration by iteration, and identify the result.
+"""Distil a textbook algorithm into a small loop, pass by pass, and identify the result.
 
 A positive control among trained models: after pass t the loop is trained to answer like step t of the
-algorithm.
+algorithm. The student is one layer of linear attention over (x, y) tokens, applied again and again; all of
+its matrices start at random. Each pass is weighted by what the teacher has left to least squares there,
+which is what identification measures against.
 
-    python scripts/distill.py gradient-descent --out results/insight/distilled-gradient-descent.json
+    python scripts/distill.py newton --out results/insight/distilled-newton
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import time
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import torch
+from torch import Tensor, nn
 
-from algoformer import AlgoFormer, Unroll, algorithms, programs, tasks
+from algoformer import Prompt, Trace, Unroll, tasks
+from algoformer.common.files import write_json
 from algoformer.common.provenance import source_commit
 from algoformer.insight import identify
-from algoformer.trace import Solver
 
-TEACHERS: dict[str, Solver] = {
-    "gradient-descent": algorithms.GradientDescent(step_size=0.25),
-    "newton": algorithms.Newton(),
-}
-PASSES, FIRST_QUESTION, BATCH = 5, 4, 64
+PASSES, BATCH, LEARNING_RATE, STEP_SIZE, ALPHA = 4, 64, 5e-3, 0.25, 0.15
+
+
+class LinearAttentionLoop(nn.Module):
+    """A loop u_j ← A u_j + Σ_h W_h Σ_i u_i (u_i · B_h u_j)/n over the examples i."""
+
+    def __init__(self, *, dim: int, width: int, heads: int) -> None:
+        super().__init__()
+        self.embed = nn.Linear(dim + 1, width, bias=False)
+        self.keep = nn.Parameter(torch.eye(width))
+        self.scores, self.values = (nn.Parameter(0.03 * torch.randn(heads, width, width)) for _ in range(2))
+        self.read_scores = nn.Parameter(0.03 * torch.randn(width, width))
+        self.read_out = nn.Parameter(0.1 * torch.randn(2, width))
+
+    def forward(self, prompt: Prompt, unroll: Unroll) -> Trace:
+        """Return the answers to the last question after each pass."""
+        count = prompt.reads[-1] // 2
+        inputs, labels = prompt.part(0)[:, : count + 1], prompt.part(1)[:, :count, :1]
+        labels = torch.cat([labels, torch.zeros_like(inputs[:, :1, :1])], dim=1)  # the question has none
+        stream, answers = self.embed(torch.cat([inputs, labels], dim=-1)), []
+        for _ in range(unroll.steps):
+            shown = stream[:, :count]
+            weights = (shown[:, None] @ self.scores) @ stream.mT[:, None] / count
+            read = weights.mT @ (shown[:, None] @ self.values)
+            stream = stream @ self.keep + read.sum(1)
+            answers.append(self._answer(stream, count))
+        found = torch.stack(answers)[unroll.first_step - 1 :]
+        return Trace(predictions=found[:, :, None, None], first_step=unroll.first_step)
+
+    def _answer(self, stream: Tensor, count: int) -> Tensor:
+        shown, question = stream[:, :count], stream[:, count]
+        weights = (shown @ (question @ self.read_scores.mT)[..., None])[..., 0] / count
+        return question @ self.read_out[0] + (weights * (shown @ self.read_out[1])).sum(-1)
+
+
+def teacher_weights(teacher: str, gram: Tensor, cross: Tensor) -> Iterator[Tensor]:
+    """Yield the teacher's weights after each step, from S = XᵀX/n and Xᵀy/n."""
+    weights, inverse = torch.zeros_like(cross), ALPHA * torch.eye(gram.shape[-1]).expand_as(gram)
+    while True:
+        if teacher == "newton":
+            inverse = 2 * inverse - inverse @ gram @ inverse
+            weights = inverse @ cross
+        else:
+            weights = weights - STEP_SIZE * (gram @ weights - cross)
+        yield weights
+
+
+def loss_of(student: nn.Module, teacher: str, task: tasks.Task, generator: torch.Generator) -> Tensor:
+    """Return the mean of log(1 + squared distance to the teacher over what it has left to least squares).
+
+    The logarithm keeps single prompts, whose polynomials of the inputs are huge, from deciding a step.
+    """
+    prompt = task.sample(BATCH, generator=generator).prefix()
+    count = prompt.reads[-1] // 2
+    inputs, labels = prompt.part(0)[:, :count], prompt.part(1)[:, :count, :1]
+    question = prompt.part(0)[:, count]
+    gram, cross = inputs.mT @ inputs / count, inputs.mT @ labels / count
+    solved = torch.linalg.pinv(inputs) @ labels
+    steps = teacher_weights(teacher, gram, cross)
+    wanted = torch.stack([next(steps) for _ in range(PASSES)])  # (pass, batch, feature, 1)
+    left = (wanted - solved).square().sum((2, 3)).mean(1)
+    answers = torch.einsum("tbf,bf->tb", wanted[..., 0], question)
+    gap = student(prompt, Unroll(steps=PASSES)).predictions[:, :, 0, 0] - answers
+    return (gap.square() / left[:, None]).log1p().mean()
 
 
 def train(
-    teacher: Solver, task: tasks.Task, *, steps: int, seconds: float, seed: int
-) -> tuple[AlgoFormer, float, int]:
-    """Return the student, its last mean squared distance to the teacher, and the steps taken."""
-    torch.manual_seed(seed)
-    program = programs.algoformer(heads=4, steps=PASSES)
-    student = AlgoFormer(program, dim=task.dim, out=1, context=task.context, width=32)
-    optimizer = torch.optim.AdamW(student.parameters(), lr=2e-3, weight_decay=0.0, betas=(0.9, 0.98))
+    student: nn.Module, teacher: str, task: tasks.Task, *, steps: int, seed: int, keep: Path
+) -> list[float]:
+    """Train and return the loss, smoothed, every 500 steps; `keep` gets the weights."""
+    optimizer = torch.optim.Adam(student.parameters())
     generator = torch.Generator().manual_seed(2 * seed)  # even seeds are for training
-    start, smooth, step = time.monotonic(), math.nan, 0
+    smooth, history, start = math.nan, [], time.process_time()
     for step in range(1, steps + 1):
-        prompt = task.sample(BATCH, generator=generator)
-        unroll = Unroll(steps=PASSES)
-        with torch.no_grad():
-            wanted = teacher(prompt, unroll).predictions[:, :, FIRST_QUESTION:]
-        gap = student(prompt, unroll).predictions[:, :, FIRST_QUESTION:] - wanted
-        share = max(step / steps, (time.monotonic() - start) / seconds)
         for group in optimizer.param_groups:
-            group["lr"] = 2e-3 * min(1.0, step / 100) * 0.5 * (1 + math.cos(math.pi * min(share, 1.0)))
-        loss = gap.square().mean()
+            group["lr"] = LEARNING_RATE * min(1.0, step / 200) * 0.5 * (1 + math.cos(math.pi * step / steps))
+        loss = loss_of(student, teacher, task, generator)
         optimizer.zero_grad()
         loss.backward()
-        torch.nn.utils.clip_grad_norm_(student.parameters(), 1.0)
+        nn.utils.clip_grad_norm_(student.parameters(), 0.1)
         optimizer.step()
         value = float(loss.detach())
         smooth = value if math.isnan(smooth) else 0.98 * smooth + 0.02 * value
-        if step % 200 == 0:
-            print(f"step {step}: distance to the teacher {smooth:.2e}", flush=True)
-        if share >= 1:
-            break
-    return student.eval(), smooth, step
+        if step % 500 == 0:
+            history.append(smooth)
+            print(f"{step}: {smooth:.2e} ({time.process_time() - start:.0f} s)", flush=True)
+            torch.save(student.state_dict(), keep)
+    return history
 
 
 def main() -> None:
     """Train, identify, write."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("teacher", choices=TEACHERS)
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--steps", type=int, default=8000)
-    parser.add_argument("--seconds", type=float, default=900.0, help="The schedule ends by then.")
+    parser.add_argument("teacher", choices=("gradient-descent", "newton"))
+    parser.add_argument("--out", type=Path, required=True, help="Folder for identification.json.")
+    parser.add_argument("--steps", type=int, default=3000)
+    parser.add_argument("--dim", type=int, default=3)
+    parser.add_argument("--width", type=int, default=10)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--keep", type=Path, default=Path("student.pt"), help="File for the weights.")
     chosen = parser.parse_args()
-    task = tasks.LinearRegression(dim=2, points=9)
-    start = time.monotonic()
-    student, distance, steps = train(
-        TEACHERS[chosen.teacher], task, steps=chosen.steps, seconds=chosen.seconds, seed=chosen.seed
-    )
-    trained = time.monotonic() - start
-    found = identify(student, task, steps=PASSES, prompts=192)
-    print(found)
+    task = tasks.LinearRegression(dim=chosen.dim, points=4 * chosen.dim + 1, noise=0.5)
+    torch.manual_seed(chosen.seed)
+    student = LinearAttentionLoop(dim=task.dim, width=chosen.width, heads=2)
+    history = train(student, chosen.teacher, task, steps=chosen.steps, seed=chosen.seed, keep=chosen.keep)
+    found = identify(student.eval().requires_grad_(False), task, steps=PASSES, prompts=96)
+    options = f"--steps {chosen.steps} --dim {chosen.dim} --width {chosen.width} --seed {chosen.seed}"
     setting = {
-        "command": f"python scripts/distill.py {chosen.teacher} --steps {chosen.steps} --seed {chosen.seed}",
+        "command": f"python scripts/distill.py {chosen.teacher} {options} --out {chosen.out}",
         "commit": source_commit(),
         "device": "cpu",
         "torch": torch.__version__,
-        "steps": steps,
-        "training_seconds": round(trained, 1),
-        "distance_to_teacher": distance,
+        "loss_every_500_steps": history,
         "teacher": chosen.teacher,
     }
-    data = found.to_data()
-    data["setting"] |= setting
-    chosen.out.parent.mkdir(parents=True, exist_ok=True)
-    chosen.out.write_text(json.dumps(data, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    found = replace(found, setting=found.setting | setting)
+    print(found)
+    write_json(chosen.out / "identification.json", found.to_data())
 
 
 if __name__ == "__main__":

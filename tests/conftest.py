@@ -12,6 +12,11 @@ import pytest
 import torch
 from hypothesis import settings
 
+from runtime_types import checked
+
+# the import hook takes its decorator from here, for all modules that are imported from now on
+jaxtyping.jaxtyped = checked
+
 # two processes with two threads each are slower on two cores than two processes with one
 torch.set_num_threads(1)
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 import pty
-import select
 import subprocess
 import sys
 import threading
-import time
 import tty
 from collections.abc import Iterator
 from typing import Any
@@ -23,6 +21,8 @@ class Terminal:
         # no echo: what it shows is then what the program writes
         tty.setraw(self.theirs)
         self._shown = bytearray()
+        self._changed = threading.Condition()
+        self._is_open, self._is_handed_over = True, False
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
@@ -30,18 +30,23 @@ class Terminal:
         """Press keys."""
         os.write(self._ours, text.encode())
 
+    def hand_over(self) -> None:
+        """Leave the terminal to the programs that have it: it ends when the last of them does."""
+        if not self._is_handed_over:
+            self._is_handed_over = True
+            os.close(self.theirs)
+
     def wait_for(self, text: str) -> None:
-        """Wait until it shows something."""
-        for _ in range(600):
-            if text in self._shown.decode(errors="replace"):
-                return
-            time.sleep(0.1)
-        raise TimeoutError(f"{text!r} was not shown, only {bytes(self._shown)!r}")
+        """Wait until it shows something, or until all programs left it, which is an error."""
+        self.hand_over()
+        with self._changed:
+            self._changed.wait_for(lambda: text.encode() in self._shown or not self._is_open)
+        assert text.encode() in self._shown, f"{text!r} was not shown, only {bytes(self._shown)!r}"
 
     def close(self) -> str:
-        """What was shown until all programs left it."""
-        os.close(self.theirs)
-        self._reader.join(timeout=60)
+        """Return what was shown until all programs left it."""
+        self.hand_over()
+        self._reader.join()
         os.close(self._ours)
         return self._shown.decode()
 
@@ -49,7 +54,12 @@ class Terminal:
         # a terminal that nobody has open any more is an error, not an end
         with contextlib.suppress(OSError):
             while chunk := os.read(self._ours, 4096):
-                self._shown += chunk
+                with self._changed:
+                    self._shown += chunk
+                    self._changed.notify_all()
+        with self._changed:
+            self._is_open = False
+            self._changed.notify_all()
 
 
 @contextlib.contextmanager
@@ -64,8 +74,8 @@ def started(*words: str, **streams: Any) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def next_line(process: subprocess.Popen[bytes]) -> str:
-    """The next line that a process prints into its pipe; an error after a minute without one."""
+    """Wait for the next line that a process prints into its pipe; its end is an error."""
     assert process.stdout is not None
-    if not select.select([process.stdout], [], [], 60)[0]:
-        raise TimeoutError("nothing was printed")
-    return process.stdout.readline().decode()
+    line = process.stdout.readline()
+    assert line, "the process ended without another line"
+    return line.decode()

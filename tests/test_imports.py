@@ -1,8 +1,11 @@
 """`import algoformer` needs torch, numpy and jaxtyping, and nothing else."""
 
+import importlib
 import importlib.util
+import pkgutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -39,6 +42,8 @@ PUBLIC = [
     "evaluate",
 ]
 ROOMS = ["programs", "tasks", "algorithms"]
+LAZY = ["data", "language", "language.corpora", "model", "training"]
+"""Packages whose names are imported when they are first used."""
 
 
 def run(code: str) -> str:
@@ -94,3 +99,52 @@ def test_the_rooms_hold_what_the_readme_uses() -> None:
     for preset in ("standard", "looped", "algoformer", "nested", "two_loops"):
         assert callable(getattr(algoformer.programs, preset))
     assert algoformer.__version__
+
+
+def imported_by(command: list[str]) -> set[str]:
+    """Return the modules of the package that a command has imported when it is done."""
+    code = f"""
+import sys
+from algoformer.cli import main
+main({command!r})
+print()
+print(*sorted(name for name in sys.modules if name.split(".")[0] == "algoformer"))
+"""
+    return set(run(code).splitlines()[-1].split())
+
+
+def test_translating_imports_no_trainer_and_at_most_70_modules(tmp_path: Path) -> None:
+    (tmp_path / "german.txt").write_text("Ich bin müde.\n", encoding="utf-8")
+    found = imported_by(["translate", "tatoeba_de_en", str(tmp_path / "german.txt"), "--device", "cpu"])
+    assert "algoformer.language.translate" in found
+    assert not [name for name in found if name.startswith("algoformer.training")]
+    assert len(found) <= 70, sorted(found)
+
+
+@pytest.mark.parametrize(
+    "command", [["classify", "dbpedia", "--classes"], ["info", "linear"], ["info", "tatoeba_de_en"]]
+)
+def test_using_a_model_imports_no_trainer(command: list[str]) -> None:
+    found = imported_by(command)
+    assert "algoformer.checkpoint" in found
+    assert not [name for name in found if name.startswith("algoformer.training")]
+
+
+@pytest.mark.parametrize("package", ["algoformer", *(f"algoformer.{room}" for room in LAZY)])
+def test_a_lazy_package_has_every_name_that_it_lists(package: str) -> None:
+    code = f"""
+import importlib
+package = importlib.import_module({package!r})
+for name in package.__all__:
+    assert getattr(package, name) is not None, name
+    assert name in dir(package)
+print(len(package.__all__) > 0, hasattr(package, "nothing"))
+"""
+    assert run(code) == "True False"
+
+
+@pytest.mark.parametrize("room", LAZY)
+def test_no_submodule_hides_a_name_of_a_lazy_package(room: str) -> None:
+    package = importlib.import_module(f"algoformer.{room}")
+    modules = {info.name for info in pkgutil.iter_modules(package.__path__)}
+    assert not modules & set(package.__all__)

@@ -10,8 +10,8 @@ import pytest
 from algoformer import load
 from algoformer.checkpoint import Checkpoint
 from algoformer.language.classify import Classifier
-from algoformer.language.early_exit import EarlyExit
 from algoformer.language.translate import Decoding, Translator
+from algoformer.model.stopping import ProbabilityShift
 from algoformer.training.export import answers
 
 FOLDER = Path(__file__).parents[1] / "checkpoints"
@@ -62,7 +62,7 @@ def test_the_translator_is_of_use() -> None:
 
 
 @pytest.mark.parametrize(
-    "decoding", [Decoding(), Decoding(beam=1), Decoding(beam=1, early_exit=EarlyExit(threshold=0.01))]
+    "decoding", [Decoding(), Decoding(beam=1), Decoding(beam=1, early_exit=ProbabilityShift(threshold=0.01))]
 )
 def test_several_sentences_in_a_line_are_translated_as_each_by_itself(decoding: Decoding) -> None:
     translator = Translator(shipped("tatoeba_de_en"), decoding)

@@ -3,7 +3,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from algoformer.trace import Solver, Trace, Unroll, constant_trace, stop_tracking
+from algoformer.trace import Solver, Trace, Unroll, constant_trace
 
 
 @given(st.integers(1, 50), st.data())
@@ -53,15 +53,6 @@ def test_a_constant_trace_says_the_same_at_every_step_and_has_no_states() -> Non
     assert all(torch.equal(one, answer) for one in trace.predictions)
     with pytest.raises(ValueError, match="no hidden states"):
         constant_trace(answer, Unroll(steps=2, keep=("loop[1]",)))
-
-
-@pytest.mark.parametrize("before", [True, False])
-@pytest.mark.parametrize("tracked", [True, False])
-def test_tracking_stops_and_never_starts(before: bool, tracked: bool) -> None:
-    with torch.set_grad_enabled(before):
-        with stop_tracking(tracked):
-            assert torch.is_grad_enabled() == (before and tracked)
-        assert torch.is_grad_enabled() == before
 
 
 def test_any_callable_can_be_a_solver() -> None:

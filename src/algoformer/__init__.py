@@ -7,12 +7,22 @@ Names are imported when they are first asked for: the command line can then help
 before PyTorch is there.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING
+
+from algoformer.common.lazy import lazy_attribute, lazy_dir
 
 if TYPE_CHECKING:
     from algoformer import algorithms as algorithms
+    from algoformer import data as data
+    from algoformer import evaluation as evaluation
+    from algoformer import insight as insight
+    from algoformer import model as model
+    from algoformer import nn as nn
+    from algoformer import problems as problems
+    from algoformer import prompt as prompt
     from algoformer import tasks as tasks
+    from algoformer import trace as trace
     from algoformer.evaluation import evaluate as evaluate
     from algoformer.insight import certify as certify
     from algoformer.insight import identify as identify
@@ -21,64 +31,16 @@ if TYPE_CHECKING:
     from algoformer.model import Loop as Loop
     from algoformer.model import Parallel as Parallel
     from algoformer.model import Program as Program
-    from algoformer.model import presets
+    from algoformer.model import presets as programs  # noqa: F401
     from algoformer.prompt import Prompt as Prompt
+    from algoformer.shipped import load as load
     from algoformer.trace import Solver as Solver
     from algoformer.trace import Trace as Trace
     from algoformer.trace import Unroll as Unroll
     from algoformer.training import Experiment as Experiment
     from algoformer.training import TrainConfig as TrainConfig
-    from algoformer.training import load as load
     from algoformer.training import train as train
-
-    programs = presets
-    """The named programs: `programs.standard`, `programs.looped`, `programs.algoformer`, ..."""
+else:
+    __getattr__, __dir__ = partial(lazy_attribute, __name__), partial(lazy_dir, __name__)
 
 __version__ = "0.1.0"
-
-_ROOMS = (
-    *("algorithms", "data", "evaluation", "insight", "model"),
-    *("nn", "problems", "prompt", "tasks", "trace"),
-)
-_HOMES = {
-    "AlgoFormer": "model",
-    "Experiment": "training",
-    "Layers": "model",
-    "Loop": "model",
-    "Parallel": "model",
-    "Program": "model",
-    "Prompt": "prompt",
-    "Solver": "trace",
-    "Trace": "trace",
-    "TrainConfig": "training",
-    "Unroll": "trace",
-    "certify": "insight",
-    "evaluate": "evaluation",
-    "identify": "insight",
-    "load": "training",
-    "presets": "model",
-    "programs": "model",
-    "train": "training",
-}
-"""The module of each public name; `programs` is the module `model.presets`."""
-
-__all__ = [*_HOMES, *_ROOMS]
-
-
-def _found(name: str) -> Any:
-    if name in _ROOMS:
-        return import_module(f"algoformer.{name}")
-    if name not in _HOMES:
-        raise AttributeError(f"module 'algoformer' has no attribute {name!r}")
-    found = getattr(import_module(f"algoformer.{_HOMES[name]}"), {"programs": "presets"}.get(name, name))
-    globals()[name] = found
-    return found
-
-
-if not TYPE_CHECKING:
-    # a type checker would take it for a promise that every name is there
-    __getattr__ = _found
-
-
-def __dir__() -> list[str]:
-    return sorted({*__all__, "__version__"})

@@ -15,8 +15,14 @@ from algoformer.data.protocol import Data
 from algoformer.data.registry import data_from_header
 from algoformer.language.classifier import TextClassifier
 from algoformer.language.token_model import TokenModel
-from algoformer.model.algoformer import AlgoFormer, modules_of
-from algoformer.model.program import Program, from_data, to_data
+from algoformer.model.algoformer import AlgoFormer
+from algoformer.model.program import Program, from_data, modules_of, to_data
+
+LATEST = "checkpoint.safetensors"
+"""The newest checkpoint in the folder of a run; there is one from step 0 on."""
+
+BEST = "best.safetensors"
+"""The weights in the folder of a run that did best in validation so far."""
 
 LARGEST_SIZE = 10**9
 """No model is wider or reads longer prompts."""
@@ -155,8 +161,9 @@ def refuse_unbuildable(model: nn.Module) -> None:
         ValueError: with the first difference.
     """
     rebuildable: Callable[[], str | None] | None = getattr(model, "rebuildable", None)
-    reason = rebuildable() if callable(rebuildable) else None
-    if reason is None:
+    if callable(rebuildable):
+        reason = rebuildable()
+    else:
         shapes = {name: tuple(value.shape) for name, value in model.state_dict().items()}
         reason = _difference(_on_meta(*_read_model(model_header(model))), shapes)
     if reason is not None:

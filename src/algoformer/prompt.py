@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -19,6 +21,11 @@ class Prompt:
     single (x) for a series. The answer to question i is read at row `reads[i]` and may depend only on
     `rows[:, : reads[i] + 1]`. `targets` are the true answers, and `clean` the same without noise.
 
+    With `classes=True` an answer is one of `out` classes: targets are one-hot vectors, and predictions are
+    logits. With `answers_in_rows=False` no row shows an answer, so that full attention may read all rows at
+    every question; the limit to `rows[:, : reads[i] + 1]` then does not apply. `stages` holds the answers
+    after each stage of a computation that has several; the last stage is `targets`.
+
     >>> prompt = Prompt.of_pairs(torch.ones(2, 5, 3), torch.zeros(2, 5, 1))
     >>> prompt.rows.shape, prompt.reads
     (torch.Size([2, 10, 3]), (0, 2, 4, 6, 8))
@@ -29,6 +36,9 @@ class Prompt:
     reads: tuple[int, ...]
     parts: int = 1
     clean: Float[Tensor, "batch point out"] | None = None
+    classes: bool = False
+    answers_in_rows: bool = True
+    stages: Float[Tensor, "stage batch point out"] | None = None
 
     def __post_init__(self) -> None:
         length = self.rows.shape[1]
@@ -47,6 +57,12 @@ class Prompt:
         if self.clean is not None and self.clean.shape != self.targets.shape:
             raise ValueError(
                 f"clean has shape {tuple(self.clean.shape)}, targets {tuple(self.targets.shape)}: same needed"
+            )
+
+        if self.stages is not None and self.stages.shape[1:] != self.targets.shape:
+            raise ValueError(
+                f"stages have shape {tuple(self.stages.shape)}, targets {tuple(self.targets.shape)}: stages "
+                "need a leading axis, and then the shape of the targets"
             )
 
     def __repr__(self) -> str:
@@ -108,23 +124,35 @@ class Prompt:
         if not -self.points <= point < self.points:
             raise ValueError(f"point must lie in 0..{self.points - 1} (or count from the end), got {point}")
         point %= self.points
-        return replace(
-            self,
+        return self._with(
+            lambda answers: answers[..., point : point + 1, :],
             rows=self.rows[:, : self.reads[point] + 1],
-            targets=self.targets[:, point : point + 1],
-            clean=None if self.clean is None else self.clean[:, point : point + 1],
             reads=(self.reads[point],),
         )
 
+    def for_attention(self, *, causal: bool) -> Prompt:
+        """Return the questions that a model may be asked: the last one only, if it would see other answers.
+
+        Full attention sees the answers of all questions but the last, where rows show them.
+        """
+        return self if causal or not self.answers_in_rows else self.prefix()
+
     def select(self, index: slice | Tensor) -> Prompt:
         """Return some of the prompts, by index in the batch."""
+        stages = None if self.stages is None else self.stages[:, index]
         clean = None if self.clean is None else self.clean[index]
-        return replace(self, rows=self.rows[index], targets=self.targets[index], clean=clean)
+        return replace(self, rows=self.rows[index], targets=self.targets[index], clean=clean, stages=stages)
 
     def to(self, target: torch.device | torch.dtype | str) -> Prompt:
         """Return the prompts on another device or in another dtype."""
-        clean = None if self.clean is None else self.clean.to(target)
-        return replace(self, rows=self.rows.to(target), targets=self.targets.to(target), clean=clean)
+        return self._with(lambda answers: answers.to(target), rows=self.rows.to(target))
+
+    def _with(self, change: Callable[[Tensor], Tensor], **others: Any) -> Prompt:
+        answers = {name: getattr(self, name) for name in ("targets", "clean", "stages")}
+        changed: dict[str, Any] = {
+            name: None if value is None else change(value) for name, value in answers.items()
+        }
+        return replace(self, **changed, **others)
 
 
 def _where(tensor: Tensor) -> str:

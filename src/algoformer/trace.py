@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
-import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
@@ -103,8 +102,3 @@ def constant_trace(answer: Float[Tensor, "batch point out"], unroll: Unroll) -> 
         raise ValueError(f"this solver has no hidden states, got keep={unroll.keep}; leave keep empty")
     predictions = answer.expand(unroll.length, *answer.shape)
     return Trace(predictions=predictions, first_step=unroll.first_step)
-
-
-def stop_tracking(tracked: bool) -> torch.autograd.grad_mode.set_grad_enabled:
-    """Disable gradients unless `tracked`; never re-enable them inside `no_grad`."""
-    return torch.set_grad_enabled(tracked and torch.is_grad_enabled())

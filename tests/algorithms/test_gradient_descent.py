@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from algoformer.algorithms import GradientDescent, HeavyBall, LeastSquares
+from algoformer.algorithms import GradientDescent, HeavyBall, LeastSquares, Ridge
 from algoformer.problems import pairs
 from algoformer.prompt import Prompt
 from algoformer.tasks import LinearRegression, RegressionWithRepresentation
@@ -87,6 +87,19 @@ def test_it_tends_to_least_squares_on_every_prefix(
     # just as many pairs as coordinates can be very badly conditioned; there 4000 steps may not be enough
     well_posed = [0, 1, 2, *range(7, 12)]
     assert apart[well_posed].max().item() < 1e-6
+
+
+def test_with_a_penalty_it_tends_to_ridge_regression() -> None:
+    prompt = sampled(LinearRegression(dim=3, points=9, noise=0.5)).prefix()
+    found = GradientDescent(step_size="optimal", penalty=0.2)(prompt, Unroll(steps=300, window=1))
+    expected = Ridge(strength=8 * 0.2)(prompt, Unroll(steps=1))
+    torch.testing.assert_close(found.final, expected.final, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("penalty", [-0.1, math.inf, math.nan])
+def test_a_penalty_that_is_negative_or_infinite_is_refused(penalty: float) -> None:
+    with pytest.raises(ValueError, match="penalty must be a finite number ≥ 0"):
+        GradientDescent(penalty=penalty)
 
 
 def test_heavy_ball_repeats_its_recurrence() -> None:

@@ -11,12 +11,14 @@ from algoformer.cli.explore import DESCRIPTION
 from algoformer.cli.explore_theorems import THEOREMS
 from algoformer.data.prompts import PromptData
 from algoformer.insight import Identification
+from algoformer.language.classify import Classifier
+from algoformer.language.translate import Decoding, Translator
 from algoformer.model import AlgoFormer
 from algoformer.problems import pairs
 from algoformer.prompt import Prompt
 from algoformer.tasks import ChainOfThought, LinearRegression, RegressionWithRepresentation, Task
 from algoformer.theory import check_alpha, check_converges
-from algoformer.training import Checkpoint, save_checkpoint
+from algoformer.training import Checkpoint, load, save_checkpoint
 
 
 def saved(path: Path, task: Task | None, **layer: object) -> Path:
@@ -46,7 +48,7 @@ def test_a_page_of_a_trained_model(tmp_path: Path, capsys: pytest.CaptureFixture
     assert pack["lead"] in said
     assert pack["pairs"] is True
     assert (pack["trained"], pack["depth"]) == (3, 15)
-    assert ["training steps", "7"] in pack["facts"]
+    assert "<dt>training steps</dt><dd>7</dd>" in out.read_text(encoding="utf-8")
     assert set(pack["rivals"]) == {"step_size", "alpha"}
 
 
@@ -109,6 +111,36 @@ def test_theorem_pages_converge_for_all_points_in_the_picture(name: str) -> None
         check_converges(theorem.constants["step_size"], problems)
 
 
+def test_a_page_of_a_classifier_shows_votes_whose_mean_is_the_answer(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "page.html"
+    line = "The Danube is a river in Central Europe."
+    assert main(["explore", "dbpedia", "--text", line, "--out", str(out)]) == 0
+    (shown,) = pack_of(out)["inputs"]
+    (label,) = Classifier(load("dbpedia")).classify([line])
+    assert label is not None
+    trained = pack_of(out)["trained"]
+    assert shown["names"][0] == "the text"
+    assert shown["answers"][trained - 1][0] == label.name
+    assert shown["probabilities"][trained - 1][0] == pytest.approx(label.probability, abs=1e-4)
+    assert len(shown["answers"]) == 2 * trained
+    assert "computed in Python" in out.read_text(encoding="utf-8")
+    assert " answers " in capsys.readouterr().out
+
+
+def test_a_page_of_a_translator_generates_its_own_translation(tmp_path: Path) -> None:
+    out = tmp_path / "page.html"
+    line = "Wo ist der Bahnhof?"
+    assert main(["explore", "tatoeba_de_en", "--text", line, "--out", str(out)]) == 0
+    (shown,) = pack_of(out)["inputs"]
+    (wanted,) = Translator(load("tatoeba_de_en"), Decoding(beam=1)).translate([line])
+    answers = shown["answers"][pack_of(out)["trained"] - 1]
+    assert "".join(answers[:-1]).replace("␣", " ").strip() == wanted
+    assert answers[-1] == "⟨eos⟩"
+    assert shown["names"][1:] == answers[:-1], "each position reads what the one before it wrote"
+
+
 def test_the_help_names_every_theorem() -> None:
     assert all(name in DESCRIPTION for name in THEOREMS)
 
@@ -148,6 +180,8 @@ def test_bad_input_gets_one_clear_line(
         ("newton", "--identification", "broken.json"): "broken.json",
         ("newton", "--identification", "list.json"): "an identification is an object, got list",
         ("newton", "--identification", "empty.json"): "needs a sentence, or a status and families",
+        ("newton", "--text", "a line"): "text models only",
+        ("dbpedia", "--text", ""): "a line must have 1 to ",
         ("built.safetensors",): "has no data, so there are no prompts",
     }.items():
         assert main(["explore", *arguments]) == 2

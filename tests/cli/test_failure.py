@@ -40,3 +40,16 @@ def test_what_may_not_be_written_is_said_once(
     said = describe_failure(caught.value)
     reason = os.strerror(number)
     assert said == f"{tmp_path}/x.json could not be written ({reason}); what was there before is intact"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: 9 bytes"),
+        RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB"),
+    ],
+)
+def test_missing_memory_is_said_with_a_remedy(error: Exception) -> None:
+    said = describe_failure(error)
+    assert said == "not enough memory for these sizes; choose smaller ones, such as a smaller batch or width"

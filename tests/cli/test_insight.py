@@ -13,7 +13,7 @@ from algoformer import AlgoFormer, Program, programs, tasks
 from algoformer.cli import main
 from algoformer.data import PromptData
 from algoformer.insight import DepthCertificate, Identification
-from algoformer.training import Checkpoint, save_checkpoint
+from algoformer.training import Checkpoint, load_checkpoint, save_checkpoint
 
 ROOT = Path(__file__).parents[2]
 PAIRS = tasks.LinearRegression(dim=2, points=6)
@@ -135,3 +135,25 @@ def test_a_result_that_is_none_is_refused() -> None:
         Identification.from_json(json.dumps({"status": "runs"}))
     with pytest.raises(ValueError, match="not a depth certificate"):
         DepthCertificate.from_json(json.dumps({"answers": "hold"}))
+
+
+def test_an_exported_model_carries_its_certificate_which_info_prints_and_certify_draws(
+    looped: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, out = tmp_path / "exported.safetensors", tmp_path / "drawn"
+    assert main(["export", str(looped), str(file), "--prompts", "16", "--depths", "8"]) == 0
+    stored = DepthCertificate.from_data(load_checkpoint(file).card["certificate"])
+    assert stored.far == 50 * stored.trained == 200
+    assert stored.sentence in capsys.readouterr().out
+    assert main(["info", str(file)]) == 0
+    assert stored.sentence in capsys.readouterr().out
+    assert main(["certify", str(file), "--stored", "--out", str(out)]) == 0
+    assert DepthCertificate.from_json((out / "certificate.json").read_text()) == stored
+    assert (out / "depth.png").exists()
+
+
+def test_a_card_without_a_certificate_is_refused_in_one_line(
+    looped: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["certify", str(looped), "--stored"]) == 2
+    assert "leave out --stored to measure it" in capsys.readouterr().err

@@ -1,9 +1,6 @@
 import json
 import shlex
 import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -11,6 +8,7 @@ import torch
 
 from algoformer.cli import main
 from algoformer.training import load_checkpoint, load_experiment, read_metrics
+from algoformer.training.step import Step
 from tiny import TINY
 
 
@@ -104,20 +102,31 @@ def test_weights_that_cannot_be_begun_with_are_refused(
     assert not (tmp_path / "run").exists()
 
 
-def test_ctrl_c_keeps_a_checkpoint_that_resumes_to_the_same_weights(tmp_path: Path) -> None:
+def test_ctrl_c_keeps_a_checkpoint_that_resumes_to_the_same_weights(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     whole, cut = tmp_path / "whole", tmp_path / "cut"
-    options = [*TINY, "--steps", "60", "--checkpoint-every", "1000", "--no-evaluate"]
+    options = [*TINY, "--steps", "20", "--checkpoint-every", "1000", "--no-evaluate"]
     assert main(["train", *options, "--out", str(whole)]) == 0
-    command = [sys.executable, "-m", "algoformer", "train", *options, "--out", str(cut)]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    while not (cut / "metrics.jsonl").exists() and process.poll() is None:
-        time.sleep(0.01)
-    process.send_signal(signal.SIGINT)
-    _, message = process.communicate()
-    if process.returncode != 0:  # a very quick machine may have finished first
-        assert process.returncode == 130
-        assert f"continue with: algoformer train --resume --out {cut}" in message
-        assert "Traceback" not in message
+    capsys.readouterr()
+    run = Step.run
+
+    def press_ctrl_c(self: Step, number: int) -> None:
+        run(self, number)
+        if number == 6:
+            signal.raise_signal(signal.SIGINT)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Step, "run", press_ctrl_c)
+        before = signal.signal(
+            signal.SIGINT, signal.default_int_handler
+        )  # a job in the background ignores it
+        assert main(["train", *options, "--out", str(cut)]) == 130
+        signal.signal(signal.SIGINT, before)
+    message = capsys.readouterr().err
+    assert f"continue with: algoformer train --resume --out {cut}" in message
+    assert "Traceback" not in message
+    assert load_checkpoint(cut / "checkpoint.safetensors").card["step"] == 7
     assert main(["train", "--resume", "--out", str(cut), "--no-evaluate"]) == 0
     one, other = (load_checkpoint(folder / "checkpoint.safetensors") for folder in (whole, cut))
     for left, right in zip(one.model.parameters(), other.model.parameters(), strict=True):
@@ -159,3 +168,13 @@ def test_a_device_that_is_not_there_is_refused(capsys: pytest.CaptureFixture[str
         pytest.skip("this machine has CUDA")
     assert main(["train", *TINY, "--device", "cuda", "--out", str(tmp_path / "run")]) == 2
     assert "choose cpu or auto" in capsys.readouterr().err
+
+
+def test_a_run_killed_before_its_config_was_written_is_resumed_and_writes_it(tmp_path: Path) -> None:
+    """The first checkpoint comes before config.json, and it holds the experiment too."""
+    folder = tmp_path / "run"
+    assert main(["train", *TINY, "--steps", "2", "--no-evaluate", "--out", str(folder)]) == 0
+    config = (folder / "config.json").read_text()
+    (folder / "config.json").unlink()
+    assert main(["train", "--resume", "--no-evaluate", "--out", str(folder)]) == 0
+    assert (folder / "config.json").read_text() == config

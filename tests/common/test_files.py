@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 
+from algoformer.common import files
 from algoformer.common.files import append_line, read_json, remove_leftovers, write_atomically, write_json
 from algoformer.common.files import write_text as put
 from algoformer.common.tensor_file import write_tensors
@@ -152,3 +153,12 @@ def test_only_our_own_leftovers_are_removed(tmp_path: Path) -> None:
         "config.json",
         "notes.part",
     ]
+
+
+def test_json_without_an_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A device such as /dev/zero gives bytes for ever."""
+    monkeypatch.setattr(files, "LARGEST_JSON", 1000)
+    with pytest.raises(ValueError, match="larger than 1000 bytes"):
+        files.read_json(Path("/dev/zero"))
+    (tmp_path / "small.json").write_text("[1]")
+    assert files.read_json(tmp_path / "small.json") == [1]

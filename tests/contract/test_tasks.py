@@ -1,6 +1,7 @@
 """What every task promises. A new task adds one row to TASKS_UNDER_TEST."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
@@ -11,16 +12,26 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from algoformer.prompt import Prompt
 from algoformer.tasks import (
     TASKS,
+    Addition,
     AutoregressiveWithRepresentation,
+    ChainOfSolves,
     ChainOfThought,
+    Copy,
+    Hops,
+    LeadingEigenvector,
     LinearRegression,
+    LinearSystem,
+    Parity,
+    PuzzleTask,
     RegressionWithRepresentation,
     RobustRegression,
+    Sudoku,
     Task,
     from_data,
     register,
     to_data,
 )
+from algoformer.trace import Unroll
 from tests.docs.pages import ROOT, Reader, blocks_of, own_registrations
 
 pytestmark = pytest.mark.contract
@@ -48,8 +59,23 @@ TASKS_UNDER_TEST: list[Task] = [
     RobustRegression(dim=4, points=7),
     RobustRegression(dim=4, points=7, noise=0.5, outliers=0.5),
     task_of_the_page(Path()),
+    Sudoku(),
+    Sudoku(most=5, boards=100, split="test"),
+    Hops(length=9, symbols=3, hops=2),
+    Addition(numbers=3, digits=2),
+    Parity(length=7),
+    Copy(length=5, symbols=3),
+    LinearSystem(size=4),
+    LeadingEigenvector(size=4),
+    ChainOfSolves(size=4),
 ]
 every_task = pytest.mark.parametrize("task", TASKS_UNDER_TEST, ids=str)
+regression_task = pytest.mark.parametrize(
+    "task", [task for task in TASKS_UNDER_TEST if not isinstance(task, PuzzleTask)], ids=str
+)
+puzzle = pytest.mark.parametrize(
+    "task", [task for task in TASKS_UNDER_TEST if isinstance(task, PuzzleTask)], ids=str
+)
 
 
 def seeded(seed: int) -> torch.Generator:
@@ -118,7 +144,7 @@ def test_one_seed_means_the_same_prompts_in_every_precision(task: Task) -> None:
     torch.testing.assert_close(single.rows.double(), double.rows, rtol=1e-4, atol=1e-4)
 
 
-@every_task
+@regression_task
 def test_rows_after_a_read_show_its_target_unless_labels_are_corrupted(task: Task) -> None:
     prompt = task.sample(5, generator=seeded(0))
     shown = [row + 1 for row in prompt.reads if row + 1 < task.context]
@@ -142,7 +168,7 @@ def test_it_survives_the_way_through_json(task: Task) -> None:
         assert from_data(json.loads(json.dumps(to_data(task)))) == task
 
 
-@every_task
+@regression_task
 def test_the_problems_ask_each_question_of_the_prompt_once(task: Task) -> None:
     prompt = task.sample(3, generator=seeded(0))
     problems = task.problems(prompt)
@@ -153,7 +179,7 @@ def test_the_problems_ask_each_question_of_the_prompt_once(task: Task) -> None:
     assert all(0 <= column < columns and 0 <= sample < samples for column, sample in problems.asked)
 
 
-@every_task
+@regression_task
 def test_the_problems_of_a_prefix_are_those_of_the_prompt_cut_off(task: Task) -> None:
     prompt = task.sample(3, generator=seeded(0), dtype=torch.float64)
     whole = task.problems(prompt)
@@ -167,7 +193,7 @@ def test_the_problems_of_a_prefix_are_those_of_the_prompt_cut_off(task: Task) ->
         torch.testing.assert_close(cut.labels[:, column, :sample], whole.labels[:, column, :sample])
 
 
-@every_task
+@regression_task
 def test_problems_never_read_the_targets(task: Task) -> None:
     prompt = task.sample(3, generator=seeded(0))
     blind = Prompt(
@@ -202,3 +228,29 @@ def test_sampling_never_reads_a_value_back(task: Task) -> None:
         active_dims = torch.tensor(2) if task.takes_dims else None
         prompt = task.sample(3, generator=seeded(0), active_dims=active_dims)
     assert prompt.rows.shape == (3, task.context, task.dim)
+
+
+@puzzle
+def test_a_puzzle_has_no_regression_problem(task: Task) -> None:
+    with pytest.raises(ValueError, match="has no regression problem inside its prompts"):
+        task.problems(task.sample(1, generator=seeded(0)))
+
+
+@puzzle
+def test_the_textbook_algorithm_solves_a_puzzle_without_its_targets(task: PuzzleTask) -> None:
+    prompt = task.sample(20, generator=seeded(0), dtype=torch.float64)  # type: ignore[attr-defined]
+    blind = replace(prompt, targets=torch.zeros_like(prompt.targets), clean=None, stages=None)
+    answers = task.textbook()(blind, Unroll(steps=100, window=1)).final  # type: ignore[attr-defined]
+    if prompt.classes:
+        assert torch.equal(answers.argmax(dim=-1), prompt.targets.argmax(dim=-1))
+    else:
+        torch.testing.assert_close(answers, prompt.targets, rtol=1e-6, atol=1e-6)
+
+
+@puzzle
+def test_rows_show_the_answers_only_where_a_puzzle_says_so(task: PuzzleTask) -> None:
+    prompt = task.sample(3, generator=seeded(0))  # type: ignore[attr-defined]
+    assert prompt.answers_in_rows == isinstance(task, Copy)
+    if prompt.answers_in_rows:
+        shown = [row + 1 for row in prompt.reads if row + 1 < task.context]  # type: ignore[attr-defined]
+        assert torch.equal(prompt.rows[:, shown, : prompt.out], prompt.targets[:, : len(shown)])

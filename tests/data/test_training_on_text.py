@@ -10,6 +10,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from algoformer.checkpoint import BEST
 from algoformer.data.protocol import Share
 from algoformer.language.classify import Classifier
 from algoformer.language.packing import pack, unpack
@@ -18,7 +19,6 @@ from algoformer.language.translate import Decoding, Translator
 from algoformer.trace import Unroll
 from algoformer.training import build_model, load_checkpoint, load_experiment, read_metrics, train
 from algoformer.training.engine import Plan, open_engine, plan_for
-from algoformer.training.run_folder import BEST
 from algoformer.training.step import Step
 from tests.data.small_text import ENGLISH, GERMAN, LABELS, Kind, small_data, small_experiment, small_text
 from tests.training.small import loss_at, same_weights, timeless, told

@@ -26,6 +26,8 @@ from typing import Any
 
 from algoformer.algorithms import SOLVERS
 from algoformer.data import registry
+from algoformer.language.corpora.load import CORPORA
+from algoformer.language.scores import METRICS
 from algoformer.model.injections import INJECTIONS, STARTS
 from algoformer.nn import ACTIVATIONS, NORMS, POSITIONS
 from algoformer.tasks import TASKS
@@ -119,8 +121,9 @@ def inside(folder: Path) -> Iterator[Path]:
 @contextlib.contextmanager
 def own_registrations() -> Iterator[None]:
     """Forget at the end what is registered inside, so that no page depends on another."""
-    words = [table._entries for table in (NORMS, ACTIVATIONS, POSITIONS, INJECTIONS, STARTS)]
-    registries: list[dict[str, Any]] = [TASKS, SOLVERS, registry._REGISTERED, *words]
+    words: list[dict[str, Any]] = [NORMS, ACTIVATIONS, POSITIONS, INJECTIONS, STARTS]
+    named = [table.registered for table in (registry._KINDS, CORPORA, METRICS)]
+    registries: list[dict[str, Any]] = [TASKS, SOLVERS, *named, *words]
     before = [dict(entries) for entries in registries]
     try:
         yield

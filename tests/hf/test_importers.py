@@ -10,7 +10,7 @@ pytest.importorskip("transformers")
 
 from algoformer.hf import from_hf, loopify, to_hf
 from algoformer.hf.importers import FAMILIES
-from algoformer.language.generate import generate
+from algoformer.language import generate
 from algoformer.model.program import Loop
 from tests.hf.families import tiny, transformers
 
@@ -112,7 +112,7 @@ def test_a_loop_may_begin_or_end_the_program(family: str, split: tuple[int, int,
 def test_both_libraries_decode_the_same_tokens(family: str) -> None:
     model = loopify(original(family), prelude=1, core=2, coda=1, steps=2)
     theirs = model.generate(TOKENS, max_new_tokens=6, do_sample=False, eos_token_id=None)[:, 11:]
-    ours = generate(from_hf(model), TOKENS, end=63, most=6).tokens[:, 0]
+    ours = generate(from_hf(model), TOKENS, eos_id=63, max_new_tokens=6).tokens[:, 0]
     for row, tokens in zip(theirs, ours, strict=True):
         ended = (row == 63).nonzero().flatten().tolist() or [6]
         assert torch.equal(row[: ended[0]], tokens[: ended[0]])

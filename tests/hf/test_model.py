@@ -12,7 +12,7 @@ from torch import Tensor
 pytest.importorskip("transformers")
 
 from algoformer.hf import AlgoformerConfig, AlgoformerForCausalLM, to_hf
-from algoformer.language.generate import generate
+from algoformer.language import generate
 from algoformer.language.token_model import TokenModel
 from algoformer.model import Layers, Loop, Parallel, Program, presets
 from tests.hf.families import transformers
@@ -70,7 +70,7 @@ def test_every_way_to_generate_gives_the_tokens_of_decoding_without_a_cache(name
     assert torch.equal(decoded(model, cache_implementation="static"), greedy)
     assert torch.equal(decoded(model, num_beams=3), decoded(model, num_beams=3, use_cache=False))
     mask = prompts()["attention_mask"].bool()
-    ours = generate(model.model, prompts()["input_ids"], mask, end=0, most=7).tokens[:, 0]
+    ours = generate(model.model, prompts()["input_ids"], mask, eos_id=0, max_new_tokens=7).tokens[:, 0]
     for row, tokens in zip(greedy[:, 8:], ours, strict=True):
         ended = (row == 0).nonzero().flatten().tolist() or [7]
         assert torch.equal(row[: ended[0]], tokens[: ended[0]])

@@ -10,7 +10,7 @@ import argparse
 import itertools
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,8 @@ import torch
 from torch import Tensor
 
 from algoformer import AlgoFormer, Prompt, Trace, Unroll, algorithms, programs, tasks, theory
+from algoformer.common.files import write_json
+from algoformer.common.provenance import source_commit
 from algoformer.insight import Identification, filters, identify
 from algoformer.trace import Solver
 
@@ -228,26 +230,24 @@ def outcome(control: Control, found: Identification, examples: int) -> tuple[boo
     return right, max(off, default=0.0) if right and control.name else 0.0
 
 
-SIZES = ((3, 8), (4, 12), (8, 24))
-"""Coordinates and examples of the confusion table; hand-built models skip the largest."""
+SIZES = ((3, 8), (8, 24), (20, 40))
+"""Coordinates and examples of the confusion table; hand-built models are identified at the smallest."""
 
 
-def rows_of(kind: str, dim: int, examples: int, noise: float) -> Iterator[dict[str, Any]]:
-    """Identify every control of a kind at one size and noise level."""
-    built = kind == "built"
+def row_of(label: str, dim: int, examples: int, noise: float) -> dict[str, Any]:
+    """Identify one control at one size and noise level."""
+    control = (TEXTBOOK | NULLS | BUILT)[label]
     task = tasks.LinearRegression(dim=dim, points=examples + 1, noise=noise)
-    for label, control in (BUILT if built else TEXTBOOK | NULLS).items():
-        start = time.process_time()
-        solver = control.build(dim, examples)
-        found = identify(solver, task, steps=8, prompts=40, queries=dim + (6 if built else 24))
-        right, off = outcome(control, found, examples)
-        nearest = found.nearest
-        yield (
-            {"control": label, "true": control.name, "named": found.name, "status": found.status}
-            | {"nearest": nearest.name, "share": round(nearest.share, 5), "right": right}
-            | {"parameters": nearest.parameters, "off": off, "dim": dim, "examples": examples}
-            | {"noise": noise, "null": label in NULLS, "seconds": time.process_time() - start}
-        )
+    start, queries = time.process_time(), dim + (6 if label in BUILT else 24)
+    found = identify(control.build(dim, examples), task, steps=8, prompts=40, queries=queries)
+    right, off = outcome(control, found, examples)
+    nearest = found.nearest
+    return (
+        {"control": label, "true": control.name, "named": found.name, "status": found.status}
+        | {"nearest": nearest.name, "share": round(nearest.share, 5), "right": right}
+        | {"parameters": nearest.parameters, "off": off, "dim": dim, "examples": examples}
+        | {"noise": noise, "null": label in NULLS, "seconds": round(time.process_time() - start, 2)}
+    )
 
 
 def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
@@ -262,6 +262,7 @@ def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
         "rows": rows,
         "setting": {
             "command": "python -m tests.insight.controls",
+            "commit": source_commit(),
             "torch": torch.__version__,
             "device": "cpu",
         },
@@ -269,20 +270,20 @@ def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Write the confusion table."""
+    """Write the confusion table after every row; rows that the file has already are kept."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=Path("results/insight/controls.json"))
-    chosen = parser.parse_args()
-    rows = []
-    for noise, (dim, examples) in itertools.product((0.0, 0.5), SIZES):
-        for kind in ("textbook", "built") if dim < 8 else ("textbook",):
-            for row in rows_of(kind, dim, examples, noise):
-                rows.append(row)
-                print(json.dumps(row, ensure_ascii=False), flush=True)
-    table = summary(rows)
-    chosen.out.parent.mkdir(parents=True, exist_ok=True)
-    chosen.out.write_text(json.dumps(table, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
-    print({key: value for key, value in table.items() if key not in ("rows", "setting")})
+    out = parser.parse_args().out
+    rows = json.loads(out.read_text(encoding="utf-8"))["rows"] if out.exists() else []
+    known = {(row["control"], row["dim"], row["noise"]) for row in rows}
+    for (dim, examples), noise in itertools.product(SIZES, (0.0, 0.5)):
+        controls = TEXTBOOK | NULLS | (BUILT if (dim, examples) == SIZES[0] else {})
+        for label in controls:
+            if (label, dim, noise) not in known:
+                rows.append(row_of(label, dim, examples, noise))
+                print(json.dumps(rows[-1], ensure_ascii=False), flush=True)
+                write_json(out, summary(rows))
+    print({key: value for key, value in summary(rows).items() if key not in ("rows", "setting")})
 
 
 if __name__ == "__main__":

@@ -119,6 +119,58 @@ def test_a_solver_that_forgets_grows_by_the_known_factor() -> None:
     assert found.states is None
 
 
+def descent_errors(
+    task: tasks.Task, step: float, depths: tuple[int, ...], count: int, seed: int
+) -> list[float]:
+    """Errors of gradient descent on the last question, by its closed form (1 - ηλ)^t in the eigenbasis."""
+    prompt = evaluation_prompts(task, count=count, seed=seed).prefix()
+    samples = prompt.reads[-1] // 2
+    inputs, labels = prompt.part(0)[:, :samples].double(), prompt.part(1)[:, :samples, :1].double()
+    assert prompt.clean is not None
+    values, vectors = torch.linalg.eigh(inputs.mT @ inputs / samples)
+    solved = vectors.mT @ (torch.linalg.pinv(inputs) @ labels)
+    asked = prompt.part(0)[:, samples].double()
+    errors = []
+    for depth in depths:
+        weights = vectors @ ((1 - (1 - step * values) ** depth)[..., None] * solved)
+        gap = (weights[..., 0] * asked).sum(-1) - prompt.clean[:, -1, 0].double()
+        errors.append(float(gap.square().mean() / task.scale))
+    return errors
+
+
+def test_early_stopping_undone_grows_by_the_known_factor() -> None:
+    # with noisy labels, gradient descent stopped after 10 steps beats least squares, where it ends
+    task = tasks.LinearRegression(dim=DIM, points=9, noise=1.25)
+    model = theory.gradient_descent(dim=DIM, examples=8, step_size=0.3, steps=10)
+    found = certify(model, task, prompts=64, reach=20, derivatives=False)
+    early, late = descent_errors(task, 0.3, (10, 200), count=64, seed=0)
+    assert found.answers == "grow"
+    assert found.ratio == pytest.approx(late / early, rel=1e-3)
+    assert found.ratio == pytest.approx(1.5, abs=0.1)
+    assert found.best_depth < 20
+
+
+def test_a_step_size_trained_at_one_pass_loses_its_answer_beyond() -> None:
+    task = tasks.LinearRegression(dim=DIM, points=9)
+    generator = torch.Generator().manual_seed(0)
+    step = torch.tensor(0.1, dtype=torch.float64, requires_grad=True)
+    optimizer = torch.optim.Adam([step], lr=0.02)
+    for _ in range(100):  # least error after one pass, whatever comes later
+        prompt = task.sample(64, generator=generator, dtype=torch.float64).prefix()
+        inputs, labels = prompt.part(0)[:, :8], prompt.part(1)[:, :8, :1]
+        weights = step * inputs.mT @ labels / 8
+        loss = ((weights[..., 0] * prompt.part(0)[:, 8]).sum(-1) - prompt.targets[:, -1, 0]).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    learned = float(step.detach())
+    model = theory.gradient_descent(dim=DIM, examples=8, step_size=learned, steps=1)
+    found = certify(model, task, prompts=64, reach=50, derivatives=False)
+    early, late = descent_errors(task, learned, (1, 50), count=512, seed=3)  # other prompts
+    assert late > 1.2 * early
+    assert found.answers in ("grow", "diverge")
+
+
 def test_an_alternating_solver_swings() -> None:
     def weights(features: torch.Tensor, labels: torch.Tensor, steps: int) -> torch.Tensor:
         solved = (torch.linalg.pinv(features) @ labels[..., None])[..., 0]

@@ -6,13 +6,14 @@ import pytest
 import torch
 
 from algoformer import AlgoFormer, Prompt, Unroll, algorithms, programs, tasks
-from algoformer.insight import filters, identify
+from algoformer.evaluation import evaluation_prompts
+from algoformer.insight import filters, identify, layers_as_passes
 from algoformer.insight.answers import answer_reader
 from algoformer.insight.ceilings import effective_times, operator_ceilings
 from algoformer.insight.contexts import Contexts, draw_contexts
 from algoformer.insight.gates import ADDITIVE, ORDER, ROTATION, SPAN, Gate, measure_gates
 from algoformer.insight.influence import foreign_labels, measure_influence
-from algoformer.insight.probes import probe
+from algoformer.insight.probes import RIDGE, probe
 from algoformer.insight.stopping import recommend
 from algoformer.insight.trajectory import classify
 from algoformer.insight.weights import implied_weights
@@ -156,3 +157,33 @@ def test_too_few_queries_and_prompts_are_refused() -> None:
 def test_a_task_without_pairs_is_refused() -> None:
     with pytest.raises(ValueError, match=r"prompts of \(x, y\) pairs, ChainOfThought"):
         identify(algorithms.Newton(), tasks.ChainOfThought(dim=3, points=5))
+
+
+def test_each_layer_is_read_by_its_own_ridge_regression() -> None:
+    task = tasks.LinearRegression(dim=2, points=5)
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = AlgoFormer(programs.standard(layers=3, heads=2), dim=2, out=1, context=task.context, width=16)
+    solver = layers_as_passes(model.eval().requires_grad_(False), task, prompts=64, seed=1)
+    prompt = evaluation_prompts(task, count=64, seed=1)
+    late = prompt.points // 2
+    targets = prompt.targets[:, late:].double()
+    answers = solver(prompt, Unroll(steps=3)).predictions[:, :, late:].double()
+    for layer, address in enumerate(solver.addresses):
+        state = model(prompt, Unroll(steps=1, keep=(address,))).states[address][:, list(prompt.reads)]
+        design = torch.cat([state, torch.ones_like(state[..., :1])], dim=-1)[:, late:].flatten(0, 1).double()
+        # ridge regression as least squares with one more row for each weight
+        strength = (RIDGE * design.square().sum(0).mean()).sqrt() * torch.eye(17, dtype=torch.float64)
+        larger = torch.cat([design, strength])
+        weights = torch.linalg.pinv(larger) @ torch.nn.functional.pad(targets.flatten(0, 1), (0, 0, 0, 17))
+        assert torch.allclose(answers[layer].flatten(0, 1), design @ weights, atol=1e-3)
+
+
+def test_layers_as_passes_are_refused_for_a_loop_and_beyond_the_last_layer() -> None:
+    task = tasks.LinearRegression(dim=2, points=5)
+    with pytest.raises(ValueError, match="has a loop"):
+        layers_as_passes(random_model(2, 4, width=16), task)
+    model = AlgoFormer(programs.standard(layers=2, heads=2), dim=2, out=1, context=task.context, width=16)
+    solver = layers_as_passes(model.eval(), task)
+    with pytest.raises(ValueError, match="steps must be at most 2"):
+        solver(evaluation_prompts(task, count=2), Unroll(steps=3))

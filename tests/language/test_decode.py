@@ -140,8 +140,8 @@ def test_a_cleared_cache_is_as_good_as_new() -> None:
 def test_greedy_search_finds_the_same_tokens_with_and_without_a_cache(name: str, side: str) -> None:
     model = token_model(PROGRAMS[name])
     ids, real = padded(LENGTHS, side)
-    cached = greedy_search(CachedDecoder(model, batch=4, length=18), ids, real, end=0, most=12)
-    uncached = greedy_search(UncachedDecoder(model), ids, real, end=0, most=12)
+    cached = greedy_search(CachedDecoder(model, batch=4, length=18), ids, real, eos_id=0, max_new_tokens=12)
+    uncached = greedy_search(UncachedDecoder(model), ids, real, eos_id=0, max_new_tokens=12)
     assert torch.equal(cached.tokens, uncached.tokens)
     torch.testing.assert_close(cached.scores, uncached.scores, **SINGLE)
 
@@ -278,7 +278,7 @@ def test_captured_steps_are_the_uncached_ones(name: str) -> None:
     for tokens in next_tokens(4, len(rows)).cuda():
         torch.testing.assert_close(cached.step(tokens), uncached.step(tokens), **SINGLE)
     found = [
-        beam_search(decoder, ids, real, end=0, most=8, beam=3)
+        beam_search(decoder, ids, real, eos_id=0, max_new_tokens=8, beam=3)
         for decoder in (CachedDecoder(model, batch=len(ids), length=ids.shape[1] + 8), UncachedDecoder(model))
     ]
     assert torch.equal(found[0].tokens, found[1].tokens)

@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from algoformer import Program, programs
-from algoformer.language import CachedDecoder, EarlyExit, generate
+from algoformer.language import CachedDecoder, generate
+from algoformer.model.stopping import ProbabilityShift
 from tests.language.small_models import PROGRAMS, padded, token_model
 from tests.random_programs import programs as random_programs
 
@@ -19,9 +20,9 @@ LOOPS = ["looped", "algoformer", "algoformer_gate", "nested", "two_loops", "plai
 def test_with_threshold_zero_it_never_leaves_and_changes_nothing(name: str, every: int, policy: str) -> None:
     model = token_model(PROGRAMS[name])
     ids, real = padded((5, 2, 4), "left")
-    options = {"end": 0, "most": 8, "beam": 2, "policy": policy}
+    options = {"eos_id": 0, "max_new_tokens": 8, "beam": 2, "policy": policy}
     plain = generate(model, ids, real, **options)
-    patient = generate(model, ids, real, **options, early_exit=EarlyExit(threshold=0, every=every))
+    patient = generate(model, ids, real, **options, early_exit=ProbabilityShift(threshold=0, every=every))
     assert torch.equal(plain.tokens, patient.tokens)
     assert torch.equal(plain.scores, patient.scores)
     assert patient.iterations == plain.iterations
@@ -34,7 +35,7 @@ def test_with_threshold_zero_it_changes_nothing_for_random_programs(program: Pro
     ids, real = padded((3, 1), "right")
     decoders = [
         CachedDecoder(model, batch=2, length=6, steps=3, early_exit=rule)
-        for rule in (None, EarlyExit(threshold=0, every=every))
+        for rule in (None, ProbabilityShift(threshold=0, every=every))
     ]
     for decoder in decoders:
         decoder.prefill(ids, real)
@@ -49,7 +50,7 @@ def test_leaving_at_the_second_look_is_running_two_iterations(name: str) -> None
     model = token_model(PROGRAMS[name])
     ids = torch.tensor([[1, 2, 3]])
     steps = 5
-    early = CachedDecoder(model, batch=1, length=6, steps=steps, early_exit=EarlyExit(threshold=1))
+    early = CachedDecoder(model, batch=1, length=6, steps=steps, early_exit=ProbabilityShift(threshold=1))
     short = CachedDecoder(model, batch=1, length=6, steps=2)
     for decoder in (early, short):
         decoder.prefill(ids)
@@ -77,7 +78,7 @@ def test_a_sequence_leaves_as_if_it_were_alone(name: str, policy: str) -> None:
     ids, real = padded((5, 2, 4, 3), "left")
     tokens = torch.tensor([[1, 2, 3, 4], [5, 6, 7, 8], [9, 1, 2, 3]])
     # a threshold in between: some leave, some do not
-    rule = EarlyExit(threshold=0.02)
+    rule = ProbabilityShift(threshold=0.02)
     sizes = {"length": 9, "steps": 8, "policy": policy, "early_exit": rule}
     together = CachedDecoder(model, batch=4, **sizes)
     together.prefill(ids, real)
@@ -101,8 +102,10 @@ def test_it_saves_iterations_where_the_loop_converges() -> None:
     with torch.no_grad():
         model.trunk.body.parts[0].injection.keep_gate.fill_(-2.0)
     ids, real = padded((5, 2), "left")
-    full = generate(model, ids, real, end=0, most=10)
-    early = generate(model, ids, real, end=0, most=10, early_exit=EarlyExit(threshold=1e-4))
+    full = generate(model, ids, real, eos_id=0, max_new_tokens=10)
+    early = generate(
+        model, ids, real, eos_id=0, max_new_tokens=10, early_exit=ProbabilityShift(threshold=1e-4)
+    )
     assert full.iterations == 60
     assert early.iterations < 45
     assert torch.equal(full.tokens, early.tokens)
@@ -111,10 +114,12 @@ def test_it_saves_iterations_where_the_loop_converges() -> None:
 @pytest.mark.parametrize("name", ["standard", "parallel"])
 def test_a_program_without_a_loop_of_its_own_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match="early stopping needs a program whose last looping part is a Loop"):
-        CachedDecoder(token_model(PROGRAMS[name]), batch=1, length=4, early_exit=EarlyExit(threshold=0.1))
+        CachedDecoder(
+            token_model(PROGRAMS[name]), batch=1, length=4, early_exit=ProbabilityShift(threshold=0.1)
+        )
 
 
 @pytest.mark.parametrize(("options", "words"), [({"threshold": -1}, "0..1, got -1"), ({"every": 0}, "every")])
 def test_impossible_rules_are_refused(options: dict[str, int], words: str) -> None:
     with pytest.raises(ValueError, match=words):
-        EarlyExit(**{"threshold": 0.1, **options})
+        ProbabilityShift(**{"threshold": 0.1, **options})

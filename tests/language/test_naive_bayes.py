@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from algoformer.language import Corpus, LabelledText
-from algoformer.language.naive_bayes import NaiveBayes, floor
+from algoformer.language.naive_bayes import NaiveBayes, naive_bayes_accuracy
 
 TRAIN = LabelledText(texts=("Good, good film", "bad film", "good"), labels=(1, 0, 1))
 
@@ -33,4 +33,4 @@ def test_the_likelier_class_is_chosen_and_unknown_words_say_nothing() -> None:
 def test_the_floor_is_counted_on_the_test_split() -> None:
     test = LabelledText(texts=("good", "bad", "bad bad", "good film"), labels=(1, 0, 1, 1))
     corpus = Corpus(name="x", train=TRAIN, valid=TRAIN, test=test, classes=("no", "yes"))
-    assert floor(corpus).value == pytest.approx(75)
+    assert naive_bayes_accuracy(corpus).value == pytest.approx(75)

@@ -22,10 +22,10 @@ from algoformer.language import (
 )
 from algoformer.language.batches import source_batch
 from algoformer.language.classify import Classifier
-from algoformer.language.early_exit import EarlyExit
 from algoformer.language.tokenizer import EOS
 from algoformer.language.tokens import TokenTable
 from algoformer.language.translate import Decoding, Translation, Translator, cut, is_translator
+from algoformer.model.stopping import ProbabilityShift
 
 LINES = ["", "the dog", "   ", "a cat sees the dog. " * 30, "ß🎉\u2028ü", "x" * 500, "\x00\x07", "the dog"]
 
@@ -49,7 +49,7 @@ def test_how_steps_are_taken_is_asked_for_down_to_the_decoder(tokenizer: Tokeniz
     [
         Decoding(beam=1, batch=3),
         Decoding(beam=2, batch=2, ahead=1, policy="last"),
-        Decoding(beam=1, early_exit=EarlyExit(threshold=0.01)),
+        Decoding(beam=1, early_exit=ProbabilityShift(threshold=0.01)),
     ],
 )
 def test_every_line_is_answered_in_its_place_as_if_it_were_alone(
@@ -164,7 +164,7 @@ def test_a_translation_scores_the_mean_log_probability_of_its_tokens(tokenizer: 
     # the source as the translator pads it, then what it generated, scored in one uncached pass
     ids = tokenizer.encode("the dog")
     given = source_batch(TokenTable.of([ids]), np.array([0]), length=8)
-    made = generate(several.model, given.ids, given.mask, end=EOS, most=17)
+    made = generate(several.model, given.ids, given.mask, eos_id=EOS, max_new_tokens=17)
     tokens = made.tokens[:, 0, : int(made.lengths[0, 0])]
     full = torch.cat([given.ids, tokens], dim=1)
     decoder = UncachedDecoder(several.model)

@@ -3,7 +3,7 @@ import torch
 
 from algoformer.model import AlgoFormer, Converged, Layers, Loop, Parallel, Program
 from algoformer.model import presets as programs
-from algoformer.model.algoformer import modules_of
+from algoformer.model.program import modules_of
 from algoformer.prompt import Prompt
 from algoformer.trace import Solver, Unroll
 

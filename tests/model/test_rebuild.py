@@ -1,3 +1,5 @@
+import copy
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -30,6 +32,15 @@ def test_a_module_of_another_class_shape_or_more_is_named() -> None:
     assert wide.rebuildable() == "read_out.bias has shape (3,), where the program builds (1,)"
     more.extra = nn.Linear(1, 1)
     assert more.rebuildable() == "extra is a module that the program does not build"
+
+
+def test_another_activation_is_named_and_that_of_a_copy_is_not() -> None:
+    swapped = copy.deepcopy(model(presets.standard(1, heads=2)))
+    assert swapped.rebuildable() is None
+    swapped.body.parts[0].layers[0].feedforward.activation = torch.sin
+    assert swapped.rebuildable() == (
+        "body.parts.0.layers.0.feedforward.activation is another function than the program builds"
+    )
 
 
 @pytest.mark.parametrize("depth", [10, 20, 40])

@@ -1,6 +1,6 @@
 import torch
 
-from algoformer.model.tokens import ReadIn
+from algoformer.model.algoformer import ReadIn
 
 
 def rows(count: int = 5) -> torch.Tensor:

@@ -42,7 +42,8 @@ class Doubled(nn.Module):
 
 
 def test_a_registered_norm_is_built_counted_and_read_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(NORMS, "_entries", dict(NORMS._entries))
+    monkeypatch.setitem(NORMS, "doubled", None)
+    del NORMS["doubled"]  # registered below, and removed after the test
     text = Program(Layers(1, heads=2, norm="layer")).to_json().replace('"layer"', '"doubled"')
     with pytest.raises(ValueError, match=r"norm must be one of .*got 'doubled'; .*register_norm"):
         Program.from_json(text)

@@ -14,7 +14,7 @@ import pytest
 
 from algoformer.common.files import write_json
 from algoformer.language.corpora import load_labelled
-from algoformer.language.naive_bayes import floor
+from algoformer.language.naive_bayes import naive_bayes_accuracy
 from algoformer.training import train
 from made_up_scores import scored
 from paper.manager import RunManager
@@ -96,7 +96,7 @@ def test_what_is_prepared_needs_no_data_later(tmp_path: Path, monkeypatch: pytes
     archive = archive_in(tmp_path)
     (packed,) = archive.prepare_all(items)
     assert packed.suffix == ".packed"
-    score = floor(load_labelled("small_topics"))
+    score = naive_bayes_accuracy(load_labelled("small_topics"))
     kept = json.loads((tmp_path / "results" / "text" / "small_topics-floor.scores.json").read_text())
     assert (kept["value"], kept["low"], kept["high"]) == (score.value, score.low, score.high)
 

@@ -9,6 +9,7 @@ import pytest
 from algoformer.evaluation import Table
 from algoformer.report import (
     Fact,
+    Link,
     Page,
     Picture,
     Section,
@@ -101,7 +102,7 @@ def test_the_page_loads_nothing() -> None:
     rest = text
     for source in sources:
         rest = rest.replace(source, "")
-    for reaching_out in ("http", "//", "@import", "url("):
+    for reaching_out in ("http:", "https:", "//", "@import", "url("):
         assert reaching_out not in rest
 
 
@@ -119,6 +120,21 @@ def test_the_numbers_are_in_the_page_as_people_read_them() -> None:
 def test_a_verdict_wears_its_color(outcome: str, tone: str) -> None:
     section = Section(title="s", verdicts=(Verdict(claim="c", outcome=outcome),))
     assert f'<li class="{tone}"><b>{outcome}</b>c</li>' in render(Page(title="t", sections=(section,)))
+
+
+def test_a_wide_table_names_its_columns_in_every_cell_for_narrow_screens() -> None:
+    wide = Table(columns=("solver", "a", "b", "c"), rows=(("newton", 1, 2, 3),))
+    text = render(Page(title="t", sections=(Section(title="s", tables=(wide,)),)))
+    assert '<table class="stack">' in text
+    assert '<td data-column="b">2</td>' in text
+
+
+@pytest.mark.parametrize("address", ["https://example.org", "javascript:alert(1)", "/etc/passwd"])
+def test_a_page_links_to_files_beside_it_only(address: str) -> None:
+    with pytest.raises(ValueError, match="a file beside the page"):
+        Link(words="w", address=address)
+    text = render(Page(title="t", links=(Link(words="<b>", address='a"b.html'),)))
+    assert '<a href="a&#34;b.html">&lt;b&gt;</a>' in text
 
 
 def test_a_bare_page_has_no_empty_parts() -> None:

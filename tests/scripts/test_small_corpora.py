@@ -5,7 +5,7 @@ from importlib.resources import files
 import pytest
 
 from algoformer.language.corpora.small import small_parallel, small_topics
-from algoformer.language.naive_bayes import floor
+from algoformer.language.naive_bayes import naive_bayes_accuracy
 from scripts.small_corpora.corpora import GENERATORS, LABELLED_SIZES, PARALLEL_SIZES, as_json
 from scripts.small_corpora.lexicon import NOUNS
 from scripts.small_corpora.topics import TOPICS
@@ -80,7 +80,7 @@ def test_topics_are_balanced_distinct_and_not_solved_by_counting_words() -> None
     for label in range(4):
         assert 0.2 < corpus.train.labels.count(label) / len(corpus.train) < 0.3
     # a word counter is right on texts with one topic and guesses between two on the 40 % with both
-    assert 60 < floor(corpus).value < 90
+    assert 60 < naive_bayes_accuracy(corpus).value < 90
 
 
 def test_most_words_of_a_topic_belong_to_another_too() -> None:

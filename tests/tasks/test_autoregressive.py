@@ -105,7 +105,7 @@ def test_a_series_is_not_read_from_a_prompt_of_pairs() -> None:
         ({"bound": float("inf")}, "bound must be a finite number > 0"),
         ({"layers": 0}, "layers must be at least 1"),
         ({"slope": 0.0}, "slope of a leaky ReLU"),
-        ({"phi_seed": -1}, "phi_seed must be at least 0"),
+        ({"phi_seed": -1}, "seed of the representation must be at least 0"),
     ],
 )
 def test_impossible_tasks_are_refused(broken: dict[str, float], message: str) -> None:

@@ -46,7 +46,7 @@ def test_the_affine_view_is_affine_in_the_inputs() -> None:
         ({"noise": -1.0}, "noise is a standard deviation"),
         ({"layers": 0}, "layers must be at least 1"),
         ({"slope": 1.5}, r"slope .* must lie in \(0, 1\], got 1.5"),
-        ({"phi_seed": -1}, "phi_seed must be at least 0"),
+        ({"phi_seed": -1}, "seed of the representation must be at least 0"),
     ],
 )
 def test_impossible_tasks_are_refused(broken: dict[str, float], message: str) -> None:

@@ -1,13 +1,15 @@
 """What a pair of heads ±c computes for finite c and C, and prompts to try it on."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy
 import torch
 from torch import Tensor
 
+from algoformer.algorithms.prefixes import Prefixes, prefixes_of
+from algoformer.problems import pairs
 from algoformer.prompt import Prompt
 from algoformer.tasks import LinearRegression
 from algoformer.theory.constants import DOUBLE, Constants
@@ -46,14 +48,26 @@ def slope(xs: list[float], ys: list[float]) -> float:
     return float(numpy.polyfit(xs, ys, 1)[0])
 
 
+def fitted_power(points: Sequence[tuple[float, float]]) -> float:
+    """p in error ~ c^p, from (c, error) points."""
+    return slope([math.log(c) for c, _ in points], [math.log(error) for _, error in points])
+
+
+def fitted_rate(points: Sequence[tuple[float, float]]) -> float:
+    """p in error ~ e^(pC), from (C, error) points."""
+    return slope([sink for sink, _ in points], [math.log(error) for _, error in points])
+
+
 def power_of_c(error: Callable[[Constants], float]) -> float:
     """With which power of c an error falls."""
-    values = [0.2, 0.1, 0.05, 0.025, 0.0125]
-    errors = [error(replace(DOUBLE, c=c)) for c in values]
-    return slope([math.log(c) for c in values], [math.log(size) for size in errors])
+    return fitted_power([(c, error(replace(DOUBLE, c=c))) for c in (0.2, 0.1, 0.05, 0.025, 0.0125)])
 
 
 def rate_of_sink(error: Callable[[Constants], float]) -> float:
     """How fast the logarithm of an error falls with the sink's score C."""
-    values = [6.0, 7.0, 8.0, 9.0, 10.0]
-    return slope(values, [math.log(error(replace(DOUBLE, sink=sink))) for sink in values])
+    return fitted_rate([(sink, error(replace(DOUBLE, sink=sink))) for sink in (6.0, 7.0, 8.0, 9.0, 10.0)])
+
+
+def moments_of(prompt: Prompt) -> Prefixes:
+    """The sums of x xᵀ and x y over the pairs before each question."""
+    return prefixes_of(pairs(prompt))

@@ -8,7 +8,6 @@ from algoformer.tasks import AutoregressiveWithRepresentation
 from algoformer.theory import (
     DOUBLE,
     Constants,
-    KernelDescent,
     Network,
     autoregressive,
     blueprint_of,
@@ -18,6 +17,7 @@ from algoformer.theory.checks import step_size_limit
 from algoformer.theory.statement import count_modules
 from algoformer.trace import Unroll
 
+from .kernel_descent import KernelDescent
 from .written import normal
 
 TASK = AutoregressiveWithRepresentation(dim=3, points=16, order=3, slope=0.2)

@@ -32,8 +32,8 @@ def test_the_model_is_an_ordinary_algoformer_of_plain_layers() -> None:
 def test_every_layer_says_what_it_writes() -> None:
     model = gradient_descent(dim=2, examples=4, step_size=0.1)
     blueprint = blueprint_of(model)
-    writers = [*blueprint.pre["pre"], *blueprint.loop, *blueprint.post["post"]]
-    assert all(writer.notes for writer in writers)
+    assert list(blueprint.modules) == ["pre", "loop", "post"]
+    assert all(writer.notes for writers in blueprint.modules.values() for writer in writers)
     assert blueprint.describe().splitlines()[0] == "pre/0  2 heads, 4 hidden units"
 
 

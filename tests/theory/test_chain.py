@@ -5,10 +5,12 @@ from algoformer.algorithms import GradientDescent
 from algoformer.model import AlgoFormer
 from algoformer.prompt import Prompt
 from algoformer.tasks import ChainOfThought
-from algoformer.theory import DOUBLE, Constants, KernelDescent, blueprint_of, chain
+from algoformer.theory import DOUBLE, Constants, blueprint_of, chain
 from algoformer.theory.checks import step_size_limit
 from algoformer.theory.statement import count_modules
 from algoformer.trace import Unroll
+
+from .kernel_descent import KernelDescent
 
 TASK = ChainOfThought(dim=3, points=11, layers=4, slope=0.5)
 EXAMPLES = TASK.points - 1

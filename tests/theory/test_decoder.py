@@ -17,11 +17,10 @@ from algoformer.theory.constants import DOUBLE, SINGLE, Constants
 from algoformer.theory.decoder import FINENESS, decoder_gradient_descent, decoder_space, own_sample
 from algoformer.theory.statement import count_modules
 from algoformer.theory.subspace import Subspaces
-from algoformer.theory.textbook import descent, moments_of
 from algoformer.theory.writer import LayerWriter, layer_sizes
 from algoformer.trace import Unroll
 
-from .linearized import linearized, power_of_c, rate_of_sink, regression
+from .linearized import linearized, moments_of, power_of_c, rate_of_sink, regression
 
 DIM, POINTS, STEPS, STEP_SIZE = 3, 8, 100, 0.1
 
@@ -61,7 +60,7 @@ def test_each_pass_is_one_gradient_step_at_every_prefix(prompt: Prompt) -> None:
 
 @pytest.mark.theorem
 def test_each_x_token_holds_the_weights_of_its_prefix(prompt: Prompt) -> None:
-    expected = islice(descent(moments_of(prompt), step_size=STEP_SIZE), STEPS)
+    expected = islice(GradientDescent(step_size=STEP_SIZE).iterates(moments_of(prompt)), STEPS)
     for found, weights in zip(states(built(), prompt, STEPS, "weights"), expected, strict=True):
         torch.testing.assert_close(found[:, ::2], weights[..., 0], rtol=0, atol=CLOSE)
         assert not found[:, 1::2].any()
@@ -172,7 +171,7 @@ def test_scores_of_other_samples_are_masked_and_of_one_s_own_exactly_zero() -> N
     stream[:, space.run("code")] = code
     stream[1::2, space.run("feature")] = 1
     stream[2::2, space.run("label")] = 1
-    query, key = own_sample(space, DOUBLE)
+    query, key = own_sample(LayerWriter(space))[-1]
     scores = (stream @ query.mT) @ (stream @ key.mT).mT
     sample = torch.cat([torch.tensor([-1]), torch.arange(2 * points) // 2])
     same = (sample[:, None] == sample) | (sample == -1) | (sample[:, None] == -1)

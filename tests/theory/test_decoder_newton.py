@@ -11,15 +11,15 @@ from algoformer.model import AlgoFormer
 from algoformer.problems import pairs
 from algoformer.prompt import Prompt
 from algoformer.theory.blueprint import blueprint_of
+from algoformer.theory.checks import alpha_limit, check_alpha
 from algoformer.theory.constants import DOUBLE, SINGLE, Constants
 from algoformer.theory.decoder import FINENESS
 from algoformer.theory.decoder_newton import decoder_newton
-from algoformer.theory.newton import alpha_limit, check_alpha
 from algoformer.theory.statement import count_modules
-from algoformer.theory.textbook import inverses, moments_of
+from algoformer.theory.verify_beyond import inverses
 from algoformer.trace import Trace, Unroll
 
-from .linearized import linearized, regression, slope
+from .linearized import linearized, moments_of, regression, slope
 
 POINTS, STEPS = 12, 20
 

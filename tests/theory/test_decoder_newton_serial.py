@@ -8,15 +8,15 @@ from algoformer.model import AlgoFormer
 from algoformer.problems import pairs
 from algoformer.prompt import Prompt
 from algoformer.theory.blueprint import blueprint_of
+from algoformer.theory.checks import alpha_limit
 from algoformer.theory.constants import DOUBLE
 from algoformer.theory.decoder_newton import decoder_newton
 from algoformer.theory.decoder_newton_serial import decoder_newton_serial, passes_per_step
-from algoformer.theory.newton import alpha_limit
 from algoformer.theory.statement import count_modules
-from algoformer.theory.textbook import inverses, moments_of
+from algoformer.theory.verify_beyond import inverses
 from algoformer.trace import Unroll
 
-from .linearized import regression
+from .linearized import moments_of, regression
 
 POINTS, STEPS = 7, 12
 

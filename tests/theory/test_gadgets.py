@@ -6,13 +6,13 @@ import torch
 from torch import Tensor
 from torch.nn.functional import leaky_relu, one_hot
 
-from algoformer.theory import gadgets
 from algoformer.theory.codes import quasi_orthogonal
-from algoformer.theory.constants import DOUBLE
+from algoformer.theory.constants import DOUBLE, Constants
+from algoformer.theory.network import Network, write_network
 from algoformer.theory.subspace import Subspaces
-from algoformer.theory.verify_laws import power_of_c, rate_of_sink
 from algoformer.theory.writer import LayerWriter
 
+from .linearized import fitted_power, fitted_rate
 from .written import normal, run
 
 TOKENS = 9
@@ -56,15 +56,7 @@ def test_a_copying_head_moves_values_bit_for_bit(shift: int) -> None:
     target = (torch.arange(TOKENS) - shift) % TOKENS
     before = stream(target=target)
     writer = LayerWriter(SPACE)
-    gadgets.attend(
-        writer,
-        query=SPACE.read("target"),
-        key=SPACE.read("code"),
-        value=SPACE.read("x"),
-        into="y",
-        constants=DOUBLE,
-        note="",
-    )
+    writer.attend(query="target", key="code", value="x", into="y")
     after = run(writer, before)
     assert torch.equal(part(after, "y"), part(before, "x")[:, target])
     assert torch.equal(part(after, "x"), part(before, "x"))
@@ -75,36 +67,17 @@ def test_tokens_that_tie_share_their_mean() -> None:
     before = stream()
     before[..., SPACE.run("code")] = quasi_orthogonal(TOKENS)[torch.arange(TOKENS) // 2]
     writer = LayerWriter(SPACE)
-    code = SPACE.read("code")
-    gadgets.attend(
-        writer, query=code, key=code, value=2 * SPACE.read("x"), into="y", constants=DOUBLE, note=""
-    )
+    writer.attend(query="code", key="code", value=2 * SPACE.read("x"), into="y")
     after = run(writer, before)
     pair = part(before, "x")[:, 2] + part(before, "x")[:, 3]
     assert torch.equal(part(after, "y")[:, 2], pair)
     assert torch.equal(part(after, "y")[:, 3], pair)
 
 
-def linearized(before: Tensor, constants: gadgets.Constants, *, rate: float = 0.7) -> Tensor:
-    writer = LayerWriter(SPACE)
-    gadgets.linear_attention(
-        writer,
-        query=SPACE.read("x"),
-        key=SPACE.read("x"),
-        value=SPACE.read("x"),
-        into="y",
-        rate=rate,
-        unit=3.0,
-        common=gadgets.sink_scores(
-            one=SPACE.read("one"),
-            sink=SPACE.read("sink"),
-            masked=SPACE.read("masked"),
-            log_count=SPACE.read("log_count"),
-            constants=constants,
-        ),
-        constants=constants,
-        note="",
-    )
+def linearized(before: Tensor, constants: Constants, *, rate: float = 0.7) -> Tensor:
+    writer = LayerWriter(SPACE, constants)
+    common = writer.sink_scores(sink="sink", masked="masked", log_count="log_count")
+    writer.linear_attention(query="x", key="x", value="x", into="y", rate=rate, unit=3.0, common=common)
     return part(run(writer, before), "y")
 
 
@@ -129,7 +102,7 @@ def test_the_error_of_linear_attention_falls_as_the_square_of_c() -> None:
     for c in (3e-2, 1e-2, 3e-3, 1e-3):
         gap = linearized(before, dataclasses.replace(DOUBLE, c=c)) - mean_product(before)
         points.append((c, gap.abs().max().item()))
-    assert power_of_c(points) == pytest.approx(2, rel=0.05)
+    assert fitted_power(points) == pytest.approx(2, rel=0.05)
 
 
 @pytest.mark.theorem
@@ -139,7 +112,7 @@ def test_the_error_of_linear_attention_falls_as_e_to_the_minus_sink() -> None:
     for sink in (6.0, 8.0, 10.0, 12.0, 14.0):
         gap = linearized(before, dataclasses.replace(DOUBLE, sink=sink)) - mean_product(before)
         points.append((sink, gap.abs().max().item()))
-    assert rate_of_sink(points) == pytest.approx(-1, rel=0.05)
+    assert fitted_rate(points) == pytest.approx(-1, rel=0.05)
 
 
 @pytest.mark.theorem
@@ -162,7 +135,7 @@ def test_masked_tokens_are_not_read() -> None:
 def test_piecewise_linear_functions_are_exact(positive: float, negative: float) -> None:
     before = stream()
     writer = LayerWriter(SPACE)
-    gadgets.add_piecewise(writer, source=SPACE.read("x"), into="y", positive=positive, negative=negative)
+    writer.add("x", "y", positive=positive, negative=negative)
     x = part(before, "x")
     expected = torch.where(x >= 0, positive * x, negative * x)
     assert torch.equal(part(run(writer, before), "y"), expected)
@@ -175,7 +148,7 @@ def test_the_inverse_of_a_leaky_relu_undoes_it(slope: float) -> None:
     folded = before.clone()
     folded[..., SPACE.run("x")] = leaky_relu(part(before, "x"), slope)
     writer = LayerWriter(SPACE)
-    gadgets.add_piecewise(writer, source=SPACE.read("x"), into="y", positive=1.0, negative=1 / slope)
+    writer.add("x", "y", negative=1 / slope)
     assert torch.equal(part(run(writer, folded), "y"), part(before, "x"))
 
 
@@ -183,44 +156,29 @@ def test_the_inverse_of_a_leaky_relu_undoes_it(slope: float) -> None:
 def test_a_gate_passes_all_or_nothing() -> None:
     before = stream()
     writer = LayerWriter(SPACE)
-    gadgets.add_piecewise(
-        writer,
-        source=SPACE.read("x"),
-        into="y",
-        positive=1.0,
-        negative=1.0,
-        closed=SPACE.read("masked"),
-        bound=1000.0,
-    )
+    writer.add("x", "y", closed=SPACE.read("masked"), bound=1000.0)
     expected = part(before, "x") * (1 - part(before, "masked"))
     assert torch.equal(part(run(writer, before), "y"), expected)
 
 
 @pytest.mark.theorem
-def test_a_feed_forward_network_is_a_layer_of_a_perceptron_in_place() -> None:
-    before, weight, bias = stream(), normal(3, 3, seed=1), normal(3, seed=2)
-    writer = LayerWriter(SPACE)
-    gadgets.perceptron_layer(
-        writer,
-        weight=weight,
-        source=SPACE.read("x"),
-        into="x",
-        slope=0.2,
-        held=3,
-        bias=bias,
-        where=SPACE.read("one") - SPACE.read("sink"),
-        note="",
-    )
-    after = part(run(writer, before), "x")
-    expected = leaky_relu(part(before, "x") @ weight.mT + bias, 0.2)
-    assert (after[:, 1:] - expected[:, 1:]).abs().max() < 4e-15
-    assert torch.equal(after[:, 0], torch.zeros(2, 3, dtype=torch.float64))
+def test_feed_forward_networks_are_the_layers_of_a_perceptron_in_place() -> None:
+    before = stream()
+    weights, biases = (normal(2, 3, seed=1), normal(3, 2, seed=2)), (normal(2, seed=3), normal(3, seed=4))
+    network = Network(dim=3, weights=weights, biases=biases, slope=0.2)
+    where = SPACE.read("one") - SPACE.read("sink")
+    after = before
+    for writer in write_network(SPACE, DOUBLE, network, source=SPACE.read("x"), into="y", where=where):
+        after = run(writer, after)
+    expected = network(part(before, "x"))
+    assert (part(after, "y")[:, 1:] - expected[:, 1:]).abs().max() < 4e-15
+    assert torch.equal(part(after, "y")[:, 0], torch.zeros(2, 3, dtype=torch.float64))
 
 
 @pytest.mark.theorem
 def test_clearing_leaves_exact_zeros() -> None:
     writer = LayerWriter(SPACE)
-    gadgets.clear(writer, name="x", first=2)
+    writer.clear("x", first=2)
     before = stream()
     after = part(run(writer, before), "x")
     assert torch.equal(after[..., :2], torch.zeros(2, TOKENS, 2, dtype=torch.float64))
@@ -238,16 +196,7 @@ def test_one_hot_codes_are_compared_exactly() -> None:
         values[..., space.run("one")], values[..., space.run("also")] = 1, also
         for used in (False, True):
             writer = LayerWriter(space)
-            gadgets.match(
-                writer,
-                first=space.read("a"),
-                second=space.read("b"),
-                one=space.read("one"),
-                also=space.read("also") if used else None,
-                into="same",
-                gain=1.0,
-                note="",
-            )
+            writer.match("a", "b", "same", gain=1.0, also="also" if used else None)
             found = run(writer, values)[0, :, space.run("same")].flatten()
             expected = (a == b).flatten().double() * (also if used else 1)
             assert torch.equal(found, expected)

@@ -9,12 +9,13 @@ from algoformer.algorithms import GradientDescent
 from algoformer.model import AlgoFormer
 from algoformer.problems import Problems, pairs
 from algoformer.prompt import Prompt
-from algoformer.theory import DOUBLE, Constants, KernelDescent, blueprint_of, gradient_descent_step, prepared
+from algoformer.theory import DOUBLE, Constants, blueprint_of, gradient_descent_step, prepared
 from algoformer.theory.checks import check_converges, step_size_limit
 from algoformer.theory.statement import count_modules
-from algoformer.theory.verify_laws import power_of_c, rate_of_sink
 from algoformer.trace import Unroll
 
+from .kernel_descent import KernelDescent
+from .linearized import fitted_power, fitted_rate
 from .written import normal
 
 DIM, OUT, EXAMPLES, STEP_SIZE = 4, 3, 12, 0.4
@@ -101,7 +102,7 @@ def test_the_error_falls_as_the_square_of_c() -> None:
         model = built(dataclasses.replace(DOUBLE, c=c))
         gap = model(prepared(prompt), unroll).predictions - textbook
         points.append((c, gap.abs().max().item()))
-    assert power_of_c(points) == pytest.approx(2, rel=0.05)
+    assert fitted_power(points) == pytest.approx(2, rel=0.05)
 
 
 @pytest.mark.theorem
@@ -113,7 +114,7 @@ def test_the_error_falls_as_e_to_the_minus_sink() -> None:
         model = built(dataclasses.replace(DOUBLE, sink=sink))
         gap = model(prepared(prompt), unroll).predictions - textbook
         points.append((sink, gap.abs().max().item()))
-    assert rate_of_sink(points) == pytest.approx(-1, rel=0.05)
+    assert fitted_rate(points) == pytest.approx(-1, rel=0.05)
 
 
 @pytest.mark.theorem

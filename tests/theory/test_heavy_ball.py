@@ -8,10 +8,10 @@ from algoformer.model import AlgoFormer
 from algoformer.problems import pairs
 from algoformer.prompt import Prompt
 from algoformer.theory.blueprint import blueprint_of
-from algoformer.theory.checks import step_size_limit
+from algoformer.theory.checks import check_converges, step_size_limit
 from algoformer.theory.constants import DOUBLE, SINGLE, Constants
-from algoformer.theory.heavy_ball import check_heavy_ball, heavy_ball
 from algoformer.theory.statement import count_modules
+from algoformer.theory.variants import heavy_ball
 from algoformer.trace import Unroll
 
 from .linearized import linearized, power_of_c, rate_of_sink, regression
@@ -41,7 +41,7 @@ def prompt() -> Prompt:
 
 @pytest.mark.theorem
 def test_each_pass_is_one_heavy_ball_step(prompt: Prompt) -> None:
-    check_heavy_ball(STEP_SIZE, MOMENTUM, pairs(prompt))
+    check_converges(STEP_SIZE, pairs(prompt), momentum=MOMENTUM)
     assert gap(built(), prompt) < CLOSE
 
 
@@ -128,9 +128,9 @@ def test_single_precision_keeps_two_digits(prompt: Prompt) -> None:
 
 def test_momentum_widens_the_interval_of_step_sizes(prompt: Prompt) -> None:
     limit = (1 + MOMENTUM) * step_size_limit(pairs(prompt))
-    check_heavy_ball(0.999 * limit, MOMENTUM, pairs(prompt))
+    check_converges(0.999 * limit, pairs(prompt), momentum=MOMENTUM)
     with pytest.raises(ValueError, match=r"step_size must lie below 2\(1 \+ momentum\)/λ_max = .*got"):
-        check_heavy_ball(limit, MOMENTUM, pairs(prompt))
+        check_converges(limit, pairs(prompt), momentum=MOMENTUM)
 
 
 @pytest.mark.parametrize("momentum", [-0.1, 1.0, math.nan])
@@ -138,7 +138,7 @@ def test_momentum_must_lie_below_one(momentum: float, prompt: Prompt) -> None:
     with pytest.raises(ValueError, match=r"momentum must lie in \[0, 1\)"):
         built(momentum=momentum)
     with pytest.raises(ValueError, match=r"momentum must lie in \[0, 1\)"):
-        check_heavy_ball(STEP_SIZE, momentum, pairs(prompt))
+        check_converges(STEP_SIZE, pairs(prompt), momentum=momentum)
 
 
 @pytest.mark.parametrize("step_size", [0.0, -0.1, math.nan])

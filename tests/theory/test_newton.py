@@ -10,10 +10,11 @@ from algoformer.model import AlgoFormer, Converged
 from algoformer.problems import pairs
 from algoformer.prompt import Prompt
 from algoformer.theory.blueprint import blueprint_of
+from algoformer.theory.checks import alpha_limit, check_alpha
 from algoformer.theory.constants import DOUBLE, SINGLE, Constants
-from algoformer.theory.newton import alpha_limit, check_alpha, newton, padded
+from algoformer.theory.newton import newton, padded
 from algoformer.theory.statement import count_modules
-from algoformer.theory.textbook import inverses
+from algoformer.theory.verify_beyond import inverses
 from algoformer.trace import Unroll
 
 from .linearized import linearized, regression, slope

@@ -11,7 +11,6 @@ from algoformer.prompt import Prompt
 from algoformer.tasks import RegressionWithRepresentation
 from algoformer.theory import (
     Constants,
-    KernelDescent,
     Network,
     blueprint_of,
     gradient_descent,
@@ -22,6 +21,7 @@ from algoformer.theory.checks import step_size_limit
 from algoformer.theory.statement import count_modules
 from algoformer.trace import Unroll
 
+from .kernel_descent import KernelDescent
 from .written import normal
 
 DIM, OUT, EXAMPLES = 4, 2, 10

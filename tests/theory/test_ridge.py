@@ -3,17 +3,16 @@ import math
 import pytest
 import torch
 
-from algoformer.algorithms import Ridge
+from algoformer.algorithms import GradientDescent, Ridge
 from algoformer.model import AlgoFormer
 from algoformer.problems import pairs
 from algoformer.prompt import Prompt
 from algoformer.theory.blueprint import blueprint_of
-from algoformer.theory.checks import step_size_limit
+from algoformer.theory.checks import check_converges, step_size_limit
 from algoformer.theory.constants import DOUBLE, SINGLE, Constants
 from algoformer.theory.representation import gradient_descent
-from algoformer.theory.ridge import check_ridge, ridge
 from algoformer.theory.statement import count_modules
-from algoformer.theory.textbook import PenalizedDescent
+from algoformer.theory.variants import ridge
 from algoformer.trace import Unroll
 
 from .linearized import linearized, power_of_c, rate_of_sink, regression
@@ -29,7 +28,7 @@ def built(constants: Constants = DOUBLE) -> AlgoFormer:
 
 
 def gap(model: AlgoFormer, prompt: Prompt, steps: int = STEPS, **textbook: float) -> float:
-    solver = PenalizedDescent(**{"step_size": STEP_SIZE, "penalty": PENALTY, **textbook})
+    solver = GradientDescent(**{"step_size": STEP_SIZE, "penalty": PENALTY, **textbook})
     with torch.no_grad():
         found = model(prompt, Unroll(steps=steps)).predictions
     return (found - solver(prompt, Unroll(steps=steps)).predictions).abs().max().item()
@@ -42,7 +41,7 @@ def prompt() -> Prompt:
 
 @pytest.mark.theorem
 def test_each_pass_is_one_gradient_step_on_the_ridge_loss(prompt: Prompt) -> None:
-    check_ridge(STEP_SIZE, PENALTY, pairs(prompt))
+    check_converges(STEP_SIZE, pairs(prompt), penalty=PENALTY)
     assert gap(built(), prompt) < CLOSE
 
 
@@ -148,9 +147,9 @@ def test_single_precision_keeps_two_digits(prompt: Prompt) -> None:
 
 def test_the_penalty_narrows_the_interval_of_step_sizes(prompt: Prompt) -> None:
     limit = 2 / (2 / step_size_limit(pairs(prompt)) + PENALTY)
-    check_ridge(0.999 * limit, PENALTY, pairs(prompt))
+    check_converges(0.999 * limit, pairs(prompt), penalty=PENALTY)
     with pytest.raises(ValueError, match=r"step_size must lie below 2/\(λ_max \+ penalty\) = .*got"):
-        check_ridge(limit, PENALTY, pairs(prompt))
+        check_converges(limit, pairs(prompt), penalty=PENALTY)
 
 
 @pytest.mark.parametrize("penalty", [-0.1, math.inf, math.nan])
@@ -158,7 +157,7 @@ def test_the_penalty_must_not_be_negative(penalty: float, prompt: Prompt) -> Non
     with pytest.raises(ValueError, match="penalty must be a number ≥ 0"):
         ridge(dim=DIM, examples=EXAMPLES, step_size=STEP_SIZE, penalty=penalty)
     with pytest.raises(ValueError, match="penalty must be a number ≥ 0"):
-        check_ridge(STEP_SIZE, penalty, pairs(prompt))
+        check_converges(STEP_SIZE, pairs(prompt), penalty=penalty)
 
 
 @pytest.mark.parametrize("step_size", [0.0, -0.1, math.nan])

@@ -10,8 +10,6 @@ from algoformer.theory import (
     SINGLE,
     check_alpha,
     check_converges,
-    check_heavy_ball,
-    check_ridge,
     check_scale,
     gradient_descent,
     gradient_descent_step,
@@ -77,8 +75,8 @@ def test_every_check_looks_at_the_scale(scale: float) -> None:
     tiny = 1e-30
     for check in (
         lambda: check_converges(tiny, problems, constants=SINGLE),
-        lambda: check_ridge(tiny, 0.1, problems, constants=SINGLE),
-        lambda: check_heavy_ball(tiny, 0.5, problems, constants=SINGLE),
+        lambda: check_converges(tiny, problems, penalty=0.1, constants=SINGLE),
+        lambda: check_converges(tiny, problems, momentum=0.5, constants=SINGLE),
         lambda: check_alpha(tiny, problems, constants=SINGLE),
     ):
         with pytest.raises(ValueError, match="features are too large"):

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from algoformer.algorithms import GradientDescent
-from algoformer.theory import REGISTRY, Sizes, count_modules, gradient_descent, show, verify, verify_all
-from algoformer.theory.statement import Case, largest_deviation, within
+from algoformer.theory import REGISTRY, Sizes, count_modules, gradient_descent, show, verify
+from algoformer.theory.statement import Case, within
 from algoformer.theory.verify import Report, statement, words
 from algoformer.theory.verify_prompts import pair_prompts
 from algoformer.theory.verify_statements import lemma_case
@@ -16,7 +16,7 @@ SMALL = Sizes(dim=3, examples=12, prompts=6, steps=8)
 
 @pytest.fixture(scope="module")
 def reports() -> list[Report]:
-    return verify_all(SMALL)
+    return list(verify(sizes=SMALL))
 
 
 @pytest.mark.theorem
@@ -62,7 +62,7 @@ def test_a_deviation_at_an_early_step_is_not_forgotten() -> None:
     gaps = gaps - wrong(case.prompts[0], Unroll(steps=200)).predictions
     expected = gaps.abs().max().item()
     assert gaps[-1].abs().max() < expected
-    assert largest_deviation(case.model, wrong, case.prompts[0], 200) == pytest.approx(expected)
+    assert dataclasses.replace(case, textbook=wrong).measure().deviation == pytest.approx(expected)
 
 
 def test_not_a_number_counts_as_infinitely_far() -> None:

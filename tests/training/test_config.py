@@ -271,3 +271,11 @@ def test_wrong_types_are_refused_in_one_line(arguments: dict[str, Any], words: s
 def test_validation_that_cannot_be_is_refused(settings: dict[str, Any], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         TrainConfig(**settings)
+
+
+@pytest.mark.parametrize(
+    "setting", [{"lr": 1e300}, {"lr": float("nan")}, {"weight_decay": 1e40, "optimizer": "adamw"}]
+)
+def test_rates_that_float32_cannot_hold_are_refused(setting: dict) -> None:
+    with pytest.raises(ValueError, match=f"{next(iter(setting))} must be"):
+        TrainConfig(**setting)

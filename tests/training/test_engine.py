@@ -126,15 +126,13 @@ import sys, torch
 from algoformer import programs
 from training.small import small, stepper, same_weights
 from algoformer.training.compiled import compiled_body, compiled_pieces
-from algoformer.training.schedule import unroll_at
+from algoformer.training.step import unroll_at
 from algoformer.trace import Unroll
 import torch._dynamo.utils as counted
 
 AGAIN = {"gradient_checkpointing": True}
 CASES = {
     "algoformer": (programs.algoformer(steps=3, heads=2), {"burn_in": (0, 1, 4)}, 4),
-    "half": (programs.looped(steps=3, heads=2), {"precision": "bf16", "burn_in": (2,)}, 3),
-    "again": (programs.algoformer(steps=3, heads=2), {"backprop": "full", **AGAIN}, 3),
     "half again": (programs.looped(steps=3, heads=2), {"precision": "bf16", **AGAIN}, 3),
     "deep": (programs.standard(5, heads=2), {}, 2),
 }
@@ -160,7 +158,6 @@ for name, (program, settings, graphs) in CASES.items():
     assert not left, f"{name}: the model was not put back"
 WHOLE = {
     "algoformer": (programs.algoformer(steps=3, heads=2), {"burn_in": (0, 1, 4)}, True),
-    "looped": (programs.looped(steps=3, heads=2), {}, True),
     "again": (programs.algoformer(steps=3, heads=2), {"backprop": "full", **AGAIN}, False),
     "two loops": (programs.two_loops(steps=3, heads=2), {"backprop": "full"}, True),
 }

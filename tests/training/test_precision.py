@@ -3,7 +3,7 @@ import contextlib
 import pytest
 import torch
 
-from algoformer.training.precision import matmul_precision
+from algoformer.common.devices import matmul_precision
 from training.small import small, stepper
 
 

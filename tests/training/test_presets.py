@@ -5,7 +5,7 @@ from algoformer.data.prompts import curricula
 from algoformer.model.presets import PRESETS
 from algoformer.tasks import TASKS
 from algoformer.training.presets import experiment
-from algoformer.training.schedule import iterations_at
+from algoformer.training.step import iterations_at
 
 
 @pytest.mark.parametrize("scale", ["smoke", "short", "paper"])

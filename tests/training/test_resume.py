@@ -1,4 +1,3 @@
-import itertools
 import json
 import shutil
 from pathlib import Path
@@ -37,6 +36,7 @@ def stopped_muon(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return _stop_at(10, tmp_path_factory.mktemp("stopped") / "run", **MUON)
 
 
+# each optimizer with and without an average, each schedule twice
 OPTIMIZERS = [
     {"optimizer": "adam"},
     *({"optimizer": name, "weight_decay": 0.1} for name in ("adamw", "muon")),
@@ -52,7 +52,8 @@ SCHEDULES = [
     "settings",
     [
         {**optimizer, **schedule, "ema": ema}
-        for optimizer, schedule, ema in itertools.product(OPTIMIZERS, SCHEDULES, (None, 0.9))
+        for ema, shift in ((None, 0), (0.9, 1))
+        for optimizer, schedule in zip(OPTIMIZERS, SCHEDULES[shift:] + SCHEDULES[:shift], strict=True)
     ],
     ids=lambda settings: "-".join(str(settings[name]) for name in ("optimizer", "schedule", "ema")),
 )
@@ -154,19 +155,47 @@ def test_muon_and_the_average_need_all_of_their_state(
         train(small(**MUON), folder, resume=True)
 
 
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("finished") / "run"
+    train(small(steps=2, log_every=1), folder)
+    return folder
+
+
 @settings(max_examples=25)
 @given(
     st.lists(st.sampled_from(['{"step": 5', "null", "[]", '{"loss": 1}', "\x00", "é" * 9, '{"step": "x"}']))
 )
 def test_damaged_metrics_do_not_stop_a_run(
-    tmp_path_factory: pytest.TempPathFactory, lines: list[str]
+    finished: Path, tmp_path_factory: pytest.TempPathFactory, lines: list[str]
 ) -> None:
     folder = tmp_path_factory.mktemp("damaged") / "run"
-    run = train(small(steps=2, log_every=1), folder)
+    shutil.copytree(finished, folder)
+    metrics = [json.loads(line) for line in (finished / "metrics.jsonl").read_text().splitlines()]
+    assert [row["step"] for row in metrics] == [1, 2]
     with (folder / "metrics.jsonl").open("a", encoding="utf-8") as file:
         file.write("\n".join(lines))
     again = train(small(steps=2, log_every=1), folder, resume=True)
-    assert list(again.metrics) == list(run.metrics)
-    assert [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()] == list(
-        run.metrics
-    )
+    assert list(again.metrics) == metrics
+    assert [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()] == metrics
+
+
+@pytest.mark.parametrize(
+    ("best", "since"),
+    [
+        ({"step": 5.0, "valid_error": "low"}, 0),
+        ({"step": 5.0, "valid_error": 10**400}, 0),
+        ({"step": 5.0}, 0),
+        ([1.0], 0),
+        ({"step": 5.0, "valid_error": 0.5}, "none"),
+        ({"step": 5.0, "valid_error": 0.5}, -1),
+    ],
+)
+def test_a_damaged_best_validation_is_refused(stopped: Path, tmp_path: Path, best: Any, since: Any) -> None:
+    shutil.copytree(stopped, tmp_path / "run")
+    path = tmp_path / "run" / "checkpoint.safetensors"
+    found = load_checkpoint(path)
+    card = {**found.card, "best": best, "validations_since_best": since}
+    save_checkpoint(path, Checkpoint(model=found.model, data=found.data, card=card, state=found.state))
+    with pytest.raises(ValueError, match="best validation"):
+        train(small(), tmp_path / "run", resume=True)

@@ -34,15 +34,19 @@ def test_a_new_run_locks_its_folder_before_anything_is_in_it(tmp_path: Path) -> 
 
 def _enter(folder: Path, seed: int, barrier: Any, results: Any) -> None:
     torch.set_num_threads(1)
-    for number in range(20):
-        barrier.wait()
-        try:
-            with open_folder(folder / str(number), small(seed=seed), resume=False) as opened:
-                opened.write_config(small(seed=seed))
-                barrier.wait()  # the other one has been refused by now, or is inside too
-                results.put((number, seed))
-        except ValueError:
+    try:
+        for number in range(20):
             barrier.wait()
+            try:
+                with open_folder(folder / str(number), small(seed=seed), resume=False) as opened:
+                    opened.write_config(small(seed=seed))
+                    barrier.wait()  # the other one has been refused by now, or is inside too
+                    results.put((number, seed))
+            except ValueError:
+                barrier.wait()
+    except BaseException:
+        barrier.abort()  # or the other one would wait for ever
+        raise
 
 
 def test_of_two_processes_that_enter_a_new_folder_at_once_one_gets_in(tmp_path: Path) -> None:
@@ -51,9 +55,10 @@ def test_of_two_processes_that_enter_a_new_folder_at_once_one_gets_in(tmp_path: 
     both = [context.Process(target=_enter, args=(tmp_path, seed, barrier, results)) for seed in (0, 1)]
     for process in both:
         process.start()
-    found = [results.get(timeout=120) for _ in range(20)]
     for process in both:
-        process.join(timeout=120)
+        process.join()  # a pipe holds twenty results, so nobody waits for a reader
+    assert [process.exitcode for process in both] == [0, 0]
+    found = [results.get() for _ in range(20)]
     assert results.empty()
     assert sorted(number for number, _ in found) == [*range(20)]
 

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from algoformer import programs, tasks
-from algoformer.config import ramp_value
+from algoformer.config import learning_rate, ramp_value
 from algoformer.data.prompts import samples_of
 from algoformer.training import Ramp, TrainConfig
-from algoformer.training.schedule import learning_rate, unroll_at
+from algoformer.training.step import unroll_at
 from training.small import small, stepper
 
 

@@ -10,7 +10,7 @@ from algoformer.data.objective import log_loss, window_loss
 from algoformer.data.protocol import Share
 from algoformer.prompt import Prompt
 from algoformer.training import Ramp
-from algoformer.training.schedule import unroll_at
+from algoformer.training.step import unroll_at
 from training.small import loss_at, same_weights, small, stepper
 
 

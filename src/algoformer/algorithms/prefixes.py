@@ -35,7 +35,7 @@ class Prefixes:
 
     @property
     def seen(self) -> Bool[Tensor, "point sample"]:
-        """Which samples of its problem each question may use."""
+        """True for the samples of its problem that each question may use."""
         samples = torch.arange(self.problems.features.shape[2], device=self.count.device)
         return samples < self.count[:, None]
 

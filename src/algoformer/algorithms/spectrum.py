@@ -36,7 +36,7 @@ class Spectrum:
 
     @property
     def projector(self) -> Float[Tensor, "*batch dim dim"]:
-        """Onto the space that the pairs span."""
+        """The orthogonal projection onto the space that the pairs span."""
         basis = self.vectors * self.kept[..., None, :]
         return basis @ basis.mT
 

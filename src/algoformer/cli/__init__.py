@@ -9,7 +9,7 @@ import importlib
 import sys
 from dataclasses import dataclass
 
-from algoformer.cli.exit_code import exit_code
+from algoformer.cli.failure import exit_code
 from algoformer.common.names import check_choice
 
 
@@ -72,7 +72,8 @@ def _dispatch(words: list[str]) -> int:
         return _dispatch([*rest[:1], "--help"])
     if name in MOVED:
         raise ValueError(f"{name} is not a command of this version; use {MOVED[name]}")
-    check_choice("command", name, COMMANDS)
+    if name not in COMMANDS:
+        check_choice("command", name, COMMANDS)
     module = importlib.import_module(f"algoformer.cli.{COMMANDS[name].module}")
     result: int = getattr(module, f"run_{name}")(rest)
     return result

@@ -19,6 +19,7 @@ Examples:
   algoformer certify linear
   algoformer certify runs/linear-looped-smoke-seed0 --reach 20 --out certificate
   algoformer certify dbpedia --texts texts.txt
+  algoformer certify tatoeba_de_en --texts test.de --references test.en --prompts 100
 """
 
 
@@ -38,6 +39,12 @@ class CertifyOptions:
     texts: Annotated[Path | None, tyro.conf.arg(help="For a model of text: a file with one text a line.")] = (
         None
     )
+    references: Annotated[
+        Path | None, tyro.conf.arg(help="For a translator: a file with the reference for each text.")
+    ] = None
+    stored: Annotated[
+        bool, tyro.conf.arg(help="Show the certificate on the model's card instead of measuring one.")
+    ] = False
     json: Annotated[bool, tyro.conf.arg(help="Print JSON instead of a table.")] = False
     out: Annotated[Path | None, tyro.conf.arg(help="Folder for certificate.json and plots.")] = None
 
@@ -46,31 +53,41 @@ def run_certify(arguments: list[str]) -> int:
     """Certify a model's depth, print the certificate, and draw it if a folder is given."""
     chosen = parse(CertifyOptions, arguments, command="certify", description=DESCRIPTION)
     from algoformer.cli.insight_results import provenance, write_result
-    from algoformer.cli.measure import load_contender, open_checkpoint
-    from algoformer.insight import certify
+    from algoformer.cli.measure import load_contender
+    from algoformer.insight import DepthCertificate, certify
     from algoformer.model import AlgoFormer
-    from algoformer.report.insight_plots import certificate_figures
+    from algoformer.report.insight_plots import certificate_figures, probability_figures
+    from algoformer.shipped import load
 
-    start, checkpoint = time.monotonic(), open_checkpoint(chosen.model)
+    start, checkpoint = time.monotonic(), load(chosen.model)
     found: Any
-    if isinstance(checkpoint.model, AlgoFormer):
+    figures: Any
+    if chosen.stored:
+        if "certificate" not in checkpoint.card:
+            raise ValueError(
+                f"{chosen.model} has no certificate on its card; leave out --stored to measure it"
+            )
+        found, figures = DepthCertificate.from_data(checkpoint.card["certificate"]), certificate_figures
+    elif isinstance(checkpoint.model, AlgoFormer):
         known = load_contender(chosen.model)
         found = certify(known.model, known.task, reach=chosen.reach, prompts=chosen.prompts, seed=chosen.seed)
-        figures: Any = certificate_figures
+        figures = certificate_figures
     else:
         from algoformer.cli.certify_text import certify_text
 
-        found = certify_text(checkpoint, chosen.texts, reach=chosen.reach, most=chosen.prompts)
-        figures = no_figures
-    command = shlex.join(["algoformer", "certify", *arguments])
-    found = replace(found, setting=found.setting | provenance(chosen.model.stem, command, start))
+        found = certify_text(
+            checkpoint,
+            chosen.texts,
+            reach=chosen.reach,
+            most=chosen.prompts,
+            references=chosen.references,
+        )
+        figures = probability_figures
+    if not chosen.stored:
+        command = shlex.join(["algoformer", "certify", *arguments])
+        found = replace(found, setting=found.setting | provenance(chosen.model.stem, command, start))
     print(found.to_json() if chosen.json else found)
     if chosen.out is not None:
         write_result(found, chosen.out / "certificate.json", figures)
         print(f"numbers and plots: {chosen.out}", file=sys.stderr if chosen.json else sys.stdout)
     return 0
-
-
-def no_figures(found: Any) -> dict[str, Any]:
-    """Return no figure: the certificate of a text model is a few numbers."""
-    return {}

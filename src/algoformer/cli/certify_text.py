@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,27 +14,51 @@ from torch import Tensor
 from algoformer.insight.instrument import LoopMap
 from algoformer.insight.probabilities import ProbabilityCertificate, certify_probabilities
 from algoformer.language.classifier import TextClassifier, masked_mean
+from algoformer.language.scores import bleu
 from algoformer.language.tokenizer import Tokenizer
+from algoformer.language.translate import Decoding, Translator
 from algoformer.language.trunk import token_context
 from algoformer.training import Checkpoint
 
 MOST_TOKENS = 64
 """Texts are cut after this many tokens."""
 
+BLEU_AT = (0.25, 0.5, 1, 2, 5, 10)
+"""Depths at which translations are scored, in multiples of the trained depth; the farthest is added."""
+
 
 def certify_text(
-    checkpoint: Checkpoint, texts: Path | None, *, reach: int, most: int
+    checkpoint: Checkpoint, texts: Path | None, *, reach: int, most: int, references: Path | None = None
 ) -> ProbabilityCertificate:
     """Certify a translator, language model or classifier on the lines of a file.
 
+    With a file of references, one for each line, translations are scored over depth.
+
     Raises:
-        ValueError: there is no file, or it has no text.
+        ValueError: there is no file, it has no text, or references do not match the texts.
     """
     if texts is None:
         raise ValueError("a model of text needs texts to run on; give a file with --texts, one text a line")
     lines = [line for line in texts.read_text(encoding="utf-8").splitlines() if line.strip()][:most]
-    setting = {"texts": len(lines)}
-    return certify_probabilities(_loops(checkpoint, lines), reach=reach, setting=setting)
+    found = certify_probabilities(_loops(checkpoint, lines), reach=reach, setting={"texts": len(lines)})
+    if references is None:
+        return found
+    wanted = [line for line in references.read_text(encoding="utf-8").splitlines() if line.strip()][:most]
+    if len(wanted) != len(lines):
+        raise ValueError(f"--references must have a line for each text, got {len(wanted)} for {len(lines)}")
+    return replace(found, bleu=_bleu(checkpoint, lines, wanted, found))
+
+
+def _bleu(
+    checkpoint: Checkpoint, lines: list[str], wanted: list[str], found: ProbabilityCertificate
+) -> tuple[tuple[int, float, float, float], ...]:
+    depths = sorted({*(max(1, round(found.trained * share)) for share in BLEU_AT), found.far})
+    scored = []
+    for depth in depths:
+        translator = Translator(checkpoint, Decoding(beam=1, steps=depth, whole_lines=True))
+        score = bleu(list(translator.translate(lines)), wanted)
+        scored.append((depth, score.value, score.low, score.high))
+    return tuple(scored)
 
 
 def _loops(checkpoint: Checkpoint, lines: list[str]) -> Iterator[tuple[LoopMap, LoopMap]]:

@@ -1,14 +1,19 @@
-"""Turn `--data`, `--program` and `--scale` into an experiment whose every setting is an option."""
+"""Turn `--data`, `--program` and `--scale` into an experiment whose every setting is an option.
+
+The options of a program, such as `--model.loop.steps 30`, are derived from the program itself.
+"""
 
 from __future__ import annotations
 
 import ast
 import inspect
+import re
 import textwrap
+from collections.abc import Iterator
 from dataclasses import fields, is_dataclass, make_dataclass, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 
 import tyro
 
@@ -16,8 +21,8 @@ from algoformer.cli.parse import parse
 
 if TYPE_CHECKING:
     from algoformer.data import Data
-    from algoformer.model.program import Program
-    from algoformer.training import Experiment
+    from algoformer.model.program import Part, Program
+    from algoformer.training.config import Experiment
 
 FIRST: dict[str, tuple[Any, Any, str]] = {
     "data": (
@@ -33,8 +38,8 @@ FIRST: dict[str, tuple[Any, Any, str]] = {
 }
 """These options decide which others there are, so they are read first."""
 
-TEXT_FILES = {"translation": ("source", "target"), "labels": ("files",), "text": ("files",)}
-"""The kinds of text, and the settings that take the files given after `--data KIND`."""
+STRUCTURE = {"name", "body", "branches"}
+"""Fields that say how a program is put together, which options do not change."""
 
 Field = tuple[str, Any, Any]
 
@@ -51,8 +56,7 @@ def read_experiment(
     if "--help" in arguments or "-h" in arguments:  # before anything is read or imported
         print(short_help)
         raise SystemExit(0)
-    from algoformer.cli.overrides import apply_settings, model_settings
-    from algoformer.training import Experiment
+    from algoformer.training.config import Experiment
 
     start = _start(arguments)
     model, data = model_settings(start.program), _data_settings(start.data)
@@ -72,8 +76,10 @@ def read_experiment(
         settings_kind, arguments, command=command, description=description, default=settings_kind()
     )
     built = Experiment(
-        program=apply_settings(start.program, settings.model),
-        data=_with_settings(start.data, settings.data_settings),
+        program=start.program if settings.model == model else apply_settings(start.program, settings.model),
+        data=start.data
+        if settings.data_settings == data
+        else _with_settings(start.data, settings.data_settings),
         width=settings.width,
         training=settings.training,
     )
@@ -82,69 +88,18 @@ def read_experiment(
 
 def _start(arguments: list[str]) -> Experiment:
     """Build the experiment that the first options name, before any setting is changed."""
-    from algoformer.common.files import read_json
-    from algoformer.training import Experiment
+    from algoformer.training.config import Experiment
+    from algoformer.training.presets import named_experiment
 
     chosen = _first_words(arguments)
     if "config" in chosen:
+        from algoformer.common.files import read_json
+
         return Experiment.from_data(read_json(Path(chosen["config"][0])))
-    data = chosen.get("data", ["linear"])
-    program, scale = (chosen.get(name, [FIRST[name][1]])[0] for name in ("program", "scale"))
-    return named_experiment(data[0], program, scale, files=data[1:])
-
-
-def named_experiment(name: str, program: str, scale: str, *, files: list[str]) -> Experiment:
-    """Return the recipe for a task or a kind of text, with the user's own files and program."""
-    from algoformer import tasks
-    from algoformer.data.registry import BUILT_IN, data_names
-    from algoformer.model.program import default_steps
-    from algoformer.training import presets, text_recipes
-
-    own = read_program(Path(program)) if program.endswith(".json") else None
-    if name in set(data_names()) - set(BUILT_IN):
-        return _own_data(name, program, own, scale, files)
-    if name not in TEXT_FILES:
-        if ":" in name:
-            tasks.find(name)  # imports and registers package.module:Class
-        if files:
-            raise ValueError(f"--data {name} is a task and takes no files, got {files[0]!r}")
-        if own is None:
-            return presets.experiment(name, program, scale)  # type: ignore[arg-type]
-        like = presets.experiment(name, "algoformer", scale)  # type: ignore[arg-type]
-        return replace(like, program=own, training=presets.recommended(own, like.task, scale))  # type: ignore[arg-type]
-    settings = _file_settings(name, files)
-    if own is None:
-        return text_recipes.text_experiment(name, program, scale, **settings)  # type: ignore[arg-type]
-    like = text_recipes.text_experiment(name, "algoformer", scale, **settings)  # type: ignore[arg-type]
-    training = text_recipes.text_training(own, name, scale)  # type: ignore[arg-type]
-    return replace(like, program=own, training=replace(training, window=default_steps(own)))
-
-
-def _own_data(name: str, program: str, own: Program | None, scale: str, files: list[str]) -> Experiment:
-    """Return an experiment on a kind of data that was registered from outside, with a recipe for text."""
-    from algoformer.data.registry import data_class
-    from algoformer.training import Experiment, text_recipes
-
-    shape = text_recipes.SHAPES["text"][scale]  # type: ignore[index]
-    built = own or shape.program(program, causal=True)
-    kind: Any = data_class(name)
-    data = kind(files=tuple(files)) if files else kind()
-    training = text_recipes.text_training(built, "text", scale)  # type: ignore[arg-type]
-    return Experiment(built, data, width=shape.width, training=training)
-
-
-def _file_settings(name: str, files: list[str]) -> dict[str, Any]:
-    """Assign the files after `--data KIND` to the settings that take them."""
-    if not files:
-        return {}
-    if name == "translation":
-        if len(files) != 2:
-            raise ValueError(
-                f"--data translation takes two files, the source and the target, got {len(files)}; "
-                "line n of one is the translation of line n of the other"
-            )
-        return dict(zip(TEXT_FILES[name], files, strict=True))
-    return {"files": tuple(files)}
+    name, *files = chosen.get("data", ["linear"])
+    program, scale = (chosen.get(word, [FIRST[word][1]])[0] for word in ("program", "scale"))
+    own = read_program(Path(program)) if program.endswith(".json") else program
+    return named_experiment(name, own, scale, files=files)
 
 
 def _first_words(arguments: list[str]) -> dict[str, list[str]]:
@@ -160,6 +115,13 @@ def _first_words(arguments: list[str]) -> dict[str, list[str]]:
         elif current is not None:
             current.append(word)
     return {name: values for name, values in found.items() if values}
+
+
+def with_folder(data: Any, folder: str) -> Any:
+    """Return the data with another folder for named corpora; refuse data that reads no corpora."""
+    if not hasattr(data, "folder"):
+        raise ValueError("--data-folder is for named corpora of text; leave it out")
+    return replace(data, folder=folder)
 
 
 def read_program(path: Path) -> Program:
@@ -199,7 +161,7 @@ def _typed(hint: Any, value: Any) -> Any:
 
 def _with_settings(data: Data, settings: Any) -> Any:
     if _described(data) is not data:
-        from algoformer.data import PromptData
+        from algoformer.data.prompts import PromptData
 
         return PromptData(settings)
     own: Any = data
@@ -218,3 +180,88 @@ def field_docs(kind: type) -> dict[str, str]:
                 if isinstance(text, ast.Constant) and isinstance(text.value, str):
                     found[item.target.id] = " ".join(text.value.split())
     return found
+
+
+def choices() -> dict[str, tuple[str, ...]]:
+    """Return the words that a field of a program may hold, for fields that name an entry of a table."""
+    from algoformer.model.injections import INJECTIONS, STARTS
+    from algoformer.nn import ACTIVATIONS, NORMS, POSITIONS
+
+    tables = {table.field: tuple(table) for table in (NORMS, ACTIVATIONS, POSITIONS, INJECTIONS)}
+    return tables | {"start": ("auto", *STARTS)}
+
+
+def model_settings(program: Program) -> Any:
+    """Return an object with a field for every setting of the program, grouped as its parts are."""
+    return make_dataclass("model", _program_fields(program), frozen=True)()
+
+
+def apply_settings(program: Program, settings: Any) -> Program:
+    """Return the program with the values that the settings hold now."""
+    parts = enumerate(program.parts)
+    return type(program)(*(_apply_part(part, getattr(settings, _word(part, index))) for index, part in parts))
+
+
+def attribute_docs(kind: type) -> dict[str, str]:
+    """Return the text of each entry under `Attributes:` in the docstring of a class."""
+    _, _, section = (inspect.getdoc(kind) or "").partition("Attributes:\n")
+    entries = re.findall(r"^    (\w+): (.*(?:\n        .*)*)", section, flags=re.MULTILINE)
+    return {name: _sentence(" ".join(text.split())) for name, text in entries}
+
+
+def _sentence(text: str) -> str:
+    text = re.sub(r"`([^`]*)`", r"\1", text)
+    return text[:1].upper() + text[1:]
+
+
+def _word(part: Part, index: int) -> str:
+    return part.name or f"part{index}"
+
+
+def _program_fields(program: Program) -> list[Field]:
+    return [_group(_word(part, index), _part_fields(part)) for index, part in enumerate(program.parts)]
+
+
+def _group(name: str, kinds: list[Field]) -> Field:
+    kind = make_dataclass(name, kinds, frozen=True)
+    return name, kind, kind()
+
+
+def _part_fields(part: Part) -> list[Field]:
+    if len(part.bodies) > 1:
+        branches = enumerate(part.bodies)
+        return [_group(f"branch{number}", _program_fields(branch)) for number, branch in branches]
+    own = list(_own_fields(part))
+    for body in part.bodies:  # the body of a loop
+        alone = _only_layers(body)
+        own += _program_fields(body) if alone is None else _own_fields(alone)
+    return own
+
+
+def _own_fields(part: Part) -> Iterator[Field]:
+    hints, texts, words = get_type_hints(type(part)), attribute_docs(type(part)), choices()
+    for item in fields(part):
+        if item.name not in STRUCTURE:
+            value = getattr(part, item.name)
+            kind = Literal[words[item.name]] if item.name in words else hints[item.name]
+            yield item.name, option(kind, texts.get(item.name, "")), value
+
+
+def _only_layers(body: Program) -> Part | None:
+    """Return what is in a loop if it is one unnamed module, whose options stand under the loop's name."""
+    first = body.parts[0]
+    return first if len(body.parts) == 1 and not first.bodies and not first.name else None
+
+
+def _apply_part(part: Part, settings: Any) -> Part:
+    kind: Any = type(part)
+    if len(part.bodies) > 1:
+        branches = (getattr(settings, f"branch{number}") for number in range(len(part.bodies)))
+        return kind(*map(apply_settings, part.bodies, branches), name=part.name)
+    own = {item.name: getattr(settings, item.name) for item in fields(part) if item.name not in STRUCTURE}
+    if not part.bodies:
+        return replace(part, **own)
+    (body,) = part.bodies
+    alone = _only_layers(body)
+    changed = apply_settings(body, settings) if alone is None else _apply_part(alone, settings)
+    return kind(changed, name=part.name, **own)

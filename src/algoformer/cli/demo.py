@@ -11,7 +11,8 @@ import tyro
 from algoformer.cli.parse import parse
 
 DESCRIPTION = """Train a small AlgoFormer, a looped and a standard transformer side by side on in-context
-regression, compare them with gradient descent, Newton and least squares, and write a page with the plots.
+regression, compare them with gradient descent, Newton and least squares, and write a page in which the
+AlgoFormer runs in the browser. The shipped model `linear` gets a page of its own.
 
 Example: algoformer demo --out demo
 """

@@ -1,4 +1,4 @@
-"""The runs, tables, plots and page of `algoformer demo`."""
+"""The runs, table and pages of `algoformer demo`."""
 
 from __future__ import annotations
 
@@ -7,43 +7,32 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-import torch
-
-from algoformer import __version__
 from algoformer.cli import demo_runs
 from algoformer.cli.explore_pages import make_page
+from algoformer.cli.measure import load_contender
 from algoformer.cli.progress import counting
+from algoformer.cli.report_page import conclude, result_section, write_page
 from algoformer.cli.say import say
-from algoformer.common.devices import device_name
-from algoformer.common.files import write_json, write_text
-from algoformer.common.provenance import source_commit
-from algoformer.evaluation import Evaluation, Table, depth_table, summary_table
+from algoformer.common.files import write_json
+from algoformer.evaluation import Evaluation, Table, depth_table
 from algoformer.extras import require
-from algoformer.model.program import traced_part
-from algoformer.report import (
-    Fact,
-    Page,
-    Picture,
-    Section,
-    error_by_sample,
-    error_by_step,
-    inline_svg,
-    render,
-    save,
-    training_loss,
-)
-from algoformer.report.diagram import diagram
-from algoformer.report.explorer import conclusion
-from algoformer.training import Experiment, load_experiment, read_metrics
+from algoformer.model.program import default_steps
+from algoformer.report import Fact, Link, Page, Picture, Section, inline_svg, training_loss
+from algoformer.training import load_experiment, read_metrics
 from algoformer.training.progress import training_bars
 from algoformer.training.side_by_side import Planned, train_side_by_side
 
-EXPLORED_PROMPTS = 16
-"""Held-out prompts behind the conclusion of an explorer page, so that the shipped model takes seconds."""
+TRAINED = default_steps(demo_runs.RECIPE.program)
+
+SHIPPED = "linear"
+"""The shipped model that gets a page of its own."""
+
+SHIPPED_PROMPTS = 16
+"""Held-out prompts behind the conclusion about the shipped model, so that it takes seconds."""
 
 
 def make_demo(out: Path, *, fresh: bool, checkpoints: Path) -> int:
-    """Train, compare, print, draw."""
+    """Train, compare, write the pages, and print the conclusion first."""
     require("matplotlib", extra="viz")
     began = time.monotonic()
     plans = demo_runs.plan(out)
@@ -51,62 +40,32 @@ def make_demo(out: Path, *, fresh: bool, checkpoints: Path) -> int:
     _train(plans)
     with counting("measuring") as progress:
         results = demo_runs.measure(plans, progress=progress)
-    first = plans[demo_runs.MODELS[0]].experiment
-    trained = demo_runs.trained_steps(first)
-    task = first.task
-    tables = (
-        summary_table(
-            results, title=f"linear regression in {task.dim} dimensions, {task.points - 1} examples"
-        ),
-        depth_table(
-            [result.by_step for result in results],
-            trained=trained,
-            depths=(demo_runs.BEYOND * trained,),
-            title="beyond the trained depth",
-        ),
-    )
-    for table in tables:
-        say(table)
-    known: list[demo_runs.Shipped] = []
-    if checkpoints.is_dir():
-        with counting("shipped models") as progress:
-            known = demo_runs.shipped(checkpoints, progress=progress)
-        for model in known:
-            say(_shipped_table(model))
     write_json(out / "evaluation.json", [result.to_data() for result in results])
-    pictures = _draw(plans, results, out, trained)
-    page = _page(plans, pictures, tables, known, lead=_lead(results, first), seconds=time.monotonic() - began)
-    write_text(out / "report.html", render(page))
-    print(page.lead)
-    print(f"page: {out / 'report.html'}")
-    for file in _explore(out, checkpoints):
-        print(f"explorer: {file} (the model runs in the browser)")
-    print(f"pictures: {out}/error_by_sample.png, error_by_step.png, training_loss.png")
+    shipped = _shipped(out, checkpoints)
+    own = load_contender(out / "runs" / demo_runs.MODELS[0])
+    lead = conclude(results, own)
+    page = _page(plans, results, lead, shipped, seconds=time.monotonic() - began)
+    files = write_page(page, own, out)
+    print(lead)
+    say(_table(results))
+    for file in [*files, *shipped.values()]:
+        print(f"page: {file} (open it in a browser; a model runs in it)")
     print(f"runs: {out / 'runs'} (measure them again: algoformer evaluate {out / 'runs'}/*)")
     return 0
 
 
-def _lead(results: list[Evaluation], first: Experiment) -> str:
-    """Return what the comparison says about the AlgoFormer, in words."""
-    found = {result.label: result for result in results}
-    rivals = [found[label] for label in demo_runs.TEXTBOOK.values() if label != "least squares"]
-    return conclusion(
-        found[demo_runs.MODELS[0]],
-        rivals,
-        trained=demo_runs.trained_steps(first),
-        looping=True,
-        examples=first.task.points - 1,
-    )
+def _shipped(out: Path, checkpoints: Path) -> dict[str, Path]:
+    """Write the explorer page of the shipped model, if it is there; return the page by its conclusion."""
+    model = checkpoints / f"{SHIPPED}.safetensors"
+    if not model.is_file():
+        return {}
+    file = out / f"explorer-{SHIPPED}.html"
+    return {make_page(str(model), file, prompts=SHIPPED_PROMPTS): file}
 
 
-def _explore(out: Path, checkpoints: Path) -> list[Path]:
-    """Write pages in which the demo's AlgoFormer and the shipped linear model run."""
-    models = {out / "explorer.html": out / "runs" / demo_runs.MODELS[0]}
-    if (shipped := checkpoints / "linear.safetensors").is_file():
-        models[out / "explorer-linear.html"] = shipped
-    for file, model in models.items():
-        make_page(str(model), file, prompts=EXPLORED_PROMPTS)
-    return list(models)
+def _table(results: list[Evaluation]) -> Table:
+    curves = [result.by_step for result in results]
+    return depth_table(curves, trained=TRAINED, depths=(demo_runs.BEYOND * TRAINED,))
 
 
 def _make_room(plans: Mapping[str, Planned], *, fresh: bool) -> None:
@@ -125,85 +84,46 @@ def _train(plans: Mapping[str, Planned]) -> None:
         train_side_by_side(plans, progress=show)
 
 
-def _draw(
-    plans: Mapping[str, Planned], results: list[Evaluation], folder: Path, trained: int
-) -> dict[str, Picture]:
-    metrics = {name: read_metrics(planned.folder) for name, planned in plans.items()}
-    figures = {
-        "error_by_sample": (
-            error_by_sample(results),
-            "Error against the number of examples in the prompt, at the largest depth.",
-        ),
-        "error_by_step": (
-            error_by_step(results, trained=trained, log_x=True),
-            "Error on the last question against iterations: does the loop improve, and does it hold?",
-        ),
-        "training_loss": (training_loss(metrics), "The training loss rises with the curriculum, then falls."),
-    }
-    pictures = {}
-    for name, (figure, caption) in figures.items():
-        save(figure, folder / name)
-        pictures[name] = Picture(svg=inline_svg(figure), caption=caption)
-    return pictures
-
-
 def _page(
     plans: Mapping[str, Planned],
-    pictures: Mapping[str, Picture],
-    tables: tuple[Table, ...],
-    known: list[demo_runs.Shipped],
-    *,
+    results: list[Evaluation],
     lead: str,
+    shipped: Mapping[str, Path],
+    *,
     seconds: float,
 ) -> Page:
-    first = plans[demo_runs.MODELS[0]].experiment
-    programs = tuple(
-        Picture(svg=diagram(planned.experiment.program, window=_window(planned)), caption=name)
-        for name, planned in plans.items()
-    )
-    sections = [
+    recipe = demo_runs.RECIPE
+    loss = training_loss({name: read_metrics(plan.folder) for name, plan in plans.items()}, compact=True)
+    sections = (
+        result_section(results, TRAINED, _table(results)),
         Section(
             title="What was trained",
             text=(
-                f"The task: {first.task}. A prompt shows pairs (x, y) with y = <w, x> for a w of its own; "
-                "the model must find w from the prompt alone.",
+                f"A prompt shows up to {recipe.task.points - 1} pairs (x, y) with y = w x and a new w for "
+                "each prompt. Three models learn to answer the next x from the pairs alone: an AlgoFormer "
+                "(a layer, a loop of ten iterations of one layer, a layer), a loop of one layer, and a "
+                "standard transformer of four layers, which does not iterate.",
             ),
-            pictures=programs,
+            pictures=(Picture(svg=inline_svg(loss), caption="Training loss: the log of the squared error."),),
         ),
-        Section(title="How well it does", tables=tables, pictures=tuple(pictures.values())),
-    ]
-    sections += [
-        Section(
-            title=f"Trained model: {model.name}",
-            text=(f"Task: {model.task}.",),
-            tables=(_shipped_table(model),),
-            pictures=(Picture(svg=inline_svg(error_by_sample(model.results)), caption=model.name),),
-        )
-        for model in known
-    ]
-    training = first.training
-    return Page(
-        title="AlgoFormer demo",
-        lead=lead,
-        sections=tuple(sections),
-        commands=("algoformer demo",),
-        facts=(
-            Fact(
-                name="training",
-                value=f"{training.steps} steps of {training.batch_size} prompts, seed {training.seed}",
-            ),
-            Fact(name="device", value=device_name(torch.device("cpu"))),
-            Fact(name="commit", value=source_commit()),
-            Fact(name="versions", value=f"algoformer {__version__}, torch {torch.__version__}"),
-            Fact(name="seconds", value=f"{seconds:.0f}"),
+        *(
+            Section(
+                title="A larger trained model", text=(words, f"Its page lies beside this one: {file.name}.")
+            )
+            for words, file in shipped.items()
         ),
     )
-
-
-def _window(planned: Planned) -> int | None:
-    looping = traced_part(planned.experiment.program) is not None
-    return planned.experiment.training.window if looping else None
-
-
-def _shipped_table(model: demo_runs.Shipped) -> Table:
-    return summary_table(model.results, title=f"{model.name}: {model.task}")
+    return Page(
+        title="A loop learns an algorithm",
+        lead=lead,
+        links=tuple(
+            Link(words="A model of 2.4 million parameters in 20 dimensions", address=file.name)
+            for file in shipped.values()
+        ),
+        sections=sections,
+        commands=("algoformer demo",),
+        facts=(
+            Fact(name="prompts in a step", value=str(recipe.training.batch_size)),
+            Fact(name="seconds of the demo", value=f"{seconds:.0f}"),
+        ),
+    )

@@ -1,93 +1,81 @@
-"""The first thing a newcomer sees: three small models learn to regress, beside textbook methods."""
+"""The runs of `algoformer demo`: three small models learn linear regression in one dimension."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 
-from algoformer.algorithms import build_solver
-from algoformer.checkpoint import model_kind
+from algoformer import programs
+from algoformer.algorithms import GradientDescent, LeastSquares, Newton
+from algoformer.cli.explore_pages import textbook_constants
 from algoformer.evaluation import Evaluation, compare, evaluation_prompts
 from algoformer.evaluation.errors import Progress
 from algoformer.model.program import default_steps
-from algoformer.tasks import Task
+from algoformer.tasks import LinearRegression, Task
 from algoformer.trace import Solver
-from algoformer.training import Experiment, load_checkpoint
-from algoformer.training.presets import experiment
+from algoformer.training import Experiment, TrainConfig, load_checkpoint
 from algoformer.training.side_by_side import Planned
 
 MODELS = ("algoformer", "looped", "standard")
 """The most expensive first, so that two workers end together."""
 
-TEXTBOOK = {"gd": "gradient descent", "newton": "Newton", "least-squares": "least squares"}
-
 BEYOND = 5
 """Multiple of the trained depth at which the loops are measured, to see whether they stay stable."""
 
+RECIPE = Experiment(
+    program=programs.algoformer(steps=10, heads=4),
+    data=LinearRegression(dim=1, points=11),
+    width=32,
+    training=TrainConfig(
+        steps=1200,
+        batch_size=32,
+        optimizer="muon",
+        lr=3e-3,
+        schedule="cosine",
+        warmup=0.02,
+        clip_norm=1.0,
+        window=4,
+        backprop="full",
+        burn_in=(0, 0, 10),
+        loss="log",
+        log_every=100,
+        checkpoint_every=1200,
+    ),
+)
+"""The AlgoFormer of the demo. Its loss is on the last four of ten iterations: the loop has room to settle."""
+
 
 def plan(folder: Path) -> dict[str, Planned]:
-    """The three runs of the demo."""
-    return {
-        name: Planned(experiment=experiment("linear", name, "smoke"), folder=folder / "runs" / name)
-        for name in MODELS
+    """Return the three runs of the demo."""
+    shapes = {
+        "algoformer": RECIPE,
+        "looped": replace(RECIPE, program=programs.looped(steps=10, heads=4)),
+        "standard": replace(
+            RECIPE,
+            program=programs.standard(layers=4, heads=4),
+            training=replace(RECIPE.training, burn_in=(), window=1),
+        ),
     }
-
-
-@dataclass(frozen=True, kw_only=True)
-class Shipped:
-    """A trained model that comes with the repository, measured beside the textbook methods."""
-
-    name: str
-    task: Task
-    results: list[Evaluation]
+    return {name: Planned(experiment=shapes[name], folder=folder / "runs" / name) for name in MODELS}
 
 
 def measure(plans: dict[str, Planned], *, progress: Progress | None = None) -> list[Evaluation]:
-    """Every trained model and textbook method on the same held-out prompts, beyond the trained depth."""
-    first: Experiment = plans[MODELS[0]].experiment
+    """Measure all models and textbook methods on the same held-out prompts, beyond the trained depth."""
+    task = RECIPE.task
     solvers: dict[str, Solver] = {
         name: load_checkpoint(planned.folder / "checkpoint.safetensors").model.eval()
         for name, planned in plans.items()
     }
-    solvers |= textbook(first.task)
-    return compare(
-        solvers,
-        evaluation_prompts(first.task),
-        steps=BEYOND * trained_steps(first),
-        scale=first.task.scale,
-        progress=progress,
-    )
-
-
-def trained_steps(run: Experiment) -> int:
-    """Return the number of iterations that the loop was trained with."""
-    return default_steps(run.program)
+    steps = BEYOND * default_steps(RECIPE.program)
+    prompts = evaluation_prompts(task, count=512)
+    return compare(solvers | textbook(task), prompts, steps=steps, scale=task.scale, progress=progress)
 
 
 def textbook(task: Task) -> dict[str, Solver]:
-    """The textbook methods of the demo, reading prompts as the task's maker would."""
+    """Return the textbook methods of the demo, with the constants that the explorer uses."""
+    constants = textbook_constants(task)
     return {
-        label: build_solver(name, view=task.problems, noise=task.noise) for name, label in TEXTBOOK.items()
+        "gradient descent": GradientDescent(step_size=constants["step_size"], view=task.problems),
+        "Newton's method": Newton(alpha=constants["alpha"], view=task.problems),
+        "least squares": LeastSquares(view=task.problems),
     }
-
-
-def shipped(folder: Path, *, prompts: int = 128, progress: Progress | None = None) -> list[Shipped]:
-    """The trained models of prompts in `folder`, measured as they are on a few prompts."""
-    found = []
-    for path in sorted(folder.glob("*.safetensors")):
-        if model_kind(path) != "algoformer":
-            continue
-        checkpoint = load_checkpoint(path)
-        if checkpoint.task is None:
-            continue
-        task = checkpoint.task
-        solvers: dict[str, Solver] = {path.stem: checkpoint.model.eval(), **textbook(task)}
-        results = compare(
-            solvers,
-            evaluation_prompts(task, count=prompts),
-            steps=default_steps(checkpoint.model.program),
-            scale=task.scale,
-            progress=progress,
-        )
-        found.append(Shipped(name=path.stem, task=task, results=results))
-    return found

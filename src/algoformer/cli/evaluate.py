@@ -17,6 +17,7 @@ DESCRIPTION = """Measure models on held-out prompts beside textbook solvers, or 
 Examples:
   algoformer evaluate linear --against newton,gd
   algoformer evaluate runs/a runs/b --against oracle --iterations 200 --out comparison
+  algoformer evaluate runs/sudoku --against textbook
   algoformer evaluate runs/small_de_en-algoformer-smoke-seed0
 
 Solvers for --against: algoformer evaluate --solvers
@@ -54,23 +55,25 @@ def run_evaluate(arguments: list[str]) -> int:
     """Measure, print, draw."""
     chosen = parse(EvaluateOptions, arguments, command="evaluate", description=DESCRIPTION)
     from algoformer.algorithms import SOLVERS, build_solver
-    from algoformer.cli.measure import measure_runs, measure_text, open_checkpoint
+    from algoformer.cli.measure import TEXTBOOK, measure_runs, measure_text
     from algoformer.common.devices import pick_device
     from algoformer.evaluation import summary_table
+    from algoformer.shipped import load
 
     if chosen.solvers:
-        print("\n".join(SOLVERS))
+        print("\n".join([*SOLVERS, TEXTBOOK]))
         return 0
     if not chosen.runs:
         raise ValueError("evaluate needs a run folder, a checkpoint file or a shipped model")
     against = [name.strip() for name in chosen.against.split(",") if name.strip()]
     for name in against:
-        build_solver(name)  # an unknown name is refused before anything is measured
+        if name != TEXTBOOK:
+            build_solver(name)  # an unknown name is refused before anything is measured
     if chosen.iterations is not None and chosen.iterations < 1:
         raise ValueError(f"iterations must be at least 1, got {chosen.iterations}")
     out = chosen.out or default_folder(chosen.runs)
     command, device = shlex.join(["algoformer", "evaluate", *arguments]), pick_device(chosen.device)
-    if len(chosen.runs) == 1 and open_checkpoint(chosen.runs[0]).task is None:
+    if len(chosen.runs) == 1 and load(chosen.runs[0]).task is None:
         _refuse_prompt_options(chosen)
         table = measure_text(
             chosen.runs[0], out=out, command=command, device=device, folder=chosen.data_folder
@@ -100,7 +103,7 @@ def _refuse_prompt_options(chosen: EvaluateOptions) -> None:
 
 
 def _written(folder: Path) -> list[str]:
-    names = ("evaluation.json", "scores.json", "error_by_sample.png", "error_by_step.png")
+    names = ("report.html", "evaluation.json", "scores.json", "error_by_sample.png", "error_by_step.png")
     return [name for name in names if (folder / name).exists()]
 
 

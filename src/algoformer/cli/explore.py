@@ -14,12 +14,14 @@ from algoformer.cli.parse import parse
 DESCRIPTION = """Write one HTML file in which a model runs in the browser, offline.
 
 Drag the examples of a prompt, run the loop far beyond its trained depth, and see attention maps and states.
+For a text model the page shows the answer at every token after each iteration, computed in advance.
 
 Examples:
   algoformer explore linear                     a shipped model
   algoformer explore runs/my-run --out loop.html
   algoformer explore newton                     hand-built weights; also gradient_descent, heavy_ball, ridge,
                                                 decoder and decoder_newton
+  algoformer explore dbpedia --text "She won the open championship twice."
 """
 
 
@@ -35,6 +37,9 @@ class ExploreOptions:
     identification: Annotated[
         Path | None, tyro.conf.arg(help="JSON file of algoformer identify, shown in the page.")
     ] = None
+    text: Annotated[
+        tuple[str, ...], tyro.conf.arg(help="Lines to show for a text model; shipped ones have their own.")
+    ] = ()
     prompts: Annotated[int, tyro.conf.arg(help="Number of held-out prompts for the conclusion.")] = 64
 
 
@@ -49,7 +54,7 @@ def run_explore(arguments: list[str]) -> int:
     from algoformer.common.files import read_json
 
     found = None if chosen.identification is None else read_json(chosen.identification)
-    lead = make_page(chosen.model, out, identification=found, prompts=chosen.prompts)
+    lead = make_page(chosen.model, out, identification=found, text=chosen.text, prompts=chosen.prompts)
     print(lead)
     print(f"page: {out} ({out.stat().st_size / 1e6:.1f} MB; open it in a browser)")
     return 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -28,9 +29,9 @@ from algoformer.report.explorer import (
     theorem_conclusion,
     verdict_of,
 )
+from algoformer.shipped import load, shipped_names
 from algoformer.tasks import RegressionWithRepresentation, Task
 from algoformer.trace import Solver, Unroll
-from algoformer.training.shipped import shipped_names
 
 STORED_PROMPTS = 12
 """Prompts put into the page for tasks that the page cannot draw itself."""
@@ -39,13 +40,16 @@ FAR = 5
 """Multiple of the trained depth at which small models are measured."""
 
 
-def make_page(name: str, out: Path, *, identification: Any = None, prompts: int = 64) -> str:
+def make_page(
+    name: str, out: Path, *, identification: Any = None, text: Sequence[str] = (), prompts: int = 64
+) -> str:
     """Write the page of a model or theorem to `out` and return its conclusion in words.
 
     Args:
         name: a run folder, a checkpoint file, a shipped model, or a theorem of `THEOREMS`.
         out: the HTML file.
         identification: JSON data of `algoformer identify`, or None.
+        text: lines to show for a text model.
         prompts: number of held-out prompts for the conclusion.
     """
     if identification is not None:
@@ -58,13 +62,24 @@ def make_page(name: str, out: Path, *, identification: Any = None, prompts: int 
         check_choice("model", name, [*THEOREMS, *shipped_names()])
     if name in THEOREMS and not path.exists():
         model, exploration = _theorem(name, prompts)
+    elif (checkpoint := load(path)).tokenizer:
+        from algoformer.cli.explore_text import text_page
+
+        return _write(out, *text_page(checkpoint, path.stem, text))
     else:
         contender = load_contender(path)
-        model, exploration = contender.model, _trained(contender, prompts)
+        model, exploration = contender.model, explore(contender)
+        exploration = replace(exploration, lead=_measured(contender, exploration, prompts))
+    if text:
+        raise ValueError("text lines are shown for text models only; leave out --text for this one")
     page = explorer_page(model, replace(exploration, identification=identification))
+    return _write(out, page, exploration.lead)
+
+
+def _write(out: Path, page: str, lead: str) -> str:
     out.parent.mkdir(parents=True, exist_ok=True)
     write_text(out, page)
-    return exploration.lead
+    return lead
 
 
 def _theorem(name: str, prompts: int) -> tuple[AlgoFormer, Exploration]:
@@ -81,17 +96,22 @@ def _theorem(name: str, prompts: int) -> tuple[AlgoFormer, Exploration]:
     )
 
 
-def _trained(contender: Contender, prompts: int) -> Exploration:
+def explore(contender: Contender) -> Exploration:
+    """Return what the page of a trained model shows; its conclusion is left empty.
+
+    Raises:
+        ValueError: the page cannot run the model, or would be too large.
+    """
     model, task = contender.model, contender.task
     pack_model(model)  # a model that the page cannot run is refused before anything is measured
     pairs = task.parts == 2 and task.out == 1
-    rivals = _rivals(task) if pairs else {}
+    rivals = textbook_constants(task) if pairs else {}
     facts = (*_card(contender), *_facts(model))
     if rivals:
         constants = f"η = {rivals['step_size']:.3g}, α = {rivals['alpha']:.3g}, the same for all prompts"
         facts = (*facts, ("textbook constants", constants))
-    exploration = Exploration(
-        title=f"{contender.label}: {_title(task)}",
+    return Exploration(
+        title=f"{contender.label}: {task_title(task)}",
         pairs=pairs,
         scale=task.scale,
         noise=task.noise,
@@ -100,10 +120,10 @@ def _trained(contender: Contender, prompts: int) -> Exploration:
         rivals=rivals,
         facts=facts,
     )
-    return replace(exploration, lead=_measured(contender, exploration, prompts))
 
 
-def _title(task: Task) -> str:
+def task_title(task: Task) -> str:
+    """Return the name of a task in words, with its dimension."""
     words = "".join(f" {letter.lower()}" if letter.isupper() else letter for letter in type(task).__name__)
     return f"{words.strip()}, {task.dim} dimension{'' if task.dim == 1 else 's'}"
 
@@ -128,7 +148,7 @@ def _stored(task: Task, model: AlgoFormer) -> tuple[dict[str, Any], ...]:
     )
 
 
-def _rivals(task: Task) -> dict[str, float]:
+def textbook_constants(task: Task) -> dict[str, float]:
     """Return a step size and an α that converge on all of 1,024 prompts; none where each prompt has its own.
 
     In one dimension constants that are chosen for a prompt solve it in one step, which shows nothing.

@@ -41,6 +41,7 @@ class ExportOptions:
         1000,
     )
     prompts: Annotated[int, tyro.conf.arg(help="Number of held-out prompts.")] = 1280
+    certify: Annotated[bool, tyro.conf.arg(help="Store a depth certificate, measured on the CPU.")] = True
     device: Annotated[Literal["auto", "cpu", "cuda", "mps"], tyro.conf.arg(help="Where to measure.")] = "auto"
     data_folder: Annotated[
         str | None, tyro.conf.arg(help="Folder with named corpora; by default $ALGOFORMER_DATA.")
@@ -51,11 +52,11 @@ def run_export(arguments: list[str]) -> int:
     """Measure the model as it will be stored, and write it."""
     chosen = parse(ExportOptions, arguments, command="export", description=DESCRIPTION)
     refuse_existing(chosen.file)
-    from algoformer.cli.measure import open_checkpoint
     from algoformer.common.devices import pick_device
+    from algoformer.shipped import load
 
     device = pick_device(chosen.device)
-    if open_checkpoint(chosen.run).task is None:
+    if load(chosen.run).task is None:
         _export_text(chosen, device, shlex.join(["algoformer", "export", *arguments]))
     else:
         _export_prompts(chosen, device)
@@ -65,14 +66,22 @@ def run_export(arguments: list[str]) -> int:
 
 def _export_prompts(chosen: ExportOptions, device: str) -> None:
     from algoformer.checkpoint import Checkpoint, in_half_precision, save_checkpoint
-    from algoformer.cli.measure import load_contender, open_checkpoint
-    from algoformer.training.card import exported_facts
+    from algoformer.cli.measure import load_contender
+    from algoformer.insight import certify
+    from algoformer.insight.instrument import has_single_loop
+    from algoformer.shipped import load
+    from algoformer.training.run_folder import exported_facts
 
     contender = load_contender(chosen.run, raw=chosen.raw)
     if chosen.half:
         in_half_precision(contender.model)
     card = exported_facts(contender.card) | _measured(contender, chosen, device)
-    stored = Checkpoint(model=contender.model.cpu(), data=open_checkpoint(chosen.run).data, card=card)
+    model = contender.model.cpu()
+    if chosen.certify and has_single_loop(model):
+        found = certify(model, contender.task)
+        print(found.sentence)
+        card["certificate"] = found.to_data()
+    stored = Checkpoint(model=model, data=load(chosen.run).data, card=card)
     save_checkpoint(chosen.file, stored, half=chosen.half)
 
 
@@ -100,11 +109,11 @@ def _measured(contender: Contender, chosen: ExportOptions, device: str) -> dict[
 
 
 def _export_text(chosen: ExportOptions, device: str, command: str) -> None:
-    from algoformer.cli.measure import best_checkpoint, score_table
+    from algoformer.cli.measure import load_text, score_table
     from algoformer.cli.say import say
     from algoformer.training.export import export_text
 
-    checkpoint = best_checkpoint(chosen.run, folder=chosen.data_folder)
+    checkpoint = load_text(chosen.run, folder=chosen.data_folder)
     checkpoint.model.to(device).eval()
     found = export_text(chosen.file, checkpoint, half=chosen.half, command=command)
     say(score_table(found if hasattr(found[0], "scores") else found[0]))

@@ -1,9 +1,11 @@
-"""Describe a failure in one line that says what to do about it."""
+"""Run a command and return its exit status; a failure becomes one line that says what to do about it."""
 
 from __future__ import annotations
 
 import errno
 import os
+import sys
+from collections.abc import Callable
 
 from algoformer.common.terminal import printable
 
@@ -13,15 +15,46 @@ WRONG_PLACE = (
 )
 """Error numbers of files and folders that cannot be where they were asked for: mistakes of the user."""
 
+LOST_PROCESS = ("Connection closed by peer", "Connection reset by peer", "Broken pipe", "remote process")
+"""What gloo and NCCL say when a process of the group is gone."""
+
 LONGEST = 2000
 """Characters of a message that are printed; a file can make a message as long as it likes."""
+
+
+def exit_code(command: Callable[[], int], *, name: str) -> int:
+    """Run a command and return its exit status: 2 if its options or files are wrong, 1 for other failures.
+
+    After Ctrl-C it is 130, as for any program. An exception becomes one line that begins with `name`; with
+    the environment variable `ALGOFORMER_TRACEBACK` set, it is raised.
+    """
+    try:
+        code = command()
+        if sys.stdout is not None:
+            sys.stdout.flush()  # a closed pipe is noticed here at the latest
+        return code
+    except SystemExit as stop:  # help was printed, or an option was refused
+        return stop.code if isinstance(stop.code, int) else int(stop.code is not None)
+    except KeyboardInterrupt:
+        print(f"\n{name}: interrupted; finished checkpoints and results are kept", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        # the reader (head, less) has gone; without this Python complains once more at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except Exception as error:
+        if os.environ.get("ALGOFORMER_TRACEBACK"):
+            raise
+        if not is_reported_by_rank_zero(error):
+            print(f"{name}: {describe_failure(error)}", file=sys.stderr)
+        return 2 if is_users_mistake(error) else 1
 
 
 def is_first_process() -> bool:
     """Return whether this process prints messages: of those that torchrun started, only rank zero does."""
     if os.environ.get("RANK", "0") == "0":
         return True
-    from algoformer.training.distributed import started_by_torchrun
+    from algoformer.training.process_group import started_by_torchrun
 
     return not started_by_torchrun()
 
@@ -53,6 +86,10 @@ def _described(error: BaseException) -> str:
         return said if error.filename is None else f"{said}: {error.filename}"
     if "No space left" in text:
         return f"the disk is full ({text}); files that were there before are unchanged"
+    if isinstance(error, RuntimeError) and any(words in text for words in LOST_PROCESS):
+        return f"another process of this run has ended ({text[:200]}); continue with --resume"
+    if isinstance(error, MemoryError) or "can't allocate memory" in text or "out of memory" in text:
+        return "not enough memory for these sizes; choose smaller ones, such as a smaller batch or width"
     if isinstance(error, ValueError | FloatingPointError | ModuleNotFoundError):
         return text
     return f"{type(error).__name__}: {text} (set ALGOFORMER_TRACEBACK=1 to see where)"

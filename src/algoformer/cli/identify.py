@@ -7,7 +7,7 @@ import sys
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import tyro
 
@@ -35,6 +35,9 @@ class IdentifyOptions:
     steps: Annotated[int, tyro.conf.arg(help="Passes of the loop to run.")] = 12
     prompts: Annotated[int, tyro.conf.arg(help="Held-out prompts, at least 24.")] = 96
     seed: Annotated[int, tyro.conf.arg(help="Seed of the held-out prompts.")] = 0
+    by_layer: Annotated[
+        bool, tyro.conf.arg(help="For a transformer without a loop: read its layers as passes.")
+    ] = False
     json: Annotated[bool, tyro.conf.arg(help="Print JSON instead of a table.")] = False
     out: Annotated[Path | None, tyro.conf.arg(help="Folder for identification.json and plots.")] = None
 
@@ -43,20 +46,23 @@ def run_identify(arguments: list[str]) -> int:
     """Identify a model's algorithm, print the verdict, and draw it if a folder is given."""
     chosen = parse(IdentifyOptions, arguments, command="identify", description=DESCRIPTION)
     from algoformer.cli.insight_results import load_in_context, provenance, write_result
-    from algoformer.insight import identify
+    from algoformer.insight import identify, layers_as_passes
     from algoformer.model.program import has_loop
     from algoformer.report.insight_plots import identification_figures
 
     contender = load_in_context(chosen.model, instead="use `algoformer certify`, which needs none")
-    if not any(has_loop(part) for part in contender.model.program):
+    solver: Any = contender.model
+    steps, looped = chosen.steps, any(has_loop(part) for part in contender.model.program)
+    if not looped and not chosen.by_layer:
         raise ValueError(
             f"{chosen.model} has no loop, so it has no passes to compare with iterations; "
-            "`algoformer evaluate --against least-squares,ridge` compares its answers"
+            "--by-layer reads its layers as passes"
         )
     start = time.monotonic()
-    found = identify(
-        contender.model, contender.task, steps=chosen.steps, prompts=chosen.prompts, seed=chosen.seed
-    )
+    if chosen.by_layer:
+        solver = layers_as_passes(contender.model, contender.task)
+        steps = solver.layers
+    found = identify(solver, contender.task, steps=steps, prompts=chosen.prompts, seed=chosen.seed)
     command = shlex.join(["algoformer", "identify", *arguments])
     found = replace(found, setting=found.setting | provenance(contender.label, command, start))
     print(found.to_json() if chosen.json else found)

@@ -60,12 +60,12 @@ def run_info(arguments: list[str]) -> int:
 
 
 def _describe_file(path: Path) -> int:
-    from algoformer.cli.measure import best_checkpoint
     from algoformer.cli.say import say
     from algoformer.model.algoformer import AlgoFormer
     from algoformer.model.cost import cost
+    from algoformer.shipped import load
 
-    checkpoint = best_checkpoint(path)
+    checkpoint = load(path, best=True)
     model = checkpoint.model
     print(model.program)
     for line in card_lines(checkpoint):
@@ -91,11 +91,26 @@ def card_lines(checkpoint: Checkpoint) -> list[str]:
             lines.append(
                 ("5–95 % band", f"{_shown(band[0])} to {_shown(band[1])} over {_shown(prompts)} prompts")
             )
+    lines += _certificate_lines(card.pop("certificate", None))
     for one in card.pop("measurements", None) or ():
         lines += _score_lines(one)
     lines += [(name, _shown(value)) for name, value in card.items() if name not in HIDDEN]
     broad = max(len(name) for name, _ in lines[:40])
     return [f"{printable(str(name)).replace('_', ' '):<{broad}}  {printable(value)}" for name, value in lines]
+
+
+def _certificate_lines(data: Any) -> list[tuple[str, str]]:
+    from algoformer.insight import DepthCertificate
+    from algoformer.insight.certificate import state_lines
+
+    if data is None:
+        return []
+    try:
+        found = DepthCertificate.from_data(data)
+    except ValueError as error:
+        return [("depth", f"cannot be read: {error}")]
+    states = [] if found.states is None else state_lines(found.states)[:1]
+    return [("depth", text) for text in (found.sentence, f"stop by {found.stopping}", *states)]
 
 
 def _data_words(checkpoint: Checkpoint) -> str:
@@ -146,7 +161,7 @@ def _print_cost(experiment: Experiment) -> None:
     from algoformer.cli.say import say
     from algoformer.model.cost import cost
     from algoformer.trace import Unroll
-    from algoformer.training.schedule import unroll_at
+    from algoformer.training.step import unroll_at
 
     task, training = experiment.task, experiment.training
     sizes: dict[str, Any] = {

@@ -10,12 +10,13 @@ from typing import Any
 
 import torch
 
-from algoformer.cli.measure import Contender, load_contender, open_checkpoint
+from algoformer.cli.measure import Contender, load_contender
 from algoformer.common.files import write_json
 from algoformer.common.provenance import source_commit
 from algoformer.extras import require
 from algoformer.model import AlgoFormer
 from algoformer.report import save
+from algoformer.shipped import load
 
 
 def load_in_context(path: Path, *, instead: str) -> Contender:
@@ -24,7 +25,7 @@ def load_in_context(path: Path, *, instead: str) -> Contender:
     Raises:
         ValueError: the file holds a model of text, or no model.
     """
-    if not isinstance(open_checkpoint(path).model, AlgoFormer):
+    if not isinstance(load(path).model, AlgoFormer):
         raise ValueError(f"{path} is a model of text, with no regression inside its prompts; {instead}")
     return load_contender(path)
 

@@ -34,9 +34,9 @@ IterationsOption = Annotated[int | None, tyro.conf.arg(help="Iterations of the l
 
 def open_text_model(path: Path, device: str) -> Checkpoint:
     """Load a model of text on a device; of a run folder, the weights that did best in validation."""
-    from algoformer.cli.measure import best_checkpoint
+    from algoformer.shipped import load
 
-    checkpoint = best_checkpoint(path)
+    checkpoint = load(path, best=True)
     checkpoint.model.to(device)
     return checkpoint
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from algoformer.algorithms import build_solver
+from algoformer.cli.choose import with_folder
 from algoformer.cli.progress import counting
 from algoformer.cli.say import say
 from algoformer.common.files import write_json
@@ -19,15 +20,18 @@ from algoformer.extras import require
 from algoformer.model import AlgoFormer
 from algoformer.model.program import default_steps
 from algoformer.report import error_by_sample, error_by_step, save
-from algoformer.training import load
+from algoformer.shipped import load
+from algoformer.tasks import PuzzleTask, Task
 from algoformer.training.resume import raw_model
 from algoformer.training.solver import open_solver
 
 if TYPE_CHECKING:
     from algoformer.prompt import Prompt
-    from algoformer.tasks import Task
     from algoformer.trace import Solver
     from algoformer.training import Checkpoint
+
+TEXTBOOK = "textbook"
+"""The name under which a puzzle's own algorithm is compared with."""
 
 UNLEARNED = 0.9
 """Above this error a model does hardly better than the answer 0, whose error is 1."""
@@ -48,27 +52,9 @@ class Contender:
         return default_steps(self.model.program)
 
 
-def open_checkpoint(path: Path, *, folder: str | None = None) -> Checkpoint:
-    """Load a run folder, a checkpoint file or a shipped model.
-
-    Args:
-        path: the path or the name.
-        folder: the folder with named corpora, for models of text.
-    """
-    checkpoint = load(path)
-    return checkpoint if folder is None else replace(checkpoint, data=with_folder(checkpoint.data, folder))
-
-
-def with_folder(data: Any, folder: str) -> Any:
-    """Return the data with another folder for named corpora; refuse data that reads no corpora."""
-    if not hasattr(data, "folder"):
-        raise ValueError("--data-folder is for named corpora of text; leave it out")
-    return replace(data, folder=folder)
-
-
 def load_contender(path: Path, *, raw: bool = False) -> Contender:
     """Load a model that answers prompts; `raw` takes the last weights of a run that keeps their average."""
-    checkpoint = open_checkpoint(path)
+    checkpoint = load(path)
     if checkpoint.task is None:
         kind = "no data" if checkpoint.data is None else f"data of the kind {checkpoint.data.name!r}"
         raise ValueError(f"{path} has {kind}, so there are no prompts to measure it on")
@@ -89,7 +75,17 @@ def held_out_prompts(contenders: Sequence[Contender], count: int) -> Prompt:
     if not 1 <= count <= 10**7:
         raise ValueError(f"prompts must lie in 1..10000000, got {count}")
     prompt = evaluation_prompts(contenders[0].task, count=count)
-    return prompt if all(contender.model.causal for contender in contenders) else prompt.prefix()
+    return prompt.for_attention(causal=all(contender.model.causal for contender in contenders))
+
+
+def textbook_of(task: Task) -> Solver:
+    """Return the classical algorithm that a puzzle brings with it."""
+    if not isinstance(task, PuzzleTask):
+        raise ValueError(
+            f"--against {TEXTBOOK} is for puzzles, which have an algorithm of their own; for regression "
+            "choose from algoformer evaluate --solvers"
+        )
+    return task.textbook()
 
 
 def measure_after_training(folder: Path, *, command: str, device: str) -> None:
@@ -142,7 +138,8 @@ def measure_runs(
     }
     depth = steps or max(contender.steps for contender in contenders)
     for name in against:
-        solvers[name] = build_solver(name, view=task.problems, noise=task.noise)
+        own = name == TEXTBOOK
+        solvers[name] = textbook_of(task) if own else build_solver(name, view=task.problems, noise=task.noise)
     prompt = held_out_prompts(contenders, prompts)
     origin = {"command": command, "commit": source_commit()}
     with ExitStack() as stack:
@@ -155,7 +152,10 @@ def measure_runs(
         )
     if out is not None:
         write_json(out / "evaluation.json", [result.to_data() for result in results])
-        draw_results(results, out, trained=contenders[0].steps)
+        if draw_results(results, out, trained=contenders[0].steps):
+            from algoformer.cli.report_page import write_report
+
+            write_report(results, contenders[0], out, command=command)
     return results
 
 
@@ -163,7 +163,7 @@ def measure_text(
     path: Path, *, out: Path | None, command: str, device: str, folder: str | None = None
 ) -> Table:
     """Score a model of text on its test set; with `out`, write `scores.json` there."""
-    checkpoint = best_checkpoint(path, folder=folder)
+    checkpoint = load_text(path, folder=folder)
     assert checkpoint.data is not None
     found = checkpoint.data.evaluate(checkpoint.model.to(device).eval())
     scores = [one.to_data() for one in found] if isinstance(found, list) else found.to_data()
@@ -174,10 +174,10 @@ def measure_text(
     return score_table(found)
 
 
-def best_checkpoint(path: Path, *, folder: str | None = None) -> Checkpoint:
-    """Load a model of text; of a run folder, the weights that did best in validation."""
-    best = path / "best.safetensors"
-    return open_checkpoint(best if best.exists() else path, folder=folder)
+def load_text(path: Path, *, folder: str | None = None) -> Checkpoint:
+    """Load a model of text and set the folder of its corpora; of a run, load its best weights."""
+    checkpoint = load(path, best=True)
+    return checkpoint if folder is None else replace(checkpoint, data=with_folder(checkpoint.data, folder))
 
 
 def score_table(found: Any) -> Table:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from algoformer.cli.choose import Field, option, read_experiment
+from algoformer.cli.choose import Field, option, read_experiment, with_folder
 from algoformer.cli.failure import is_first_process
 
 if TYPE_CHECKING:
@@ -95,9 +95,8 @@ def run_train(arguments: list[str]) -> int:
     experiment, settings = read_experiment(
         arguments, command="train", description=DESCRIPTION, extra=options(), short_help=HELP
     )
-    from algoformer.cli.measure import with_folder
     from algoformer.common.devices import pick_device
-    from algoformer.training import join_torchrun
+    from algoformer.training.process_group import join_torchrun
 
     if settings.config is not None and settings.out is None:
         raise ValueError("a run that starts from --config needs a folder of its own: give --out")
@@ -130,6 +129,7 @@ def run_train(arguments: list[str]) -> int:
 
 def _resumed(arguments: list[str], settings: Any, folder: Path) -> Experiment:
     """Return the experiment of the run in the folder; refuse options that would change it."""
+    from algoformer.checkpoint import LATEST
     from algoformer.training import load_experiment
 
     if settings.initial is not None:
@@ -139,7 +139,8 @@ def _resumed(arguments: list[str], settings: Any, folder: Path) -> Experiment:
         flag = word.split("=")[0]
         if flag.startswith("--") and flag.replace("--no-", "--") not in own:
             raise ValueError(f"--resume continues with the run's own settings; leave out {flag}")
-    if not (folder / "config.json").exists():
+    # a kill right after the first checkpoint leaves a run without config.json, which the resumed run writes
+    if not (folder / LATEST).exists():
         raise ValueError(f"{folder} holds no run to resume; give its folder with --out")
     return load_experiment(folder)
 
@@ -148,9 +149,10 @@ def _train(experiment: Experiment, folder: Path, settings: Any, device: str, com
     """Train with a progress bar; print the program first, once the folder is known to be free."""
     import torch
 
-    from algoformer.cli.measure import open_checkpoint
-    from algoformer.training import Callback, RunOptions, train
+    from algoformer.shipped import load
+    from algoformer.training.config import Callback, RunOptions
     from algoformer.training.engine import plan_for
+    from algoformer.training.trainer import train
 
     class Announcement(Callback):
         def on_start(self, step: int, steps: int) -> None:
@@ -173,7 +175,7 @@ def _train(experiment: Experiment, folder: Path, settings: Any, device: str, com
             callbacks=(Announcement(),),
             command=command,
         ),
-        initial=None if settings.initial is None else open_checkpoint(settings.initial),
+        initial=None if settings.initial is None else load(settings.initial),
         resume=settings.resume,
     )
 

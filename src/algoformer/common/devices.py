@@ -1,8 +1,10 @@
-"""Choose a device by name, and name the hardware that a device is."""
+"""Choose a device by name, name its hardware, and set the precision of matrix products."""
 
 from __future__ import annotations
 
 import platform
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import torch
 
@@ -27,3 +29,14 @@ def device_name(device: torch.device) -> str:
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
     return f"{device.type} ({platform.machine()}, {torch.get_num_threads()} threads)"
+
+
+@contextmanager
+def matmul_precision(precision: str) -> Iterator[None]:
+    """Take matrix products inside in full single precision ("fp32"), or allow TF32 ("tf32", "bf16")."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high" if precision in ("tf32", "bf16") else "highest")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)

@@ -9,6 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+LARGEST_JSON = 2**28
+"""Bytes of the largest JSON file that is read; no file of this library comes near."""
+
 
 def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
     """Let `write` fill a temporary file beside `path`, then put it in place in one step.
@@ -73,9 +76,14 @@ def write_json(path: Path, data: Any) -> None:
 def read_json(path: Path) -> Any:
     """Read a JSON file; what cannot be read raises ValueError with the file's name."""
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        with path.open("rb") as file:
+            content = file.read(LARGEST_JSON + 1)  # a device such as /dev/zero has no end
     except FileNotFoundError:
         raise ValueError(f"{path} does not exist") from None
+    if len(content) > LARGEST_JSON:
+        raise ValueError(f"{path} is not readable as JSON: it is larger than {LARGEST_JSON} bytes")
+    try:
+        return json.loads(content.decode("utf-8"))
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} is not readable as JSON: {error}") from None
 

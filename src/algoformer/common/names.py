@@ -1,9 +1,16 @@
-"""Refuse an unknown name and suggest the nearest known one."""
+"""Refuse an unknown name or keyword and suggest the nearest known one."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import functools
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields
 from difflib import get_close_matches
+from typing import Any, TypeVar
+
+from algoformer.common.terminal import short
+
+Class = TypeVar("Class", bound=type)
 
 
 def check_choice(name: str, value: object, choices: Iterable[str]) -> None:
@@ -21,7 +28,7 @@ def check_choice(name: str, value: object, choices: Iterable[str]) -> None:
     known = list(choices)
     if value not in known:
         hint = did_you_mean(value, known)
-        raise ValueError(f"unknown {name} {value!r}{hint}; choose from {', '.join(known)}")
+        raise ValueError(f"unknown {name} {short(value)}{hint}; choose from {', '.join(known)}")
 
 
 def did_you_mean(value: object, choices: Iterable[str]) -> str:
@@ -30,5 +37,45 @@ def did_you_mean(value: object, choices: Iterable[str]) -> str:
     >>> did_you_mean("noize", ["noise", "dim"])
     " (did you mean 'noise'?)"
     """
-    near = get_close_matches(str(value), list(choices), n=1)
+    near = get_close_matches(str(value)[:200], list(choices), n=1)
     return f" (did you mean {near[0]!r}?)" if near else ""
+
+
+def suggests_keywords(known_as: Mapping[str, str] | None = None) -> Callable[[Class], Class]:
+    """Make a dataclass answer an unknown keyword with the nearest field.
+
+    Args:
+        known_as: names from elsewhere that are far from the field in spelling, with the field they mean.
+
+    >>> from dataclasses import dataclass
+    >>> @suggests_keywords({"rate": "lr"})
+    ... @dataclass(kw_only=True)
+    ... class Config:
+    ...     lr: float = 1e-3
+    >>> Config(rate=0.1)
+    Traceback (most recent call last):
+        ...
+    TypeError: Config has no field 'rate' (did you mean 'lr'?)
+    """
+    elsewhere = dict(known_as or {})
+
+    def wrap(cls: Class) -> Class:
+        names = [item.name for item in fields(cls)]
+        plain: Callable[..., None] = cls.__init__  # type: ignore[misc]
+
+        @functools.wraps(plain)
+        def checked(self: Any, *arguments: Any, **keywords: Any) -> None:
+            for name in keywords:
+                if name not in names:
+                    raise TypeError(f"{cls.__name__} has no field {name!r}{_hint(name, names, elsewhere)}")
+            plain(self, *arguments, **keywords)
+
+        cls.__init__ = checked  # type: ignore[misc]
+        return cls
+
+    return wrap
+
+
+def _hint(name: str, names: list[str], elsewhere: Mapping[str, str]) -> str:
+    hint = f" (did you mean {elsewhere[name]!r}?)" if name in elsewhere else did_you_mean(name, names)
+    return hint or f"; its fields are {', '.join(names)}"

@@ -37,16 +37,11 @@ def read_text(path: Path | str) -> str:
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise not_utf8(path, raw[: error.start].count(b"\n") + 1, error.start, error) from None
-
-
-def not_utf8(path: Path | str, line: int, byte: int, error: UnicodeDecodeError) -> ValueError:
-    """Return the error for a file that is not UTF-8."""
-    value = error.object[error.start]
-    return ValueError(
-        f"{path} is not UTF-8: byte {value:#04x} at position {byte} in line {line}; convert it first, "
-        "for example with iconv -f WINDOWS-1252 -t UTF-8"
-    )
+        line = raw[: error.start].count(b"\n") + 1
+        raise ValueError(
+            f"{path} is not UTF-8: byte {raw[error.start]:#04x} at position {error.start} in line {line}; "
+            "convert it first, for example with iconv -f WINDOWS-1252 -t UTF-8"
+        ) from None
 
 
 def read_lines(path: Path | str) -> list[str]:

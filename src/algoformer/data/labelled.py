@@ -15,14 +15,15 @@ from algoformer.config import TrainConfig
 from algoformer.data.files import read_labelled
 from algoformer.data.protocol import Metrics
 from algoformer.data.scores import Measurement, measure_labels
-from algoformer.data.tokenized import Paths, TextBatch, TokenizedData, as_paths, evaluating
-from algoformer.language.batches import BatchPlan, labelled_batch
+from algoformer.data.text_base import Paths, TextBatch, evaluating
+from algoformer.data.tokenized import TokenizedData
+from algoformer.language.batches import labelled_batch
 from algoformer.language.classifier import TextClassifier
 from algoformer.language.corpora import load_labelled
 from algoformer.language.text import Corpus, LabelledText
 from algoformer.language.tokenizer import Tokenizer
-from algoformer.language.tokens import TokenTable, TokenTexts, encode_texts
-from algoformer.model.program import Program, default_steps
+from algoformer.language.tokens import TokenTexts, encode_texts
+from algoformer.model.program import Program
 from algoformer.trace import Unroll
 
 
@@ -40,8 +41,6 @@ class LabelledData(TokenizedData[TokenTexts]):
     """Files to validate on; none holds out part of the training texts."""
     test: Paths = ()
     """Files to report on; none holds out part of the training texts."""
-    split_seed: int = 0
-    """Seed of the split where texts are held out."""
     text_column: str = ""
     """The column of the text; empty finds a usual name such as "text" or "review"."""
     label_column: str = ""
@@ -52,17 +51,16 @@ class LabelledData(TokenizedData[TokenTexts]):
     """The names of the labels; read from the data where none are given."""
 
     name: ClassVar[str] = "labels"
+    path_settings: ClassVar[tuple[str, ...]] = ("files", "validation", "test")
 
     def __post_init__(self) -> None:
-        for name in ("files", "validation", "test"):
-            self._keep(name, as_paths(getattr(self, name), name))
         if bool(self.corpus) == bool(self.files):
             raise ValueError("give either files ('reviews.csv') or a named corpus (corpus='small_topics')")
         super().__post_init__()
 
     @property
     def context(self) -> int:
-        """The most tokens that are read of a text, padding counted."""
+        """The maximum number of tokens that are read of a text, padding counted."""
         return -(-self.max_length // self.pad_to_multiple_of) * self.pad_to_multiple_of
 
     @property
@@ -81,9 +79,7 @@ class LabelledData(TokenizedData[TokenTexts]):
         """Refuse a model of another kind, vocabulary or other labels."""
         if not isinstance(model, TextClassifier):
             raise ValueError(f"the data is labelled text, the model is a {type(model).__name__}")
-        if model.trunk.vocabulary != len(self.known_tokenizer):
-            found = len(self.known_tokenizer)
-            raise ValueError(f"the model has {model.trunk.vocabulary} tokens, the tokenizer {found}")
+        super().check_model(model)
         if tuple(model.labels) != self.labels:
             raise ValueError(f"the model has {len(model.labels)} labels, the data {len(self.labels)} others")
 
@@ -100,12 +96,9 @@ class LabelledData(TokenizedData[TokenTexts]):
     def validate(self, model: nn.Module, *, bf16: bool = False) -> dict[str, float]:
         """Return the cross-entropy and the accuracy on the validation split."""
         split: Any = self.text.splits["valid"]
-        device = next(model.parameters()).device
-        unroll = Unroll(steps=default_steps(model.program), window=1)  # type: ignore[arg-type]
         nats, right = 0.0, 0
         with evaluating(model, bf16=bf16):
-            for length, rows in self._plan(split, None):
-                batch = {name: value.to(device) for name, value in self._batch(split, rows, length).items()}
+            for batch, unroll in self._evaluation_batches(model, split):
                 scores = model(batch["input_ids"], batch["attention_mask"], unroll)[-1].float()
                 right += int((scores.argmax(dim=-1) == batch["labels"]).sum())
                 nats += float(F.cross_entropy(scores, batch["labels"], reduction="sum"))
@@ -124,7 +117,7 @@ class LabelledData(TokenizedData[TokenTexts]):
 
         Args:
             model: the classifier.
-            options: `batch`, the number of texts at a time.
+            options: `metrics` (names, "accuracy") and `batch`, the number of texts at a time.
         """
         self.check_model(model)
         return measure_labels(self, model, **options)  # type: ignore[arg-type]
@@ -159,17 +152,8 @@ class LabelledData(TokenizedData[TokenTexts]):
     def _encode(self, tokenizer: Tokenizer, name: str, split: LabelledText) -> TokenTexts:
         return encode_texts(tokenizer, split, longest=self.max_length)
 
-    def _tables(self, split: TokenTexts) -> tuple[TokenTable, ...]:
-        return (split.texts,)
-
-    def _plan(self, split: TokenTexts, seed: int | None) -> BatchPlan:
-        return BatchPlan(
-            lengths=split.texts.lengths,
-            batch_tokens=self.batch_tokens,
-            pad_to_multiple_of=self.pad_to_multiple_of,
-            seed=seed,
-            fill=seed is not None,
-        )
+    def _lengths(self, split: TokenTexts) -> np.ndarray:
+        return split.texts.lengths
 
     def _batch(self, split: TokenTexts, rows: np.ndarray, length: int, *, round_to: int = 1) -> TextBatch:
         batch = labelled_batch(split, rows, length=length)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Hashable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, cast
 
@@ -12,12 +11,13 @@ import torch
 from torch import Tensor, nn
 
 from algoformer import tasks
+from algoformer.common.devices import matmul_precision
 from algoformer.config import TrainConfig, ramp_value
-from algoformer.data.objective import error_at, log_loss, window_loss
+from algoformer.data.objective import error_at, log_loss, stage_loss, window_loss
 from algoformer.data.protocol import Data, Loss, Metrics, Share
 from algoformer.evaluation import Evaluation, evaluate, evaluation_prompts
-from algoformer.model.algoformer import AlgoFormer, modules_of
-from algoformer.model.program import Program
+from algoformer.model.algoformer import AlgoFormer
+from algoformer.model.program import Program, modules_of
 from algoformer.prompt import Prompt
 from algoformer.tasks import Task
 from algoformer.trace import Solver, Trace, Unroll
@@ -97,6 +97,8 @@ class PromptData:
         trace: Trace = model(batch.prompt, unroll)
         if training.loss == "log":
             value = log_loss(trace, batch.prompt, batch.weights, over_all=batch.mean)
+        elif training.loss == "stages":
+            value = stage_loss(trace, batch.prompt, batch.weights)
         else:
             value = window_loss(trace, batch.prompt, batch.weights)
         error = error_at(trace, batch.prompt, batch.last) / self.task.scale
@@ -106,7 +108,7 @@ class PromptData:
 
     def validate(self, model: nn.Module, *, bf16: bool = False) -> dict[str, float]:
         """Return the error at the last question of fixed prompts that neither training nor results use."""
-        prompt = evaluation_prompts(self.task, count=VALIDATION_PROMPTS, seed=VALIDATION_SEED)
+        prompt = evaluation_prompts(self.task, count=VALIDATION_PROMPTS, seed=VALIDATION_SEED, split="valid")
         device = next(model.parameters()).device
         found = evaluate(cast(Solver, model), prompt.to(device), scale=self.task.scale, window=1, resamples=1)
         return {"valid_error": found.error}
@@ -143,7 +145,7 @@ class PromptData:
         Raises:
             ValueError: the task is not registered, so that no file could name it.
         """
-        return {"name": self.name, "task": tasks.to_json(self.task)}
+        return {"name": self.name, "task": tasks.to_data(self.task)}
 
     def header(self) -> dict[str, Any]:
         """Return the settings: nothing is learned from prompts but the model."""
@@ -154,7 +156,7 @@ class PromptData:
         """Rebuild the data from its header."""
         if set(header) != {"name", "task"} or not isinstance(header["task"], Mapping):
             raise ValueError("prompts have exactly a name and a task, which is an object")
-        return cls(tasks.from_json(header["task"]))
+        return cls(tasks.from_data(header["task"]))
 
 
 class PromptBatches:
@@ -192,7 +194,7 @@ class PromptBatches:
     def current(self) -> PromptBatch:
         """Draw the prompts of the selected step, exact in single precision whatever the model's products."""
         dims = self.dims if self.training.dims is not None else None
-        with exact_products():
+        with matmul_precision("fp32"):
             prompt = self.task.sample(
                 self.training.batch_size, generator=self.generator, dtype=self.dtype, active_dims=dims
             )
@@ -207,8 +209,7 @@ class PromptBatches:
         return {"dims": float(dims), "samples": float(samples)}
 
     def _questions(self, prompt: Prompt) -> Prompt:
-        # full attention would see the answers of all questions but the last
-        return prompt if self.causal else prompt.prefix()
+        return prompt.for_attention(causal=self.causal)
 
     def _sample_of_question(self) -> Tensor:
         device = self.dims.device
@@ -234,17 +235,6 @@ def prompt_seed(seed: int, step: int) -> int:
 def samples_of(task: Task) -> int:
     """Return how many samples a prompt of the task shows."""
     return -(-task.context // task.parts)
-
-
-@contextmanager
-def exact_products() -> Iterator[None]:
-    """Take matrix products in full single precision inside."""
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("highest")
-    try:
-        yield
-    finally:
-        torch.set_float32_matmul_precision(before)
 
 
 def _causal(program: Program) -> bool:

@@ -1,4 +1,4 @@
-"""The protocol of what a model learns from: prompts of a task, parallel text, labelled text, plain text.
+"""The protocol of training data: prompts of a task, parallel text, labelled text, plain text.
 
 A data object is a description: frozen settings that can be compared and stored. Training opens it with
 `batches`, which gives batch number n as a pure function of the seed and n. Exact resume follows from that.
@@ -86,7 +86,7 @@ class Batches(Protocol):
 
 @runtime_checkable
 class Data(Protocol):
-    """What a model learns from. Register a class with `register_data` so that checkpoints can name it."""
+    """A description of training data. Register a class with `register_data`, so checkpoints can name it."""
 
     @property
     def name(self) -> str:
@@ -100,7 +100,7 @@ class Data(Protocol):
 
     @property
     def fixed_shapes(self) -> bool:
-        """Whether all batches have the same shapes, so that compiling for them pays."""
+        """True if all batches have the same shapes, so that compiling for them pays."""
         ...
 
     def check(self, program: Program, training: TrainConfig) -> None:

@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib import import_module
-from importlib.metadata import entry_points
 from typing import Any, TypeVar
 
-from algoformer.common.names import did_you_mean
+from algoformer.common.registry import Registry
 from algoformer.data.protocol import Data
-
-GROUP = "algoformer.data"
-"""The entry point group by which an installed package offers its own kinds of data."""
 
 BUILT_IN = {
     "prompts": "algoformer.data.prompts:PromptData",
@@ -21,7 +16,9 @@ BUILT_IN = {
 }
 """The kinds of data of this library, imported when they are first needed."""
 
-_REGISTERED: dict[str, type] = {}
+_KINDS: Registry[Any] = Registry(
+    "kind of data", BUILT_IN, group="algoformer.data", register="algoformer.data.register_data"
+)
 DataClass = TypeVar("DataClass", bound=type)
 
 
@@ -33,13 +30,7 @@ def register_data(cls: DataClass) -> DataClass:
     Raises:
         ValueError: the class has no name, or the name belongs to another class.
     """
-    name = getattr(cls, "name", None)
-    if not isinstance(name, str) or not name:
-        raise ValueError(f"{cls.__name__} needs a class attribute `name`, a non-empty string")
-    known = _REGISTERED.get(name)
-    if name in BUILT_IN or (known is not None and known is not cls):
-        raise ValueError(f"data named {name!r} is registered already; choose another name")
-    _REGISTERED[name] = cls
+    _KINDS.register(getattr(cls, "name", ""), cls)
     return cls
 
 
@@ -49,25 +40,12 @@ def data_class(name: str) -> Any:
     Raises:
         ValueError: there is none; the message names the nearest one.
     """
-    if name in BUILT_IN:
-        module, _, attribute = BUILT_IN[name].partition(":")
-        return getattr(import_module(module), attribute)
-    if name in _REGISTERED:
-        return _REGISTERED[name]
-    for entry in entry_points(group=GROUP):
-        if entry.name == name:
-            return entry.load()
-    names = data_names()
-    raise ValueError(
-        f"unknown kind of data {name[:60]!r}{did_you_mean(name, names)}; known are {', '.join(names)}; "
-        "register your own with algoformer.data.register_data"
-    )
+    return _KINDS.find(name)
 
 
 def data_names() -> list[str]:
     """Return the names of all kinds of data that are known here."""
-    outside = [entry.name for entry in entry_points(group=GROUP)]
-    return list(dict.fromkeys([*BUILT_IN, *_REGISTERED, *outside]))
+    return _KINDS.names()
 
 
 def data_from_header(header: object) -> Data:

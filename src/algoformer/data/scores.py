@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ import numpy as np
 from algoformer.language.checkpoint import TextCheckpoint
 from algoformer.language.classifier import TextClassifier
 from algoformer.language.classify import Classifier
-from algoformer.language.scores import Score, TokenLoss, accuracy, bleu, chrf
+from algoformer.language.scores import METRICS, Score, TokenLoss, score_texts
 from algoformer.language.token_model import TokenModel
 from algoformer.language.tokens import TokenPairs, TokenTexts
 from algoformer.language.translate import Decoding, Translator
@@ -32,7 +33,7 @@ class Measurement:
     Attributes:
         split: its name.
         rows: how many texts it has.
-        scores: by name: BLEU and chrF, or accuracy in percent.
+        scores: the scores by the names of their metrics.
         loss: cross-entropy of the right answers, in fp32 and without label smoothing: of the tokens of the
             translations, given the ones before, or of the labels.
         loss_rows: the texts that it is over; pairs that do not fit the model's context are left out of it,
@@ -66,18 +67,31 @@ class Measurement:
         }
 
 
-def measure_labels(data: LabelledData, model: TextClassifier, *, batch: int = 32) -> list[Measurement]:
-    """Score a classifier on every test split."""
+def measure_labels(
+    data: LabelledData, model: TextClassifier, *, metrics: Sequence[str] = ("accuracy",), batch: int = 32
+) -> list[Measurement]:
+    """Score a classifier on every test split, by metrics of label names."""
+    _check_metrics(metrics)
     classifier = Classifier(_with_tokenizer(data, model), batch=batch)
-    return [_labels(data, classifier, name, split) for name, split in _test_splits(data).items()]
+    return [_labels(data, classifier, name, split, metrics) for name, split in _test_splits(data).items()]
 
 
 def measure_translation(
-    data: TranslationData, model: TokenModel, decoding: Decoding | None = None
+    data: TranslationData,
+    model: TokenModel,
+    decoding: Decoding | None = None,
+    *,
+    metrics: Sequence[str] = ("BLEU", "chrF"),
 ) -> list[Measurement]:
     """Score a translator on every test split; translations are compared as people write them."""
+    _check_metrics(metrics)
     translator = Translator(_with_tokenizer(data, model), decoding)
-    return [_pairs(data, translator, name, split) for name, split in _test_splits(data).items()]
+    return [_pairs(data, translator, name, split, metrics) for name, split in _test_splits(data).items()]
+
+
+def _check_metrics(metrics: Sequence[str]) -> None:
+    for name in metrics:  # rather now than after all texts are answered
+        METRICS.find(name)
 
 
 def references(translator: Translator, split: TokenPairs) -> list[str]:
@@ -93,25 +107,30 @@ def _with_tokenizer(data: TokenizedData, model: TokenModel | TextClassifier) -> 
     return TextCheckpoint(model=model, tokenizer=data.known_tokenizer.to_json(), card=data.facts())
 
 
-def _labels(data: LabelledData, classifier: Classifier, name: str, split: TokenTexts) -> Measurement:
+def _labels(
+    data: LabelledData, classifier: Classifier, name: str, split: TokenTexts, metrics: Sequence[str]
+) -> Measurement:
     began = time.perf_counter()
     found = classifier.probabilities(split.texts).argmax(axis=1)
     seconds = time.perf_counter() - began
-    right = int((found == np.asarray(split.labels)).sum())
+    names, wanted = classifier.model.labels, np.asarray(split.labels)
+    answers = [names[label] for label in found], [names[label] for label in wanted]
     context = classifier.model.trunk.context
     cut = TokenTexts(texts=split.texts.cut(context), labels=split.labels)
     exact = replace(data, max_length=context, batch_tokens=BATCH_TOKENS + context, pad_to_multiple_of=1)
     return Measurement(
         split=name,
         rows=len(split),
-        scores={"accuracy": accuracy(right, len(split))},
+        scores=score_texts(metrics, *answers, lowercase=data.lowercase),
         loss=exact.split_loss(classifier.model, cut),
         loss_rows=len(split),
         seconds=seconds,
     )
 
 
-def _pairs(data: TranslationData, translator: Translator, name: str, split: TokenPairs) -> Measurement:
+def _pairs(
+    data: TranslationData, translator: Translator, name: str, split: TokenPairs, metrics: Sequence[str]
+) -> Measurement:
     rows = range(len(split))
     began = time.perf_counter()
     found = list(translator.translate_encoded([split.source[row].tolist() for row in rows]))
@@ -121,10 +140,7 @@ def _pairs(data: TranslationData, translator: Translator, name: str, split: Toke
     return Measurement(
         split=name,
         rows=len(split),
-        scores={
-            "BLEU": bleu(found, wanted, lowercase=translator.lowercase),
-            "chrF": chrf(found, wanted, lowercase=translator.lowercase),
-        },
+        scores=score_texts(metrics, found, wanted, lowercase=translator.lowercase),
         loss=loss,
         loss_rows=loss_rows,
         seconds=seconds,

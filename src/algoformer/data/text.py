@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Hashable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Hashable, Iterable, Iterator
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
@@ -15,20 +15,12 @@ import numpy as np
 import torch
 from torch import nn
 
-from algoformer.common.plain_data import MOST, as_data, read_dataclass
+from algoformer.common.plain_data import as_data
 from algoformer.config import TrainConfig
 from algoformer.data.files import TERMS, read_text
-from algoformer.data.protocol import Data, Loss, Metrics, Share
+from algoformer.data.protocol import Loss, Share
+from algoformer.data.text_base import BaseTextData, HeldBatch, Paths, TextBatch, evaluating
 from algoformer.data.token_file import TokenFile, split_blocks, text_files, token_files
-from algoformer.data.tokenized import (
-    Paths,
-    TextBatch,
-    as_paths,
-    evaluating,
-    placed,
-    refuse_prompt_settings,
-)
-from algoformer.data.translation import check_token_model
 from algoformer.extras import require
 from algoformer.language.losses import window_cross_entropy
 from algoformer.language.token_model import TokenModel
@@ -69,7 +61,7 @@ class LanguageScores:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TextData:
+class TextData(BaseTextData):
     """Plain text files and folders, packed into sequences of one length.
 
     Batches are random windows of the training tokens, which are memory-mapped: the corpus may be larger than
@@ -82,43 +74,26 @@ class TextData:
     """Files to validate on; none holds out blocks of the training files."""
     test: Paths = ()
     """Files to report on; none holds out blocks of the training files."""
-    split_seed: int = 0
-    """Seed of the split where blocks are held out."""
     tokenize: str = "bpe"
     """"bpe" learns byte pairs from the training text, "char" has a token for each character of it, and
     anything else is the path of a tokenizer.json."""
-    vocabulary: int = 8000
-    """Tokens of a BPE, at most."""
     context: int = 256
     """Tokens of a sequence."""
     tied: bool = True
     """Use the embedding as the output matrix too."""
-    dropout: float = 0.0
-    """Dropout of the embeddings and of what each layer adds."""
-    attention_dropout: float = 0.0
-    """Dropout of the attention weights."""
     cache: str | None = field(default=None, compare=False)
     """The folder for token files; None takes $ALGOFORMER_CACHE, then the user's cache."""
-    tokenizer: Tokenizer | None = field(default=None, compare=False, repr=False)
-    """The tokenizer; None makes the one that `tokenize` asks for when it is first needed."""
-    digest: str = field(default="", compare=False, repr=False)
-    """Identifies the training tokens of the run that stored this data; empty if there was none."""
 
     name: ClassVar[str] = "text"
     measures: ClassVar[tuple[str, ...]] = ("loss", "last_loss")
     fixed_shapes: ClassVar[bool] = True
+    path_settings: ClassVar[tuple[str, ...]] = ("files", "validation", "test")
+    counts: ClassVar[tuple[str, ...]] = ("vocabulary", "context")
 
     def __post_init__(self) -> None:
-        for name in ("files", "validation", "test"):
-            object.__setattr__(self, name, as_paths(getattr(self, name), name))
+        super().__post_init__()
         if not self.files:
             raise ValueError("files must name at least one text file or folder")
-        for name in ("vocabulary", "context"):
-            if type(getattr(self, name)) is not int or not 1 <= getattr(self, name) <= MOST:
-                raise ValueError(f"{name} must be a whole number of at least 1, got {getattr(self, name)}")
-        for name in ("dropout", "attention_dropout"):
-            if not 0 <= getattr(self, name) < 1:
-                raise ValueError(f"{name} is a fraction in [0, 1), got {getattr(self, name)}")
 
     @cached_property
     def known_tokenizer(self) -> Tokenizer:
@@ -137,11 +112,7 @@ class TextData:
     def splits(self) -> dict[str, TokenFile]:
         """The tokens of the splits, memory-mapped; tokenized when first asked for."""
         cache = None if self.cache is None else Path(self.cache)
-        return token_files(self._paths, self.known_tokenizer, seed=self.split_seed, cache=cache)
-
-    def check(self, program: Program, training: TrainConfig) -> None:
-        """Refuse settings of training that have no meaning for text."""
-        refuse_prompt_settings(training)
+        return token_files(self._files, self.known_tokenizer, seed=self.split_seed, cache=cache)
 
     def build_model(self, program: Program, width: int, training: TrainConfig) -> TokenModel:
         """Return a language model with fresh weights."""
@@ -160,7 +131,7 @@ class TextData:
 
     def check_model(self, model: nn.Module) -> None:
         """Refuse a model of another kind, vocabulary or with less context."""
-        check_token_model(model, len(self.known_tokenizer), prefix_lm=False)
+        self._check_language_model(model, prefix_lm=False)
         if model.context < self.context:  # type: ignore[operator]
             raise ValueError(f"the model has room for {model.context} tokens, a sequence has {self.context}")
 
@@ -183,10 +154,6 @@ class TextData:
             "valid_bits_per_byte": found.bits_per_byte[-1],
         }
 
-    def merit(self, validation: Metrics) -> tuple[float, ...]:
-        """Return the negative loss: the smallest loss is the best."""
-        return (-validation["valid_loss"],)
-
     def evaluate(self, model: nn.Module, **options: Any) -> LanguageScores:
         """Score a model on the test text after every number of iterations.
 
@@ -201,39 +168,6 @@ class TextData:
             raise ValueError(f"plain text is evaluated with split and limit, got {', '.join(options)}")
         return self._scores(model, split, window=None, limit=limit, bf16=False)
 
-    def settings(self) -> dict[str, Any]:
-        """Return the stored fields in plain JSON types."""
-        stored = [item.name for item in fields(self) if item.compare]
-        return {"name": self.name, "settings": {name: as_data(getattr(self, name)) for name in stored}}
-
-    def header(self) -> dict[str, Any]:
-        """Return the settings and the tokenizer."""
-        return {**self.settings(), "tokenizer": self.known_tokenizer.to_json(), "digest": self.train_digest}
-
-    @classmethod
-    def from_header(cls, header: Mapping[str, Any]) -> TextData:
-        """Rebuild the data from its header; the text itself is read again when it is needed."""
-        stored, tokenizer = header.get("settings"), header.get("tokenizer")
-        names = {item.name for item in fields(cls) if item.compare}
-        if not isinstance(stored, Mapping) or not set(map(str, stored)) <= names:
-            raise ValueError(f"plain text has the settings {', '.join(sorted(names))} and no others")
-        data = read_dataclass(cls, stored)
-        if isinstance(tokenizer, str):
-            object.__setattr__(data, "tokenizer", Tokenizer.from_json(tokenizer))
-        object.__setattr__(data, "digest", str(header.get("digest", ""))[:64])
-        return data
-
-    def resumed(self, stored: Data) -> TextData:
-        """Return this data with the tokenizer of the run that is resumed; refuse text that has changed."""
-        assert isinstance(stored, TextData)
-        data = replace(self, tokenizer=stored.tokenizer)
-        if data.train_digest != stored.digest:
-            raise ValueError(
-                "the text is not the one that the run began with; resume with the original files, or start "
-                "again in another folder"
-            )
-        return data
-
     @cached_property
     def train_digest(self) -> str:
         """The SHA-256 of the training tokens' number and of their first and last million."""
@@ -247,15 +181,15 @@ class TextData:
 
     def facts(self) -> dict[str, Any]:
         """Return what a card says about the text."""
-        return {"corpus": "+".join(Path(path).name for path in as_paths(self.files, "files")), "terms": TERMS}
+        return {"corpus": "+".join(Path(path).name for path in self._paths("files")), "terms": TERMS}
 
     @property
-    def _paths(self) -> dict[str, list[Path]]:
-        given = {"train": self.files, "valid": self.validation, "test": self.test}
-        return {name: text_files(as_paths(paths, name)) for name, paths in given.items() if paths}
+    def _files(self) -> dict[str, list[Path]]:
+        given = {"train": "files", "valid": "validation", "test": "test"}
+        return {split: text_files(self._paths(name)) for split, name in given.items() if self._paths(name)}
 
     def _training_blocks(self) -> Iterator[str]:
-        return (block for block in split_blocks(self._paths, "train", self.split_seed) if block is not None)
+        return (block for block in split_blocks(self._files, "train", self.split_seed) if block is not None)
 
     @torch.no_grad()
     def _scores(
@@ -281,22 +215,19 @@ class TextData:
         return LanguageScores(cross_entropy=tuple(per_token), bits_per_byte=tuple(bits), tokens=count)
 
 
-class WindowBatches:
+class WindowBatches(HeldBatch):
     """Random windows of memory-mapped tokens, `batch_size` of them; the seed and the step decide which."""
-
-    generator = None
 
     def __init__(self, data: TextData, device: torch.device, training: TrainConfig, share: Share) -> None:
         share.check_batch_size(training.batch_size)
-        self.data, self.device, self.training, self.share = data, device, training, share
+        super().__init__(device)
+        self.data, self.training, self.share = data, training, share
         self.tokens = data.splits["train"].tokens
         if len(self.tokens) <= data.context:
             raise ValueError(
                 f"the training text has {len(self.tokens)} tokens, fewer than one sequence of "
                 f"{data.context + 1}; give more text, or choose a smaller context"
             )
-        self._batch: TextBatch = {}
-        self._places: dict[Hashable, TextBatch] = {}
 
     def select(self, step: int) -> Hashable:
         """Read the windows of a step, this process's share of them, and put them on the device."""
@@ -308,16 +239,8 @@ class WindowBatches:
         rows = np.stack([self.tokens[start : start + length] for start in starts]).astype(np.int64)
         windows = torch.from_numpy(rows)
         batch = {"input_ids": windows[:, :-1].contiguous(), "targets": windows[:, 1:].contiguous()}
-        self._batch = placed(batch, self.device, self._places, None)
+        self.hold(batch, None)
         return None
-
-    def current(self) -> TextBatch:
-        """Return the selected windows."""
-        return self._batch
-
-    def metrics(self, step: int) -> Metrics:
-        """Return nothing: text has no curriculum."""
-        return {}
 
 
 def character_tokenizer(texts: Iterable[str]) -> Tokenizer:

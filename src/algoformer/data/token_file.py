@@ -14,11 +14,11 @@ from pathlib import Path
 import numpy as np
 
 from algoformer.common.files import read_json, write_atomically, write_json
-from algoformer.data.files import not_utf8
+from algoformer.data.files import read_text
 from algoformer.language.tokenizer import EOS, Tokenizer
 
 BLOCK = 2048
-"""Bytes of a block, the unit that is tokenized at a time and goes into one split as a whole."""
+"""Characters of a block, the unit that is tokenized at a time and goes into one split as a whole."""
 
 VARIABLE = "ALGOFORMER_CACHE"
 """The environment variable that names the folder for token files."""
@@ -26,7 +26,7 @@ VARIABLE = "ALGOFORMER_CACHE"
 SPLITS = ("train", "valid", "test")
 
 PERIOD = 20
-"""Of this many blocks in a row one is held out for validation and one for the test."""
+"""One in this many blocks is held out for validation, and one for the test."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,30 +66,14 @@ def text_blocks(path: Path) -> Iterator[str]:
     Raises:
         ValueError: the file is not UTF-8; the message names the line and the byte.
     """
-    line, position = 1, 0
-    with path.open("rb") as file:
-        rest = b""
-        while raw := file.read(BLOCK):
-            raw = rest + raw
-            cut = raw.rfind(b"\n") + 1
-            if not cut:  # a long line: cut between two characters
-                cut = len(raw)
-                while cut > len(raw) - 4 and cut > 0 and (raw[cut - 1] & 0xC0) == 0x80:
-                    cut -= 1
-                cut = cut - 1 if cut > 0 and raw[cut - 1] >= 0xC0 else len(raw)
-            block, rest = raw[:cut], raw[cut:]
-            yield _decoded(path, block, line, position)
-            line, position = line + block.count(b"\n"), position + len(block)
-        if rest:
-            yield _decoded(path, rest, line, position)
-
-
-def _decoded(path: Path, block: bytes, line: int, position: int) -> str:
     try:
-        return block.decode("utf-8-sig" if position == 0 else "utf-8")
-    except UnicodeDecodeError as error:
-        before = block[: error.start].count(b"\n")
-        raise not_utf8(path, line + before, position + error.start, error) from None
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            # a line that does not end soon is cut, so that memory is bounded
+            while block := file.read(BLOCK) + file.readline(BLOCK):
+                yield block
+    except UnicodeDecodeError:
+        read_text(path)  # reports the line and the byte
+        raise
 
 
 def split_blocks(files: dict[str, list[Path]], split: str, seed: int) -> Iterator[str | None]:
@@ -131,7 +115,7 @@ def token_files(
         ValueError: a file is not UTF-8.
         OSError: the token files could not be written.
     """
-    key = hashlib.sha256(json.dumps([seed, tokenizer.to_json(), BLOCK]).encode())
+    key = hashlib.sha256(json.dumps([seed, tokenizer.to_json(), BLOCK, "characters"]).encode())
     for name, paths in files.items():
         for path in paths:
             stat = path.stat()

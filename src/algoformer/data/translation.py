@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from algoformer.config import TrainConfig
-from algoformer.data.files import read_parallel
-from algoformer.data.scores import Measurement, measure_translation
-from algoformer.data.tokenized import Paths, TextBatch, TokenizedData, as_paths
-from algoformer.language.batches import BatchPlan, plan_pairs, translation_batch
-from algoformer.language.corpora import PARALLEL, load_parallel, together
+from algoformer.data.text_base import Paths, TextBatch
+from algoformer.data.tokenized import TokenizedData
+from algoformer.language import corpora
+from algoformer.language.batches import translation_batch
 from algoformer.language.losses import TargetPositions, target_positions, window_cross_entropy
 from algoformer.language.text import Corpus, ParallelText
 from algoformer.language.token_model import TokenModel
 from algoformer.language.tokenizer import Tokenizer
-from algoformer.language.tokens import TokenPairs, TokenTable, encode_pairs
-from algoformer.language.translate import Decoding
+from algoformer.language.tokens import TokenPairs, encode_pairs
 from algoformer.model.program import Program
 from algoformer.trace import Unroll
+
+if TYPE_CHECKING:
+    from algoformer.data.scores import Measurement
 
 LENGTH_RATIO = 3.0
 """Pairs one of whose sides is this many times as long as the other are not trained on."""
@@ -43,8 +45,6 @@ class TranslationData(TokenizedData[TokenPairs]):
     """A source and a target file to validate on; none holds out part of the training pairs."""
     test: Paths = ()
     """A source and a target file to report on; none holds out part of the training pairs."""
-    split_seed: int = 0
-    """Seed of the split where pairs are held out."""
     corpus: Paths = ()
     """Named corpora. The first is validated and tested on, all are trained on. NAME/SPLIT is another training
     split of a corpus."""
@@ -57,9 +57,12 @@ class TranslationData(TokenizedData[TokenPairs]):
 
     name: ClassVar[str] = "translation"
 
+    path_settings: ClassVar[tuple[str, ...]] = (
+        *("source", "target", "validation", "test", "corpus", "also_tested"),
+    )
+
     def __post_init__(self) -> None:
-        for name in ("source", "target", "validation", "test", "corpus", "also_tested"):
-            self._keep(name, as_paths(getattr(self, name), name))
+        super().__post_init__()
         if bool(self.corpus) == bool(self.source):
             raise ValueError(
                 "give either two files (source= and target=) or a named corpus (corpus='small_de_en')"
@@ -70,11 +73,10 @@ class TranslationData(TokenizedData[TokenPairs]):
         for name in ("validation", "test"):
             if len(self._paths(name)) not in (0, 2):
                 raise ValueError(f"{name} must be a source and a target file, got {getattr(self, name)}")
-        super().__post_init__()
 
     @property
     def context(self) -> int:
-        """The most tokens of source, mark and translation together, padding counted."""
+        """The maximum number of tokens of source, mark and translation together, padding counted."""
         return -(-(2 * self.max_length + 1) // self.pad_to_multiple_of) * self.pad_to_multiple_of
 
     def build_model(self, program: Program, width: int, training: TrainConfig) -> TokenModel:
@@ -86,7 +88,7 @@ class TranslationData(TokenizedData[TokenPairs]):
 
     def check_model(self, model: nn.Module) -> None:
         """Refuse a model of another kind or vocabulary."""
-        check_token_model(model, len(self.known_tokenizer), prefix_lm=self.prefix_lm)
+        self._check_language_model(model, prefix_lm=self.prefix_lm)
 
     def window_loss(
         self, model: TokenModel, batch: TextBatch, unroll: Unroll, *, smoothing: float
@@ -109,37 +111,34 @@ class TranslationData(TokenizedData[TokenPairs]):
 
         Args:
             model: the translator.
-            options: those of `language.translate.Decoding`, such as `beam`.
+            options: `metrics` (names, BLEU and chrF), and those of `language.translate.Decoding`.
         """
+        from algoformer.data.scores import measure_translation
+        from algoformer.language.translate import Decoding
+
         self.check_model(model)
-        return measure_translation(self, model, Decoding(**options))  # type: ignore[arg-type]
+        metrics = options.pop("metrics", ("BLEU", "chrF"))
+        return measure_translation(self, model, Decoding(**options), metrics=metrics)  # type: ignore[arg-type]
 
     def _corpus(self) -> Corpus[ParallelText]:
         if self.source:
+            from algoformer.data.files import read_parallel
+
             given = self._paths("validation"), self._paths("test")
             held_out = [(files[0], files[1]) if files else None for files in given]
             pairs = list(zip(self._paths("source"), self._paths("target"), strict=True))
             return read_parallel(pairs, validation=held_out[0], test=held_out[1], seed=self.split_seed)
         first, *others = [_named(name, self.folder) for name in self._paths("corpus")]
         tested = [_named(name, self.folder) for name in self._paths("also_tested")]
-        return together(first, *others, also_tested=tested) if others or tested else first
+        return corpora.together(first, *others, also_tested=tested) if others or tested else first
 
     def _encode(self, tokenizer: Tokenizer, name: str, split: ParallelText) -> TokenPairs:
         longest = None if name.startswith("test") else self.max_length
         ratio = LENGTH_RATIO if name.startswith("train") else None
         return encode_pairs(tokenizer, split, longest=longest, ratio=ratio)
 
-    def _tables(self, split: TokenPairs) -> tuple[TokenTable, ...]:
-        return split.source, split.target
-
-    def _plan(self, split: TokenPairs, seed: int | None) -> BatchPlan:
-        return plan_pairs(
-            split,
-            batch_tokens=self.batch_tokens,
-            pad_to_multiple_of=self.pad_to_multiple_of,
-            seed=seed,
-            fill=seed is not None,
-        )
+    def _lengths(self, split: TokenPairs) -> np.ndarray:
+        return split.source.lengths + 1 + split.target.lengths
 
     def _batch(self, split: TokenPairs, rows: Any, length: int, *, round_to: int = 1) -> TextBatch:
         batch = translation_batch(split, rows, length=length)
@@ -157,26 +156,16 @@ class TranslationData(TokenizedData[TokenPairs]):
         return int(batch["counts"].sum())
 
 
-def check_token_model(model: nn.Module, vocabulary: int, *, prefix_lm: bool) -> None:
-    """Refuse anything but a token model of this vocabulary and attention."""
-    if not isinstance(model, TokenModel):
-        raise ValueError(f"the data needs a model of tokens, got a {type(model).__name__}")
-    if model.vocabulary != vocabulary:
-        raise ValueError(f"the model has {model.vocabulary} tokens, the tokenizer {vocabulary}")
-    if model.prefix_lm != prefix_lm:
-        raise ValueError(f"the model has prefix_lm={model.prefix_lm}, the data needs {prefix_lm}")
-
-
 def _named(name: str, folder: str | None) -> Corpus[ParallelText]:
     """Load a corpus by name, spelled as people write; NAME/SPLIT trains on another of its splits."""
     base, _, split = name.partition("/")
-    corpus = load_parallel(base, data=folder)
+    corpus = corpora.load_parallel(base, data=folder)
     if split:
         if split not in corpus.further or not split.startswith("train"):
             known = [one for one in corpus.further if one.startswith("train")]
             raise ValueError(f"{base} has no further training split {split!r}, only {known}")
         corpus = replace(corpus, name=name, train=corpus.further[split])
-    source = PARALLEL.get(base)
+    source = corpora.PARALLEL.get(base)
     if source is None or source.spelling is None:
         return corpus
     return corpus.mapped(source.spelling, note=f"{base}: tokens put together, references too")

@@ -47,7 +47,7 @@ def errors_at(
     resamples: int = 1000,
     progress: Progress | None = None,
 ) -> dict[Against, DepthErrors]:
-    """Errors after chosen numbers of iterations, against each kind of answer.
+    """Return the errors after chosen numbers of iterations, against each kind of answer.
 
     A solver with a method `at_depths` (`training.solver.open_solver` gives one) is run once, to the last of
     the depths. For any other, depths that follow one another are read from one run; after a gap it starts

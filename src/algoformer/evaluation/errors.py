@@ -1,4 +1,4 @@
-"""Squared errors of a solver, prompt by prompt, in bounded memory."""
+"""Errors of a solver, prompt by prompt, in bounded memory."""
 
 from __future__ import annotations
 
@@ -17,25 +17,33 @@ from algoformer.prompt import Prompt
 from algoformer.trace import Solver, Unroll
 
 Progress = Callable[[int, int], None]
-"""Told how much is done and how much there is, in any unit."""
+"""A callback that gets the amounts of work done and in total, in any unit."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Errors:
-    """Squared errors divided by the scale: on the last sample by depth, by sample at some of the depths."""
+    """Errors divided by the scale: on the last sample by depth, by sample at some of the depths.
+
+    `unsolved` is 1 where at least one answer of a prompt is the wrong class and 0 elsewhere; None where
+    answers are numbers.
+    """
 
     samples: tuple[int, ...]
     depths: tuple[int, ...]
     by_sample: Mapping[int, Float[np.ndarray, "prompt sample"]]
     by_depth: Float[np.ndarray, "prompt depth"]
+    unsolved: Float[np.ndarray, "prompt depth"] | None = None
 
 
 def samples_seen(prompt: Prompt) -> tuple[int, ...]:
     """Return the number of complete samples before each question.
 
     A question about y_i of a pair has seen i of them, every layer of a chain's sample i as well; in a
-    series each row is a sample, so the question read at row r has seen r + 1.
+    series each row is a sample, so the question read at row r has seen r + 1. Prompts whose rows show no
+    answers have no samples: all their questions belong together.
     """
+    if not prompt.answers_in_rows:
+        return (0,) * prompt.points
     return tuple((row + 1) // prompt.parts for row in prompt.reads)
 
 
@@ -51,7 +59,7 @@ def measure(
     at_once: int,
     progress: Progress | None = None,
 ) -> dict[Against, Errors]:
-    """Errors on every prompt after each of a rising list of iterations, against each kind of answer.
+    """Return the errors on every prompt after each number of iterations, against each kind of answer.
 
     All samples are looked at where a depth is among `whole`, elsewhere the last one. A few prompts and a
     few depths are read at a time: a solver is asked for at most `at_once` rows × depths together (and never
@@ -66,7 +74,7 @@ def measure(
     length = prompt.rows.shape[1]
     pieces = _pieces(depths, max(1, at_once // length), gaps=isinstance(solver, ReadsDepths))
     size = max(1, min(batch, at_once // (length * max(map(len, pieces)))))
-    found = {kind: _empty(prompt.batch, depths, whole, groups.samples) for kind in against}
+    found = {kind: _empty(prompt, depths, whole, groups.samples) for kind in against}
     done, total = 0, prompt.batch * sum(piece[-1] for piece in pieces)
     with full_precision(solver, device_of(solver, prompt)):
         for start in range(0, prompt.batch, size):
@@ -78,6 +86,9 @@ def measure(
                 for kind, answers in wanted.items():
                     last = groups.last(predictions, answers[chunk])
                     found[kind].by_depth[chunk, columns] = last.T.numpy() / scale
+                    if (unsolved := found[kind].unsolved) is not None:
+                        wrong = _wrong(predictions, answers[chunk])
+                        unsolved[chunk, columns] = wrong.amax(dim=-1).T.numpy()
                     for place, depth in enumerate(piece):
                         if depth in whole:
                             every = groups.all(predictions[place], answers[chunk])
@@ -88,12 +99,14 @@ def measure(
     return found
 
 
-def _empty(prompts: int, depths: Sequence[int], whole: Collection[int], samples: tuple[int, ...]) -> Errors:
+def _empty(prompt: Prompt, depths: Sequence[int], whole: Collection[int], samples: tuple[int, ...]) -> Errors:
+    prompts = prompt.batch
     return Errors(
         samples=samples,
         depths=tuple(depths),
         by_sample={depth: np.empty((prompts, len(samples))) for depth in depths if depth in whole},
         by_depth=np.empty((prompts, len(depths))),
+        unsolved=np.empty((prompts, len(depths))) if prompt.classes else None,
     )
 
 
@@ -102,6 +115,7 @@ class _Groups:
 
     def __init__(self, prompt: Prompt) -> None:
         seen = samples_seen(prompt)
+        self.errors = _wrong if prompt.classes else _squares
         self.samples = tuple(sorted(set(seen)))
         self.places = [
             [place for place, count in enumerate(seen) if count == sample] for sample in self.samples
@@ -110,17 +124,17 @@ class _Groups:
     def all(
         self, predictions: Float[Tensor, "batch point out"], answers: Float[Tensor, "batch point out"]
     ) -> Float[Tensor, "batch sample"]:
-        """Squared errors for each number of samples."""
-        squares = _squares(predictions, answers)
+        """Return the errors for each number of samples."""
+        errors = self.errors(predictions, answers)
         # a mean for each group, not a product with zeros and ones, in which a NaN would spread to all
-        return torch.stack([squares[:, group].mean(dim=1) for group in self.places], dim=1)
+        return torch.stack([errors[:, group].mean(dim=1) for group in self.places], dim=1)
 
     def last(
         self, predictions: Float[Tensor, "depth batch point out"], answers: Float[Tensor, "batch point out"]
     ) -> Float[Tensor, "depth batch"]:
-        """Squared errors on the last sample after each of these depths."""
+        """Return the errors on the last sample after each of these depths."""
         group = self.places[-1]
-        return _squares(predictions[:, :, group], answers[:, group]).mean(dim=-1)
+        return self.errors(predictions[:, :, group], answers[:, group]).mean(dim=-1)
 
 
 def _answers(prompt: Prompt, against: Against) -> Float[Tensor, "batch point out"]:
@@ -164,3 +178,12 @@ def _squares(
     predictions: Float[Tensor, "*step batch point out"], answers: Float[Tensor, "batch point out"]
 ) -> Float[Tensor, "*step batch point"]:
     return (predictions.cpu().double() - answers).square().sum(dim=-1)
+
+
+def _wrong(
+    predictions: Float[Tensor, "*step batch point out"], answers: Float[Tensor, "batch point out"]
+) -> Float[Tensor, "*step batch point"]:
+    """Return 1 where the largest logit is at another class, 0 where it is right, NaN for logits that are."""
+    logits = predictions.cpu().double()
+    wrong = (logits.argmax(dim=-1) != answers.argmax(dim=-1)).double()
+    return torch.where(logits.isfinite().all(dim=-1), wrong, torch.nan)

@@ -97,6 +97,9 @@ def evaluate(
         against=against,
         broken=_broken(by_sample, errors.by_depth),
         parameters=count_parameters(solver),
+        unsolved=None
+        if errors.unsolved is None
+        else curve_of(errors.unsolved, axis="iterations", x=errors.depths, **bands),
         provenance=setting(solver, prompt) | {"seconds": seconds} | dict(provenance or {}),
     )
 

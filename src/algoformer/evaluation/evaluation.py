@@ -32,6 +32,8 @@ class Evaluation:
         broken: the number of prompts on which some error is not finite.
         parameters: the number of parameters of the solver; None if it is not a module.
         provenance: device, versions, seconds, and facts added by the caller.
+        unsolved: where answers are classes, the share of prompts with at least one wrong answer, after each
+            iteration that was read out (errors are then shares of wrong answers); None for numbers.
     """
 
     label: str
@@ -44,6 +46,7 @@ class Evaluation:
     broken: int = 0
     parameters: int | None = None
     provenance: Mapping[str, Plain] = field(default_factory=dict)
+    unsolved: Curve | None = None
 
     def __post_init__(self) -> None:
         if self.by_sample.axis != "samples" or self.by_step.axis != "iterations":
@@ -69,13 +72,17 @@ class Evaluation:
         """Return the evaluation as strings, numbers, lists and dicts."""
         data: dict[str, Any] = {item.name: getattr(self, item.name) for item in fields(self)}
         curves = {"by_sample": self.by_sample.to_data(), "by_step": self.by_step.to_data()}
+        if self.unsolved is None:
+            del data["unsolved"]
+        else:
+            curves["unsolved"] = self.unsolved.to_data()
         return data | curves | {"provenance": dict(self.provenance)}
 
     @classmethod
     def from_data(cls, data: object) -> Evaluation:
         """Read what `to_data` returned; raise ValueError for anything else."""
         known = [item.name for item in fields(cls)]
-        if not isinstance(data, Mapping) or sorted(data) != sorted(known):
+        if not isinstance(data, Mapping) or sorted({"unsolved", *data}) != sorted(known):
             raise ValueError(f"an evaluation is an object with the keys {', '.join(known)}")
         kinds: dict[str, tuple[type, ...]] = {
             "label": (str,),
@@ -92,7 +99,9 @@ class Evaluation:
                 raise ValueError(f"{name} cannot be {short(data[name])}")
         values: dict[str, Any] = {name: data[name] for name in kinds}
         (values["scale"],) = read_numbers("scale", [data["scale"]])
-        values |= {name: Curve.from_data(data[name]) for name in ("by_sample", "by_step")}
+        values |= {
+            name: Curve.from_data(data[name]) for name in ("by_sample", "by_step", "unsolved") if name in data
+        }
         return cls(**values)
 
     def to_json(self) -> str:

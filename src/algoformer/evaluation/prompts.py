@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import torch
 
 from algoformer.prompt import Prompt
@@ -23,11 +25,15 @@ def held_out_seed(seed: int) -> int:
     return 2 * seed + 1
 
 
-def evaluation_prompts(task: Task, *, count: int = 1280, seed: int = 0) -> Prompt:
+def evaluation_prompts(
+    task: Task, *, count: int = 1280, seed: int = 0, split: Literal["valid", "test"] = "test"
+) -> Prompt:
     """Return the fixed held-out prompts of a task, drawn on the CPU in float32: the same on every machine.
 
     (The draws are the same bit for bit; products made from them may differ in the last digit.) All
-    `count` are drawn in one go, and a smaller count is not always the beginning of a larger one.
+    `count` are drawn in one go, and a smaller count is not always the beginning of a larger one. A task that
+    draws from a finite pool, such as puzzles of a file, has a method `held_out(split)` that returns the task
+    on the puzzles kept for validation or test.
 
     >>> from algoformer.tasks import LinearRegression
     >>> evaluation_prompts(LinearRegression(dim=3, points=5), count=8).rows.shape
@@ -36,4 +42,6 @@ def evaluation_prompts(task: Task, *, count: int = 1280, seed: int = 0) -> Promp
     if count < 1:
         raise ValueError(f"count must be at least 1, got {count}")
     generator = torch.Generator("cpu").manual_seed(held_out_seed(seed))
+    held_out = getattr(task, "held_out", None)
+    task = task if held_out is None else held_out(split)
     return task.sample(count, generator=generator, dtype=torch.float32)

@@ -86,7 +86,7 @@ def count_parameters(solver: Solver) -> int | None:
 
 
 def setting(solver: Solver, prompt: Prompt) -> dict[str, str]:
-    """On what the solver ran, for provenance."""
+    """Return the device, precision and versions that a solver runs with, for provenance."""
     parameter = first_parameter(solver)
     device = device_of(solver, prompt)
     dtype = prompt.rows.dtype if parameter is None else parameter.dtype

@@ -73,6 +73,8 @@ def summary_table(
     """
     if not evaluations:
         raise ValueError("a summary needs at least one evaluation")
+    if all(result.unsolved is not None for result in evaluations):
+        return _class_table(evaluations, title)
     most = max(result.by_sample.x[-1] for result in evaluations)
     chosen = sorted({most // 4, most // 2, most}) if samples is None else list(samples)
     heads = tuple(f"{count:g} sample{'' if count == 1 else 's'}" for count in chosen)
@@ -89,6 +91,21 @@ def summary_table(
     )
     columns = ("solver", "parameters", "iterations", *heads, "5 %", "95 %")
     return Table(columns=columns, rows=rows, title=title, note=_note(evaluations))
+
+
+def _class_table(evaluations: Sequence[Evaluation], title: str) -> Table:
+    rows = tuple(
+        (result.label, result.parameters, result.steps, result.error, 1 - curve.final, 1 - high, 1 - low)
+        for result in evaluations
+        if (curve := result.unsolved) is not None
+        for low, high in [(curve.low[-1], curve.high[-1])]
+    )
+    columns = ("solver", "parameters", "iterations", "wrong answers", "solved", "5 %", "95 %")
+    note = (
+        f"Share of wrong answers, and share of {evaluations[0].prompts} prompts without a wrong answer, with "
+        "its bootstrap band."
+    )
+    return Table(columns=columns, rows=rows, title=title, note=note)
 
 
 def depth_table(

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import math
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from algoformer.insight.stopping import StoppingRule
+from algoformer.insight.stored import Stored
 
 AnswerClass = Literal["hold", "improve", "swing", "grow", "diverge"]
 """The behaviour of the error beyond the trained depth."""
@@ -49,7 +47,7 @@ class StateReport:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DepthCertificate:
+class DepthCertificate(Stored):
     """The behaviour of a solver's answers and states beyond its trained depth.
 
     Attributes:
@@ -122,7 +120,7 @@ class DepthCertificate:
             f"best depth {self.best_depth} · nothing changes from {steady} · stop by {self.stopping}",
             f"worst prompts (error at {self.trained} to {self.far} passes): {worst}",
         ]
-        return "\n".join([*lines, *(_state_lines(self.states) if self.states is not None else [])])
+        return "\n".join([*lines, *(state_lines(self.states) if self.states is not None else [])])
 
     def __repr__(self) -> str:
         depths = f"trained={self.trained}, far={self.far}"
@@ -136,46 +134,9 @@ class DepthCertificate:
             self.far,
         ]
 
-    def to_data(self) -> dict[str, Any]:
-        """Return plain data that JSON can hold; numbers that are not finite become text."""
-        found: dict[str, Any] = _plain(asdict(self))
-        return found
 
-    def to_json(self) -> str:
-        """Return the certificate as JSON text."""
-        return json.dumps(self.to_data(), ensure_ascii=False, indent=1)
-
-    @classmethod
-    def from_data(cls, data: Mapping[str, Any]) -> DepthCertificate:
-        """Rebuild a certificate from plain data.
-
-        Raises:
-            ValueError: fields are missing or unknown.
-        """
-        try:
-            given = dict(data)
-            states = given["states"]
-            given |= {
-                "depths": tuple(given["depths"]),
-                "error": _floats(given["error"]),
-                "ratio": float(given["ratio"]),
-                "ratio_band": _floats(given["ratio_band"]),
-                "swing": float(given["swing"]),
-                "stopping": StoppingRule(**given["stopping"]),
-                "worst": tuple((number, float(one), float(two)) for number, one, two in given["worst"]),
-                "states": None if states is None else _states(states),
-            }
-            return cls(**given)
-        except (KeyError, TypeError) as error:
-            raise ValueError(f"this is not a depth certificate: {error}") from None
-
-    @classmethod
-    def from_json(cls, text: str) -> DepthCertificate:
-        """Rebuild a certificate from JSON text."""
-        return cls.from_data(json.loads(text))
-
-
-def _state_lines(states: StateReport) -> list[str]:
+def state_lines(states: StateReport) -> list[str]:
+    """Return the states as lines for a reader: classes, periods, growth and spectrum."""
     total = sum(states.prompts.values())
     classes = ", ".join(f"{name} {count}" for name, count in states.prompts.items() if count)
     lines = [f"states of {total} prompts: {classes}"]
@@ -196,24 +157,6 @@ def _state_lines(states: StateReport) -> list[str]:
         largest = max(states.radii)
         lines.append(f"spectral radius of one prompt: {largest:.3f}, at token {states.radii.index(largest)}")
     return lines
-
-
-def _states(data: Mapping[str, Any]) -> StateReport:
-    numbers = {name: _floats(data[name]) for name in ("predicted", "radii", "residual")}
-    flags = {name: tuple(data[name]) for name in ("observed", "settled", "passes")}
-    return StateReport(**{**data, **numbers, **flags})
-
-
-def _floats(values: Any) -> tuple[float, ...]:
-    return tuple(float(value) for value in values)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _plain(inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(inner) for inner in value]
-    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _number(value: float) -> str:

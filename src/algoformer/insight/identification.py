@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 from algoformer.insight.gates import Gate
+from algoformer.insight.stored import Stored
 from algoformer.insight.verdict import FamilyShare, Status
 
 
@@ -27,7 +26,7 @@ class Refit:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Identification:
+class Identification(Stored):
     """A verdict on the algorithm that a solver runs, with the measurements behind it.
 
     Everything is about what is left, e_t = w_LS - w_t, on held-out prompts: "0.6 explained at pass 3" means
@@ -121,51 +120,3 @@ class Identification:
     def __repr__(self) -> str:
         nearest = self.nearest
         return f"Identification({self.status!r}, nearest={nearest.name!r}, share={nearest.share:.3f})"
-
-    def to_data(self) -> dict[str, Any]:
-        """Return plain data that JSON can hold."""
-        return asdict(self)
-
-    def to_json(self) -> str:
-        """Return the identification as JSON text."""
-        return json.dumps(self.to_data(), ensure_ascii=False, indent=1)
-
-    @classmethod
-    def from_data(cls, data: Mapping[str, Any]) -> Identification:
-        """Rebuild an identification from plain data.
-
-        Raises:
-            ValueError: fields are missing or unknown.
-        """
-        try:
-            given = dict(data)
-            given["families"] = tuple(_share(one) for one in given["families"])
-            given["gates"] = tuple(Gate(**one) for one in given["gates"])
-            if given["refit"] is not None:
-                refit = dict(given["refit"])
-                refit["families"] = tuple(_share(one) for one in refit["families"])
-                given["refit"] = Refit(**(refit | {"importance": tuple(refit["importance"])}))
-            for name in (
-                "passes",
-                "error",
-                "nonlinear",
-                "pace",
-                "influence",
-                "influence_least_squares",
-                "foreign",
-            ):
-                given[name] = tuple(given[name])
-            for name in ("ceilings", "matching"):
-                given[name] = {key: tuple(values) for key, values in given[name].items()}
-            return cls(**given)
-        except (KeyError, TypeError) as error:
-            raise ValueError(f"this is not an identification: {error}") from None
-
-    @classmethod
-    def from_json(cls, text: str) -> Identification:
-        """Rebuild an identification from JSON text."""
-        return cls.from_data(json.loads(text))
-
-
-def _share(data: Mapping[str, Any]) -> FamilyShare:
-    return FamilyShare(**{**data, "by_pass": tuple(data["by_pass"])})

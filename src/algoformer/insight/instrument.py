@@ -99,6 +99,11 @@ class LoopMap:
     token_block: Callable[[int, int, Tensor], Tensor] | None = None
 
 
+def has_single_loop(model: AlgoFormer) -> bool:
+    """Return whether the traced part of a model is one loop, so that its depth can be certified."""
+    return model.body.traced is not None and isinstance(model.body.parts[model.body.traced], LoopModule)
+
+
 def loop_map(model: AlgoFormer, prompt: Prompt, *, dtype: torch.dtype | None = None) -> LoopMap:
     """Return the traced loop of `model` on `prompt` as a map.
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
-from algoformer.insight.certificate import StateReport
+from algoformer.insight.certificate import StateReport, state_lines
 from algoformer.insight.certify import state_report
 from algoformer.insight.growth import disturbance_growth
 from algoformer.insight.instrument import LoopMap
+from algoformer.insight.stored import Stored
 from algoformer.insight.trajectory import ORDER, SETTLED, follow, read_depths
 
 HOLDS = 0.1
@@ -21,7 +21,7 @@ HOLDS = 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
-class ProbabilityCertificate:
+class ProbabilityCertificate(Stored):
     """The movement of a text model's probabilities beyond its trained depth.
 
     Attributes:
@@ -32,6 +32,7 @@ class ProbabilityCertificate:
         changed: the number of texts whose most probable answer changed.
         worst: the text, counted from 0, whose probability moved most.
         states: what the states do, over all texts.
+        bleu: for a translator with references, BLEU as (depth, value, low, high), a 95 % interval.
         setting: model, sizes and provenance.
     """
 
@@ -42,6 +43,7 @@ class ProbabilityCertificate:
     changed: int
     worst: int
     states: StateReport
+    bleu: tuple[tuple[int, float, float, float], ...] = ()
     setting: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -49,27 +51,22 @@ class ProbabilityCertificate:
         """True if no probability moved by more than 0.1."""
         return max(self.shift) <= HOLDS
 
-    def __str__(self) -> str:
+    @property
+    def sentence(self) -> str:
+        """The certificate in one sentence."""
         total = sum(self.states.prompts.values())
-        classes = ", ".join(f"{name} {count}" for name, count in self.states.prompts.items() if count)
-        growth = sorted(self.states.predicted)
-        return "\n".join(
-            [
-                f"probabilities {'hold' if self.holds else 'move'}: by at most {max(self.shift):.3g} from "
-                f"{self.trained} to {self.far} passes; the answer changes in {self.changed} of {total} texts "
-                f"(moves most in text {self.worst + 1}).",
-                f"states of {total} texts: {classes}",
-                f"growth of a disturbance in a pass: {growth[0]:.3f} to {growth[-1]:.3f}",
-            ]
+        return (
+            f"probabilities {'hold' if self.holds else 'move'}: by at most {max(self.shift):.3g} from "
+            f"{self.trained} to {self.far} passes; the answer changes in {self.changed} of {total} texts "
+            f"(moves most in text {self.worst + 1})."
         )
 
-    def to_data(self) -> dict[str, Any]:
-        """Return plain data that JSON can hold."""
-        return asdict(self)
-
-    def to_json(self) -> str:
-        """Return the certificate as JSON text."""
-        return json.dumps(self.to_data(), ensure_ascii=False, indent=1)
+    def __str__(self) -> str:
+        lines = [self.sentence, *state_lines(self.states)]
+        if self.bleu:
+            lines.append(f"{'passes':8}" + "".join(f"{depth:>8}" for depth, *_ in self.bleu))
+            lines.append(f"{'BLEU':8}" + "".join(f"{value:>8.1f}" for _, value, *_ in self.bleu))
+        return "\n".join(lines)
 
 
 def certify_probabilities(

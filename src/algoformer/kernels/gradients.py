@@ -1,4 +1,4 @@
-"""What reaches a body's products on the way back, and the gradients of weights that it makes."""
+"""The gradients that reach a body's products, and the gradients of weights that follow from them."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ class Sums:
         self.table = torch.empty(count, blocks, sum(widths), device=device)
 
     def of(self, slot: int, number: int) -> Tensor:
-        """Where the partial sums of one gradient at one iteration go: (block, width)."""
+        """Return the buffer of one gradient's partial sums at one iteration: (block, width)."""
         start = sum(self.widths[:number])
         return self.table[slot, :, start : start + self.widths[number]]
 
     def totals(self) -> tuple[Tensor, ...]:
-        """The finished sums of each gradient, over blocks and iterations."""
+        """Return the sums of each gradient over blocks and iterations."""
         return self.table.sum((0, 1)).split(self.widths)
 
 
 class LayerGradients:
-    """What reaches one layer's products: stacks over the tracked iterations."""
+    """The gradients that reach one layer's products, stacked over the tracked iterations."""
 
     def __init__(self, sizes: Sizes, answered: int) -> None:
         count = sizes.plan.tracked
@@ -41,7 +41,7 @@ class LayerGradients:
 
 
 class Gradients:
-    """What reaches all products, and its column sums: everything that weights' gradients are made of.
+    """The gradients that reach all products, and their column sums: the inputs of the weights' gradients.
 
     The last layer may see fewer rows than the others, and its sums come in fewer blocks: it has tables of
     its own.
@@ -67,25 +67,25 @@ class Gradients:
         return tables[1].of(slot, 0) if index == self.last else tables[0].of(slot, index)
 
     def row_sums(self, index: int, kind: str, slot: int) -> Tensor:
-        """Where the column sums of what reaches a layer's output ("output" or "down") go."""
+        """Return the buffer for the column sums of a layer's output gradient ("output" or "down")."""
         half = self.sizes.width
         both = self._of(self.rows, index, slot)
         return both[:, :half] if kind == "output" else both[:, half:]
 
     def final_sums(self, slot: int) -> Tensor:
-        """Where the gradients of the last norm's weight and bias go."""
+        """Return the buffer for the gradients of the last norm's weight and bias."""
         return self.rows[1].of(slot, 1)
 
     def gelu_sums(self, index: int, slot: int) -> Tensor:
-        """Where the column sums of what reaches the hidden layer go."""
+        """Return the buffer for the column sums of the hidden layer's gradient."""
         return self._of(self.hidden, index, slot)
 
     def attention_sums(self, index: int, slot: int) -> Tensor:
-        """Where the column sums of what reaches queries, keys and values go."""
+        """Return the buffer for the column sums of the gradient of queries, keys and values."""
         return self._of(self.qkv, index, slot)
 
     def of_parameters(self, weights: Weights, tape: Tape) -> list[Tensor]:
-        """The gradients of the last norm and of every layer's `PARAMETERS`."""
+        """Return the gradients of the last norm and of every layer's `PARAMETERS`."""
         width = self.sizes.width
 
         def biases(tables: tuple[Sums, Sums]) -> Tensor:

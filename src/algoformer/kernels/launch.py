@@ -15,7 +15,7 @@ from algoformer.kernels.operations import weight_gradient as weight_gradient
 
 @dataclass(frozen=True, kw_only=True)
 class Tile:
-    """How a kernel cuts its work."""
+    """The block sizes of a kernel."""
 
     rows: int
     columns: int
@@ -49,7 +49,7 @@ SHORT = Tile(rows=64, columns=128, warps=4)
 """Queries and keys of a block of attention for prompts whose keys fit into one block."""
 
 SHORT_BACKWARD = Tile(rows=16, columns=32, warps=2, groups=8)
-"""The same, backward: so many groups of queries at once."""
+"""The same, backward: `groups` blocks of queries at once."""
 
 SHORT_BACKWARD_MANY = Tile(rows=32, columns=32, warps=1, groups=4)
 """For many short prompts, backward."""
@@ -65,7 +65,7 @@ EXACT = "ieee"
 
 
 def blocks_of(rows: int) -> int:
-    """How many partial sums a gradient over so many rows comes in."""
+    """Return the number of partial sums of a gradient over `rows` rows."""
     tile = _backward_tile(rows)
     return -(-rows // (tile.rows * tile.groups))
 
@@ -75,7 +75,7 @@ def _backward_tile(rows: int) -> Tile:
 
 
 def gelu_blocks_of(rows: int) -> int:
-    """The same for the gradient of a feed-forward network's hidden layer."""
+    """Return the number of partial sums of the gradient of a feed-forward network's hidden layer."""
     return -(-rows // GELU_BACKWARD.rows)
 
 

@@ -1,7 +1,7 @@
-"""What a body of layers does between two products, forward and backward, in plain PyTorch.
+"""The operations of a body of layers between two matrix products, forward and backward, in plain PyTorch.
 
-They say what the Triton kernels of this room compute, run wherever PyTorch does, and are what the kernels
-are tested against. Every operation writes into tensors it is given: a loop keeps one stack for all of its
+They define what the Triton kernels compute, run wherever PyTorch does, and serve as the kernels' reference
+in the tests. Every operation writes into tensors it is given: a loop keeps one stack for all of its
 iterations, and the gradient of a weight is then one product over the whole stack.
 
 Rows are tokens of all prompts, one below the other. A gradient's column sums (the gradient of a bias) come
@@ -18,12 +18,12 @@ import torch.nn.functional as F
 from torch import Tensor
 
 EPSILON = 1e-5
-"""What every layer norm adds to the variance."""
+"""The number that every layer norm adds to the variance."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Norm:
-    """Where a norm without its affine part leaves what it makes: normalized rows, and 1 / deviation."""
+    """The buffers of a norm without its affine part: normalized rows, and 1 / standard deviation."""
 
     hat: Tensor
     rstd: Tensor
@@ -31,39 +31,39 @@ class Norm:
 
 @dataclass(frozen=True, kw_only=True)
 class FinalNorm:
-    """A body's last norm: its affine part, and where its result (the state of a loop) goes."""
+    """A body's last norm: its affine part, and the buffer of its result (the state of a loop)."""
 
     norm: Norm
     weight: Tensor
     bias: Tensor
     state: Tensor | None
-    """Where the result goes; None where nobody reads it."""
+    """The buffer of the result; None where it is not needed."""
     entry: Tensor | None
-    """What is added to the result for the next iteration; None after the last one."""
+    """The loop's input, added to the result for the next iteration; None after the last one."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Selection:
-    """The rows of each prompt with which a body goes on, where that is not all of them."""
+    """The rows of each prompt that a body computes further, where that is not all of them."""
 
     asked: Tensor
-    """Their numbers, rising."""
+    """The row numbers, in increasing order."""
     number: Tensor
-    """For every row of a prompt its place among the asked, or -1."""
+    """The place of every row of a prompt among the selected ones, or -1."""
 
     @classmethod
     def of(cls, asked: Tensor, tokens: int) -> Selection:
-        """The selection of these rows of prompts with so many tokens."""
+        """Return the selection of these rows of prompts with `tokens` tokens."""
         number = torch.full((tokens,), -1, device=asked.device)
         number[asked] = torch.arange(len(asked), device=asked.device)
         return cls(asked=asked, number=number)
 
     def narrow(self, rows: Tensor) -> Tensor:
-        """The asked rows of every prompt, out of all of them."""
+        """Return the selected rows of every prompt."""
         return rows.unflatten(0, (-1, len(self.number))).index_select(1, self.asked).flatten(0, 1)
 
     def widen(self, rows: Tensor) -> Tensor:
-        """All rows of every prompt, zero where not asked."""
+        """Return all rows of every prompt, zero where not selected."""
         asked = rows.unflatten(0, (-1, len(self.asked)))
         whole = asked.new_zeros(len(asked), len(self.number), rows.shape[-1])
         return whole.index_copy_(1, self.asked, asked).flatten(0, 1)
@@ -71,7 +71,7 @@ class Selection:
 
 @dataclass(frozen=True, kw_only=True)
 class FinalNormBackward:
-    """What the gradient of a body's last norm is made of, and where its own gradients go."""
+    """The inputs of the gradient of a body's last norm, and the buffer of its parameters' gradients."""
 
     norm: Norm
     weight: Tensor
@@ -82,12 +82,12 @@ class FinalNormBackward:
 
 
 def blocks_of(rows: int) -> int:
-    """How many partial sums a gradient over so many rows comes in."""
+    """Return the number of partial sums of a gradient over `rows` rows."""
     return 1
 
 
 def gelu_blocks_of(rows: int) -> int:
-    """The same for the gradient of a feed-forward network's hidden layer."""
+    """Return the number of partial sums of the gradient of a feed-forward network's hidden layer."""
     return 1
 
 
@@ -108,10 +108,10 @@ def add_norm(
     stream: Tensor | None = None,
     following: Norm | None = None,
 ) -> None:
-    """residual + branch, then the body's last norm if this is its end, then the norm of what follows.
+    """Add branch to residual, apply the body's last norm if this is its end, then the norm of the next layer.
 
-    With positions, (token, width), each row of the residual gets that of its place in the prompt. With a
-    selection the residual has all rows, and everything else only the asked ones.
+    With positions, (token, width), each row of the residual gets the vector of its place. With a
+    selection the residual has all rows, and everything else only the selected ones.
     """
     if positions is not None:
         residual = (residual.unflatten(0, (-1, len(positions))) + positions).flatten(0, 1)
@@ -143,10 +143,10 @@ def add_norm_backward(
     out_half: Tensor | None = None,
     sums: Tensor | None = None,
 ) -> None:
-    """Back through the norm before a product, the residual joins; then back through the body's last norm.
+    """Backpropagate through the norm before a product, add the residual, then through the body's last norm.
 
-    Without `grads` only the last norm is gone through. With a selection the residual has the asked rows
-    only. What reaches the loop's input is added to `entry_grad`, or begins it if nothing was `collected`.
+    Without `grads` only the last norm is passed. With a selection the residual has the selected rows only.
+    The gradient of the loop's input is added to `entry_grad`, or replaces it if nothing was `collected`.
     """
     total = residual
     if selection is not None:
@@ -180,12 +180,12 @@ def _norm_backward(grads: Tensor, norm: Norm) -> Tensor:
 
 
 def gelu(before: Tensor, *, after: Tensor) -> None:
-    """GELU, in its tanh form."""
+    """Apply GELU in its tanh form."""
     after.copy_(F.gelu(before.float(), approximate="tanh"))
 
 
 def gelu_backward(grads: Tensor, before: Tensor, *, out: Tensor, sums: Tensor) -> None:
-    """Back through GELU."""
+    """Backpropagate through GELU."""
     result = torch.ops.aten.gelu_backward(grads.float(), before.float(), approximate="tanh")
     out.copy_(result)
     sums[0] = result.sum(0)
@@ -193,7 +193,7 @@ def gelu_backward(grads: Tensor, before: Tensor, *, out: Tensor, sums: Tensor) -
 
 @dataclass(frozen=True, kw_only=True)
 class Heads:
-    """How the columns of a projection are cut into heads, and what a query may see."""
+    """The split of a projection's columns into heads, and the kind of attention."""
 
     count: int
     width: int
@@ -201,19 +201,19 @@ class Heads:
 
     @property
     def scale(self) -> float:
-        """What scores are multiplied by."""
+        """The factor of the scores."""
         return 1 / math.sqrt(self.width)
 
 
 def attend(
     qkv: Tensor, heads: Heads, *, selection: Selection | None = None, out: Tensor, log_sum: Tensor
 ) -> None:
-    """Softmax attention of the asked rows to all rows of their prompt.
+    """Apply softmax attention of the selected rows to all rows of their prompt.
 
     Args:
         qkv: (batch, token, 3 · heads · width), queries then keys then values.
-        heads: how columns are cut.
-        selection: the rows whose queries are answered, if not all.
+        heads: the split of columns into heads.
+        selection: the rows whose queries are computed, if not all.
         out: (batch, asked, heads · width).
         log_sum: (batch, head, asked), the logarithm of each softmax's denominator, in base 2.
     """
@@ -236,7 +236,7 @@ def attend_backward(
     out: Tensor,
     sums: Tensor,
 ) -> None:
-    """Back through `attend`, into queries, keys and values; `sums` has a row for every prompt."""
+    """Backpropagate through `attend` to queries, keys and values; `sums` has a row for every prompt."""
     query, key, value = _heads(qkv, heads)
     asked = _asked(qkv, selection)
     scores = _scores(query[:, :, asked], key, asked, heads)
@@ -273,7 +273,7 @@ def _scores(query: Tensor, key: Tensor, asked: Tensor, heads: Heads) -> Tensor:
 
 
 def weight_gradient(grads: Tensor, rows: Tensor) -> Tensor:
-    """gradsᵀ · rows, over the whole stack of iterations; half precision is summed in single precision."""
+    """Return gradsᵀ · rows over the stack of iterations; half precision is summed in single precision."""
     left, right = grads.flatten(0, -2).t(), rows.flatten(0, -2)
     exact = torch.promote_types(left.dtype, torch.float32)
     if left.is_cuda and left.dtype != exact:

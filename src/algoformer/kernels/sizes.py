@@ -1,4 +1,4 @@
-"""How large a body of layers is, and which rows it answers."""
+"""The sizes of a body of layers, and the rows that it computes."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from algoformer.kernels.operations import Heads, Selection
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """How a body is run.
+    """The settings of a run of a body.
 
     Attributes:
-        heads: of every layer.
-        steps: how many iterations.
-        tracked: how many of the last ones the gradient goes through.
-        window: how many of the last states are given back.
-        asked: the rows of each prompt whose state is wanted; all of them while there is another iteration.
-        dtype: of products and of what is kept for the backward pass.
+        heads: the heads of every layer.
+        steps: the number of iterations.
+        tracked: the number of last iterations that the gradient goes through.
+        window: the number of last states to return.
+        asked: the rows of each prompt whose state is requested; all of them if there is another iteration.
+        dtype: the dtype of products and of all that is kept for the backward pass.
         operations: the module whose operations are used: `operations` or `launch`.
     """
 
@@ -35,9 +35,9 @@ class Plan:
 
 
 class Sizes:
-    """A plan on prompts of a shape: how many rows each layer sees.
+    """The number of rows that each layer sees, for a plan and prompts of one shape.
 
-    The last layer's queries, and all that follows them, are only the rows that are asked.
+    The last layer's queries, and all that follows them, are only the requested rows.
     """
 
     def __init__(self, plan: Plan, entry: Tensor, *, hidden: int, depth: int) -> None:
@@ -51,21 +51,21 @@ class Sizes:
 
     @property
     def projected(self) -> int:
-        """Queries, keys and values of one row."""
+        """The numbers in the queries, keys and values of one row."""
         return 3 * self.plan.heads.count * self.plan.heads.width
 
     def answered_in(self, index: int) -> int:
-        """How many rows a layer's feed-forward network sees: in the last layer only those that are asked."""
+        """Return the rows of a layer's feed-forward network: in the last layer only the requested ones."""
         return self.answered if index == self.depth - 1 else self.rows
 
     def selection_in(self, index: int) -> Selection | None:
-        """Which rows a layer's queries are, if not all."""
+        """Return the selection of a layer's queries; None means all rows."""
         return self.selection if index == self.depth - 1 else None
 
     def half(self, count: int, *shape: int) -> Tensor:
-        """Room for `count` iterations, in the precision of products."""
+        """Return a buffer for `count` iterations, in the precision of products."""
         return torch.empty(count, *shape, dtype=self.plan.dtype, device=self.device)
 
     def single(self, count: int, *shape: int) -> Tensor:
-        """Room for `count` iterations, in single precision."""
+        """Return a buffer for `count` iterations, in single precision."""
         return torch.empty(count, *shape, device=self.device)

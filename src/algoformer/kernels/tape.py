@@ -1,4 +1,4 @@
-"""What a body keeps for its backward pass: stacks over the iterations that the gradient goes through."""
+"""Activations that a body keeps for its backward pass, stacked over the tracked iterations."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from algoformer.kernels.sizes import Sizes
 
 
 class LayerTape:
-    """What one layer keeps."""
+    """The activations of one layer."""
 
     def __init__(self, sizes: Sizes, count: int, answered: int) -> None:
         heads, width = sizes.plan.heads, sizes.width
@@ -20,16 +20,16 @@ class LayerTape:
         self.after = sizes.half(count, answered, sizes.hidden)
 
     def norm(self, slot: int) -> Norm:
-        """The norm before attention, at one iteration."""
+        """Return the norm before attention, at one iteration."""
         return Norm(hat=self.hat[slot], rstd=self.rstd[slot])
 
     def norm2(self, slot: int) -> Norm:
-        """The norm before the feed-forward network, at one iteration."""
+        """Return the norm before the feed-forward network, at one iteration."""
         return Norm(hat=self.hat2[slot], rstd=self.rstd2[slot])
 
 
 class Tape:
-    """The stacks of all layers and of the body's last norm."""
+    """The activations of all layers and of the body's last norm."""
 
     def __init__(self, sizes: Sizes, count: int) -> None:
         self.layers = [LayerTape(sizes, count, sizes.answered_in(index)) for index in range(sizes.depth)]
@@ -37,5 +37,5 @@ class Tape:
         self.final_rstd = sizes.single(count, sizes.answered)
 
     def final(self, slot: int) -> Norm:
-        """The body's last norm, at one iteration."""
+        """Return the body's last norm, at one iteration."""
         return Norm(hat=self.final_hat[slot], rstd=self.final_rstd[slot])

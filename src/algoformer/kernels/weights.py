@@ -1,4 +1,4 @@
-"""A body's weights as its products use them, and their gradients as the parameters want them."""
+"""A body's weights in the form of its products, and their gradients in the form of the parameters."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PARAMETERS = (
 
 
 class Weights:
-    """All layers' weights as their products use them: norms folded in, rounded once, stacked."""
+    """The weights of all layers in the form of their products: norms folded in, rounded once, stacked."""
 
     def __init__(self, parameters: tuple[Tensor, ...], dtype: torch.dtype) -> None:
         size = len(PARAMETERS)
@@ -38,12 +38,12 @@ class Weights:
 
 
 def stack(tensors: tuple[Tensor, ...]) -> Tensor:
-    """One below the other; a single one is not copied."""
+    """Stack the tensors; a single one is not copied."""
     return tensors[0][None] if len(tensors) == 1 else torch.stack(tensors)
 
 
 def fold(raw: Tensor, bias: Tensor, gain: Tensor, shift: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """A product that begins with a norm's affine part as one product, in every layer."""
+    """Fold a norm's affine part into the weight and bias of the product after it, in every layer."""
     weight = torch.mul(raw, gain[:, None], out=torch.empty_like(raw, dtype=dtype))
     return weight, torch.baddbmm(bias[..., None], raw, shift[..., None])[..., 0].to(dtype)
 
@@ -51,7 +51,7 @@ def fold(raw: Tensor, bias: Tensor, gain: Tensor, shift: Tensor, dtype: torch.dt
 def unfold(
     grad: Tensor, bias_grad: Tensor, raw: Tensor, gain: Tensor, shift: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """From the gradient of a folded product to those of the norm's weight and bias and of the raw weight."""
+    """Return the gradients of the norm's weight and bias and of the raw weight from a folded product's."""
     return (
         (grad * raw).sum(1),
         torch.bmm(bias_grad[:, None], raw)[:, 0],

@@ -1,7 +1,7 @@
-"""Batches of sequences: alike in length, within a budget of tokens, in few shapes, padding masked.
+"""Batches of sequences of similar length, with a maximum number of tokens, few shapes and masked padding.
 
-A plan decides which rows stand together; makers turn rows into tensors. A plan is a pure function of lengths,
-settings and seed: batch number k is the same whether the batches before it were made or not.
+A plan decides which rows form a batch; other functions turn rows into tensors. A plan is a pure function
+of lengths, settings and seed: batch number k is the same whether the batches before it were made or not.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ class TokenBatch:
 
     Attributes:
         ids: tokens; PAD where a sequence has ended.
-        mask: where there is a token.
-        rows: which rows of the split these are.
+        mask: true where there is a token.
+        rows: the numbers of these rows in the split.
     """
 
     ids: Int[Tensor, "batch token"]
@@ -39,7 +39,7 @@ class TokenBatch:
         return self.mask.sum(dim=1)
 
     def to(self: Batch, device: torch.device | str) -> Batch:
-        """The same batch on another device."""
+        """Return the same batch on another device."""
         moved = {one.name: getattr(self, one.name).to(device, non_blocking=True) for one in fields(self)}
         return replace(self, **moved)
 
@@ -49,12 +49,12 @@ Batch = TypeVar("Batch", bound=TokenBatch)
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TranslationBatch(TokenBatch):
-    """Source, mark and translation in a row, and what comes next at every place.
+    """Sequences of source, mark and translation, with the next token at every place.
 
     Attributes:
         targets: the token after each of `ids`; the last one is the end.
-        loss_mask: where that token belongs to the translation, its end included; only there is a loss.
-        prefix: how many tokens are given, the mark included; they may see each other.
+        loss_mask: true where that token belongs to the translation or is its end: the tokens of the loss.
+        prefix: the number of given tokens, the mark included; they may attend to each other.
     """
 
     targets: Int[Tensor, "batch token"]
@@ -71,17 +71,17 @@ class LabelledBatch(TokenBatch):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class BatchPlan:
-    """Which rows stand together in which batch, epoch after epoch.
+    """The assignment of rows to batches, epoch after epoch.
 
     Rows of like length share a batch. Each length is rounded up to a multiple of `pad_to_multiple_of`, so a
     run sees few shapes: one for each rounded length, and at most one shorter batch an epoch. Rows that are
     left of a length move on to the next longer one.
 
     Attributes:
-        lengths: of every row.
-        batch_tokens: the most tokens in a batch, padding counted.
-        pad_to_multiple_of: what lengths are rounded up to.
-        seed: of the shuffles; None keeps rows in order of length, for measuring.
+        lengths: the number of tokens of every row.
+        batch_tokens: the maximum number of tokens in a batch, padding counted.
+        pad_to_multiple_of: lengths are rounded up to a multiple of this.
+        seed: the seed of the shuffles; None keeps rows in order of length, for measuring.
         fill: complete the one short batch with rows that are drawn again, so that no other shape occurs.
     """
 
@@ -106,32 +106,32 @@ class BatchPlan:
             )
 
     def padded(self) -> Int[np.ndarray, " row"]:
-        """The rounded length of every row."""
+        """Return the rounded length of every row."""
         whole = -(-np.maximum(self.lengths, 1) // self.pad_to_multiple_of)
         return whole * self.pad_to_multiple_of
 
     @property
     def shapes(self) -> list[tuple[int, int]]:
-        """Rows and tokens of every whole batch that can occur."""
+        """The numbers of rows and tokens of every full batch that can occur."""
         return [(self._rows(length), length) for length in np.unique(self.padded()).tolist()]
 
     def __len__(self) -> int:
-        """Batches in an epoch; the same for every epoch."""
+        """Return the number of batches in an epoch, which is the same for every epoch."""
         return len(self._epoch(0))
 
     def rows(self, number: int) -> tuple[int, Int[np.ndarray, " row"]]:
-        """The padded length and the rows of batch `number`, counted from 0 over all epochs."""
+        """Return the padded length and the rows of batch `number`, counted from 0 over all epochs."""
         if number < 0:
             raise ValueError(f"batches are counted from 0, got {number}")
         epoch, place = divmod(number, len(self))
         return self._epoch(epoch)[place]
 
     def __iter__(self) -> Iterator[tuple[int, Int[np.ndarray, " row"]]]:
-        """The batches of the first epoch."""
+        """Iterate over the batches of the first epoch."""
         return iter(self._epoch(0))
 
     def padding(self) -> float:
-        """The share of places that hold no token."""
+        """Return the fraction of places that hold no token."""
         places = sum(length * len(rows) for length, rows in self)
         tokens = sum(int(self.lengths[rows].sum()) for _, rows in self)
         return 1 - tokens / places
@@ -177,7 +177,7 @@ def _shuffled(count: int, seed: int, epoch: int, purpose: int) -> np.ndarray:
 
 
 def plan_pairs(pairs: TokenPairs, *, batch_tokens: int, **settings: int | bool | None) -> BatchPlan:
-    """A plan for training on pairs: a row is source, mark and translation."""
+    """Return a plan for training on pairs: a row is source, mark and translation."""
     lengths = pairs.source.lengths + 1 + pairs.target.lengths
     return BatchPlan(lengths=lengths, batch_tokens=batch_tokens, **settings)  # type: ignore[arg-type]
 
@@ -185,7 +185,7 @@ def plan_pairs(pairs: TokenPairs, *, batch_tokens: int, **settings: int | bool |
 def translation_batch(
     pairs: TokenPairs, rows: Int[np.ndarray, " row"], *, length: int | None = None
 ) -> TranslationBatch:
-    """The pairs with these numbers as tensors, padded to `length`.
+    """Return the pairs with these numbers as tensors, padded to `length`.
 
     A row is `source … TRANSLATE translation …`, and it is to be continued by `translation … EOS`: at the mark
     the first word of the translation is to be predicted, at its last word the end.
@@ -216,14 +216,14 @@ def translation_batch(
 def source_batch(
     sources: TokenTable, rows: Int[np.ndarray, " row"], *, length: int | None = None
 ) -> TokenBatch:
-    """What a translation begins with: the sources with these numbers and the mark after each."""
+    """Return the sources with these numbers, each followed by the mark that a translation begins with."""
     return _padded(sources.take(rows), rows, _fitting(sources.lengths[rows] + 1, length), end=TRANSLATE)
 
 
 def labelled_batch(
     texts: TokenTexts, rows: Int[np.ndarray, " row"], *, length: int | None = None
 ) -> LabelledBatch:
-    """The texts with these numbers as tensors, padded to `length`; an empty one has one EOS, to pool over."""
+    """Return the texts with these numbers as tensors, padded to `length`; an empty one has one EOS token."""
     lengths = texts.texts.lengths[rows]
     batch = _padded(texts.texts.take(rows), rows, _fitting(np.maximum(lengths, 1), length))
     batch.ids[lengths == 0, 0] = EOS

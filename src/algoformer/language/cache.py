@@ -17,15 +17,14 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from algoformer.model.address import layer_addresses
-from algoformer.model.parts import head_width
 from algoformer.model.program import Layers, Program, default_steps
 
 Policy = Literal["full", "last"]
-"""What is kept of a loop: every iteration (exact), or only the last one, which all iterations then read."""
+"""The cached iterations of a loop: all (exact), or only the last one, which all iterations then read."""
 
 
 def slot_name(address: str, policy: Policy) -> str:
-    """The slot that the layer at `address` reads and writes.
+    """Return the slot that the layer at `address` reads and writes.
 
     >>> slot_name("loop[3]/inner[2]/0", "full"), slot_name("loop[3]/inner[2]/0", "last")
     ('loop[3]/inner[2]/0', 'loop/inner/0')
@@ -34,7 +33,7 @@ def slot_name(address: str, policy: Policy) -> str:
 
 
 def slots_of(program: Program, *, steps: int | None = None, policy: Policy = "full") -> dict[str, Layers]:
-    """Every slot of a program whose traced loop runs `steps` times, with the module it belongs to."""
+    """Return every slot of a program whose traced loop runs `steps` times, with the module it belongs to."""
     if policy not in get_args(Policy):
         raise ValueError(f"policy must be one of {', '.join(get_args(Policy))}, got {policy!r}")
     steps = default_steps(program) if steps is None else steps
@@ -51,7 +50,7 @@ def cache_bytes(
     policy: Policy = "full",
     number_bytes: int = 4,
 ) -> int:
-    """Memory of the keys and values for `batch` sequences of up to `length` tokens; nothing is allocated.
+    """Return the bytes of keys and values for `batch` sequences of up to `length` tokens, without allocating.
 
     >>> from algoformer.model.presets import algoformer
     >>> for policy in ("full", "last"):  # 2 · batch · length · width · 4 bytes, for 12 slots and for 3
@@ -60,7 +59,7 @@ def cache_bytes(
     19660800
     """
     numbers = sum(
-        2 * batch * length * layers.key_heads * head_width(layers, width)
+        2 * batch * length * layers.key_heads * layers.width_of_head(width)
         for layers in slots_of(program, steps=steps, policy=policy).values()
     )
     return numbers * number_bytes
@@ -115,14 +114,14 @@ class KeyValueCache:
     All tensors keep shape and address while tokens are added one by one, and nothing waits for the device.
 
     Args:
-        program: what is run.
-        width: of its stream.
-        batch: how many sequences.
-        length: the most tokens a sequence may have, padding included.
-        steps: how often the traced loop runs; by default as the program says.
-        policy: "full" or "last".
-        device: where.
-        dtype: of keys and values.
+        program: the program of the model.
+        width: the width of its residual stream.
+        batch: the number of sequences.
+        length: the maximum number of tokens of a sequence, padding included.
+        steps: iterations of the traced loop; None means as many as the program says.
+        policy: the cached iterations of a loop, "full" or "last".
+        device: the device of the cache.
+        dtype: the data type of keys and values.
     """
 
     def __init__(
@@ -149,31 +148,31 @@ class KeyValueCache:
         self.positions = torch.zeros(batch, 1, dtype=torch.int64, device=self.device)
         self.next = torch.zeros(1, dtype=torch.int64, device=self.device)
         self.slots = {
-            name: Slot(self, layers.key_heads, head_width(layers, width))
+            name: Slot(self, layers.key_heads, layers.width_of_head(width))
             for name, layers in slots_of(program, steps=self.steps, policy=policy).items()
         }
 
     @property
     def at_start(self) -> bool:
-        """Whether a prefix is being read, or nothing was yet."""
+        """True while a prefix is being read, and before."""
         return self.filled == 0
 
     @property
     def places(self) -> Int[Tensor, " token"]:
-        """Where keys and values are now written: all places of a prefix, or the one of the latest token."""
+        """The places that keys and values are written to: all of a prefix, or that of the latest token."""
         return torch.arange(self.prefix, device=self.device) if self.at_start else self.next
 
     @property
     def bytes(self) -> int:
-        """Memory of the keys and values."""
+        """The bytes of the keys and values."""
         return sum(tensor.numel() * tensor.element_size() for tensor in self._tensors())
 
     def slot(self, address: str) -> Slot:
-        """The slot of the layer at an address."""
+        """Return the slot of the layer at an address."""
         return self.slots[slot_name(address, self.policy)]
 
     def begin(self, attention_mask: Bool[Tensor, "batch token"]) -> None:
-        """Before a prefix is read: its tokens go to the first places."""
+        """Reserve the first places for a prefix, before it is read."""
         if not self.at_start:
             raise ValueError("this cache is in use; clear() it before another prefix")
         if attention_mask.shape[0] != self.batch or attention_mask.shape[1] > self.length:
@@ -186,12 +185,12 @@ class KeyValueCache:
         self.positions.copy_(attention_mask.sum(dim=1, keepdim=True) - 1)
 
     def prefix_done(self) -> None:
-        """After a prefix was read: the next token goes behind it."""
+        """Move behind the prefix, after it was read."""
         self.filled = self.prefix
         self.next.fill_(self.prefix - 1)
 
     def reserve(self) -> None:
-        """Before a token is read: count it, if there is room for it."""
+        """Count a token before it is read, if there is room for it."""
         if self.filled >= self.length:
             raise ValueError(f"this cache holds length={self.length} tokens and is full")
         self.filled += 1
@@ -203,7 +202,7 @@ class KeyValueCache:
         self.visible.index_fill_(1, self.next, True)
 
     def clear(self) -> None:
-        """Forget everything, and keep the memory for another prefix."""
+        """Clear the cache, and keep its memory for another prefix."""
         self.prefix = self.filled = 0
         self.held = None
         self.visible.zero_()

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import replace
+from collections.abc import Sequence
 
-import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from algoformer.language.trunk import Trunk, token_context
-from algoformer.model.algoformer import recorded
-from algoformer.model.context import Edit
-from algoformer.model.parts import ProgramModule
-from algoformer.model.program import Part, Program, default_steps
-from algoformer.model.rebuild import why_not_rebuilt
+from algoformer.language.trunk import TextModel, Trunk, token_context
+from algoformer.model.program import Part, Program
 from algoformer.trace import Trace, Unroll
 
 
-class TextClassifier(nn.Module):
-    """Runs a program on tokens and scores every label, from the mean of the final states without padding.
+class TextClassifier(TextModel):
+    """A classifier: a program on tokens that scores labels from the mean of the final states without padding.
 
     The paper's classifiers are encoders: give programs with `causal=False`. Padding changes nothing.
 
@@ -66,16 +59,6 @@ class TextClassifier(nn.Module):
         nn.init.normal_(self.head.weight, std=0.02)
         nn.init.zeros_(self.head.bias)
 
-    @property
-    def program(self) -> Program:
-        """The program of the model."""
-        return self.trunk.program
-
-    @property
-    def body(self) -> ProgramModule:
-        """The program with its weights, without embedding and output: what optimizers treat as hidden."""
-        return self.trunk.body
-
     def forward(
         self,
         input_ids: Int[Tensor, "batch token"],
@@ -93,24 +76,15 @@ class TextClassifier(nn.Module):
         unroll: Unroll | None = None,
     ) -> Trace:
         """Return the scores of the labels, one question each, with the states that `unroll.keep` names."""
-        unroll = unroll or Unroll(steps=default_steps(self.program), window=1)
-        access = self.body.access(unroll.keep, unroll.steps)
-        context = replace(token_context(attention_mask), access=access)
-        scores = self.head(masked_mean(self.trunk.run(input_ids, unroll, context), attention_mask))
-        found = {} if access is None else recorded(access)
-        return Trace(predictions=scores[:, :, None], first_step=unroll.first_step, states=found)
+        return self._trace(
+            input_ids,
+            unroll,
+            token_context(attention_mask),
+            lambda states: self.head(masked_mean(states, attention_mask))[:, :, None],
+        )
 
-    def rebuildable(self) -> str | None:
-        """Return why this model could not be built again from its program; None if it could."""
-        trunk = self.trunk
-        sizes = {"vocabulary": trunk.vocabulary, "context": trunk.context, "width": trunk.width}
-        with torch.device("meta"):
-            built = TextClassifier(self.program, labels=self.labels, **sizes)
-        return why_not_rebuilt(self, built)
-
-    def edit(self, edits: Mapping[str, Edit]) -> AbstractContextManager[None]:
-        """Replace states by address inside a `with` block, as `AlgoFormer.edit` does."""
-        return self.body.edit(edits)
+    def _built_again(self, sizes: dict[str, int]) -> TextClassifier:
+        return TextClassifier(self.program, labels=self.labels, **sizes)
 
 
 def masked_mean(

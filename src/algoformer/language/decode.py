@@ -1,4 +1,4 @@
-"""The next token again and again: with a cache, or from the start each time."""
+"""Score the next token of growing sequences: with a KV cache, or from the start each time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from algoformer.trace import Unroll
 
 @runtime_checkable
 class NextToken(Protocol):
-    """Whatever scores the next token of a batch of sequences that grow by one token at a time."""
+    """A decoder: it scores the next token of a batch of sequences that grow by one token at a time."""
 
     model: TokenModel
     iterations: Float[Tensor, " batch"]
@@ -29,11 +29,11 @@ class NextToken(Protocol):
     def prefill(
         self, input_ids: Int[Tensor, "batch token"], attention_mask: Bool[Tensor, "batch token"] | None = None
     ) -> Float[Tensor, "batch vocabulary"]:
-        """Read the prefixes; scores of the token after each."""
+        """Read the prefixes; return the scores of the token after each."""
         ...
 
     def step(self, tokens: Int[Tensor, " batch"]) -> Float[Tensor, "batch vocabulary"]:
-        """Read one more token of each sequence; scores of the token after it."""
+        """Read one more token of each sequence; return the scores of the token after it."""
         ...
 
     def select(self, rows: Int[Tensor, " row"], *, same_prefix: bool = False) -> None:
@@ -42,20 +42,20 @@ class NextToken(Protocol):
 
 
 class CachedDecoder:
-    """Reads each token once; what later tokens need of it is kept in a cache that follows from the program.
+    """A decoder that reads each token once and keeps keys and values in a cache.
 
     After `prefill`, a step without early exit has fixed shapes, writes in place and never waits for the
     device: on CUDA it is captured as a graph at the second token, and replayed from then on.
 
     Args:
-        model: in evaluation mode, if it has dropout.
-        batch: how many sequences.
-        length: the most tokens of a sequence, padding included.
-        steps: how often the traced loop runs, for every token; by default as the program says.
-        policy: what is kept of a loop, "full" (exact) or "last".
+        model: the model, in evaluation mode if it has dropout.
+        batch: the number of sequences.
+        length: the maximum number of tokens of a sequence, padding included.
+        steps: iterations of the traced loop for every token; None means as many as the program says.
+        policy: the cached iterations of a loop, "full" (exact) or "last".
         early_exit: the stopping rule for a generated token. Prefixes are always read in full.
-        dtype: of keys and values; by default the model's.
-        captured: whether steps are replayed as a graph; by default where that can be done.
+        dtype: the data type of keys and values; None means the model's.
+        captured: replay steps as a CUDA graph; None does so where it can be done.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class CachedDecoder:
         return self.model.scores(last_state(states, given))
 
     def step(self, tokens: Int[Tensor, " batch"]) -> Float[Tensor, "batch vocabulary"]:
-        """Read one more token of each sequence; scores of the token after it."""
+        """Read one more token of each sequence; return the scores of the token after it."""
         self.cache.reserve()
         if not self.captured or self.model.body.edits:
             return self._read(tokens)  # a captured step would not see edits of states
@@ -169,7 +169,7 @@ class _StepGraph:
 
 
 class UncachedDecoder:
-    """Reads everything from the start for every token: the definition that a cache is measured against."""
+    """A decoder that reads everything again for every token: the reference for cached decoding."""
 
     def __init__(self, model: TokenModel, *, steps: int | None = None) -> None:
         check_ready(model, 1)
@@ -181,7 +181,7 @@ class UncachedDecoder:
     def prefill(
         self, input_ids: Int[Tensor, "batch token"], attention_mask: Bool[Tensor, "batch token"] | None = None
     ) -> Float[Tensor, "batch vocabulary"]:
-        """Read the prefixes; scores of the token after each."""
+        """Read the prefixes; return the scores of the token after each."""
         self.input_ids = input_ids
         self.attention_mask = check_prefix(self.model, input_ids, attention_mask)
         self.prefix = self.attention_mask.sum(dim=1)
@@ -189,7 +189,7 @@ class UncachedDecoder:
         return self._scores()
 
     def step(self, tokens: Int[Tensor, " batch"]) -> Float[Tensor, "batch vocabulary"]:
-        """Read everything again with one more token of each sequence; scores of the token after it."""
+        """Read everything again with one more token of each sequence; return the scores of the next one."""
         one = torch.ones_like(tokens, dtype=torch.bool)[:, None]
         self.input_ids = torch.cat([self.input_ids, tokens[:, None]], dim=1)
         self.attention_mask = torch.cat([self.attention_mask, one], dim=1)

@@ -10,10 +10,7 @@ from algoformer.language.token_model import TokenModel
 from algoformer.model.context import ForwardContext
 from algoformer.model.driver import LoopDriver, Settled, run_until
 from algoformer.model.parts import LoopModule
-from algoformer.model.stopping import ProbabilityShift, StoppingRule
-
-EarlyExit = ProbabilityShift
-"""The usual rule for decoding: leave the loop when the next-token distribution no longer moves."""
+from algoformer.model.stopping import StoppingRule
 
 
 class CachedDriver(LoopDriver):

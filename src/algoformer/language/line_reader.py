@@ -7,7 +7,6 @@ import io
 import select
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Literal
 
 Errors = Literal["strict", "replace"]
@@ -18,12 +17,6 @@ CHUNK = 2**16
 
 FIRST_BLOCK = 8
 """The number of lines in the first block; every further block is twice as long."""
-
-ORDERS = {
-    "utf-16": {"le": codecs.BOM_UTF16_LE, "be": codecs.BOM_UTF16_BE},
-    "utf-32": {"le": codecs.BOM_UTF32_LE, "be": codecs.BOM_UTF32_BE},
-}
-"""Encodings with several bytes per character, and the byte order marks that tell their order."""
 
 
 class LineReader(Iterator[str]):
@@ -53,23 +46,24 @@ class LineReader(Iterator[str]):
         name: str = "the input",
     ) -> None:
         try:
-            "\n".encode(encoding)
+            known = codecs.lookup(encoding).name
         except LookupError:
             raise ValueError(f"encoding {encoding!r} is not known; try utf-8, latin-1 or cp1252") from None
-        self.encoding, self.errors, self.name = encoding, errors, name
+        self.encoding, self.name = encoding, name
+        self._decoder = codecs.getincrementaldecoder("utf-8-sig" if known == "utf-8" else known)(errors)
         self._stream, self._ended, self._number = stream, False, 0
-        self._codec: _Codec | None = None
-        self._lines: deque[bytes] = deque()
-        self._rest = bytearray()
-        self._searched = 0
+        self._lines: deque[str] = deque()
+        self._parts: list[str] = []  # the beginning of a line that has not ended yet
+        self._failure: ValueError | None = None
 
     def __next__(self) -> str:
         while not self._lines and not self._ended:
             self._read()
-        if not self._lines:
-            raise StopIteration
-        self._number += 1
-        return self._decoded(self._lines.popleft())
+        if self._lines:
+            return self._lines.popleft().removesuffix("\r")
+        if self._failure is not None:
+            raise self._failure
+        raise StopIteration
 
     def at_hand(self) -> bool:
         """Return whether the next line can be read without waiting."""
@@ -80,45 +74,33 @@ class LineReader(Iterator[str]):
     def _read(self) -> None:
         """Read what the stream has, which may be less than a line."""
         chunk = self._stream.read1(CHUNK)
-        self._rest += chunk
         self._ended = not chunk
-        if self._codec is None and (len(self._rest) >= _width(self.encoding) or (self._ended and self._rest)):
-            self._codec = _codec(self.encoding, bytes(self._rest), self.name)
-        if self._codec is None:
-            return
-        self._split(self._codec)
-        is_first = not self._number and not self._lines
-        # a mark alone is no line
-        if self._ended and self._rest and not (is_first and self._rest == self._codec.mark):
-            self._lines.append(bytes(self._rest))
-
-    def _split(self, codec: _Codec) -> None:
-        begin = 0
-        while (place := self._rest.find(codec.line_feed, self._searched)) >= 0:
-            if place % codec.width:
-                # the end of one character and the beginning of the next
-                self._searched = place + 1
-                continue
-            self._searched = place + len(codec.line_feed)
-            self._lines.append(bytes(self._rest[begin : self._searched]))
-            begin = self._searched
-        del self._rest[:begin]
-        # a line feed may still lack its last bytes
-        self._searched = max(0, len(self._rest) - len(codec.line_feed) + 1)
-
-    def _decoded(self, raw: bytes) -> str:
-        assert self._codec is not None
-        if self._number == 1:
-            raw = raw.removeprefix(self._codec.mark)
         try:
-            line = raw.decode(self._codec.name, self.errors)
+            self._split(self._decoder.decode(chunk, final=self._ended))
         except UnicodeDecodeError as error:
-            where = f"byte 0x{raw[error.start]:02x} at place {error.start + 1}"
-            raise ValueError(
-                f"line {self._number} of {self.name} is not {self.encoding}: {where}; give its --encoding "
-                "(latin-1, cp1252, ...), or --errors replace"
-            ) from None
-        return line.removesuffix("\n").removesuffix("\r")
+            held = len(self._decoder.getstate()[0])  # bytes of the chunk before
+            self._split(self._decoder.decode(error.object[held : error.start]))
+            place = sum(map(len, self._parts)) + 1
+            self._fail(f"byte 0x{error.object[error.start]:02x} at place {place}")
+        except UnicodeError as error:  # no byte order mark
+            self._fail(f"{error}; try {self.encoding}-le or {self.encoding}-be")
+        if self._ended and self._failure is None and any(self._parts):
+            self._split("\n")
+
+    def _split(self, text: str) -> None:
+        for number, part in enumerate(text.split("\n")):
+            if number:
+                self._lines.append("".join(self._parts))
+                self._number += 1
+                self._parts.clear()
+            self._parts.append(part)
+
+    def _fail(self, reason: str) -> None:
+        self._ended = True
+        self._failure = ValueError(
+            f"line {self._number + 1} of {self.name} is not {self.encoding}: {reason}; give its --encoding "
+            "(utf-16, latin-1, cp1252, ...), or --errors replace"
+        )
 
 
 def blocks(lines: LineReader, most: int) -> Iterator[list[str]]:
@@ -131,52 +113,11 @@ def blocks(lines: LineReader, most: int) -> Iterator[list[str]]:
     """
     size = min(FIRST_BLOCK, most)
     block: list[str] = []
-    try:
-        for line in lines:
-            block.append(line)
-            if len(block) == size or not lines.at_hand():
-                yield block
-                block, size = [], min(2 * size, most)
-    except ValueError:
-        if block:
+    for line in lines:
+        block.append(line)
+        if len(block) == size or not lines.at_hand():
             yield block
-        raise
-
-
-@dataclass(frozen=True)
-class _Codec:
-    """The codec of single lines: its name, its byte order mark, and its bytes per character."""
-
-    name: str
-    mark: bytes
-    width: int
-
-    @property
-    def line_feed(self) -> bytes:
-        return "\n".encode(self.name)
-
-
-def _width(encoding: str) -> int:
-    """Return the number of bytes that all characters are a multiple of."""
-    return {"utf-16": 2, "utf-32": 4}.get(codecs.lookup(encoding).name[:6], 1)
-
-
-def _codec(encoding: str, start: bytes, name: str) -> _Codec:
-    known = codecs.lookup(encoding).name
-    if known in ("utf-8", "utf-8-sig"):
-        if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-            raise ValueError(f"{name} begins like UTF-16, not {encoding}; give --encoding utf-16")
-        return _Codec("utf-8", codecs.BOM_UTF8, 1)
-    marks = ORDERS.get(known[:6])
-    if marks is None:
-        return _Codec(known, b"", 1)
-    order = known[7:] or next((order for order, mark in marks.items() if start.startswith(mark)), None)
-    if order is None:
-        raise ValueError(
-            f"{name} does not begin with the byte order mark of {encoding}; give another --encoding, or with "
-            f"its order: {known}-le or {known}-be"
-        )
-    return _Codec(f"{known[:6]}-{order}", marks[order], _width(encoding))
+            block, size = [], min(2 * size, most)
 
 
 def _has_something(stream: io.BufferedIOBase) -> bool:

@@ -9,8 +9,6 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from algoformer.kernels.operations import weight_gradient
-
 ROWS = 8192
 """Scores are made for this many tokens at a time: 320 MB in single precision for ten thousand words."""
 
@@ -30,7 +28,7 @@ class TargetPositions(NamedTuple):
 
 
 def target_positions(mask: Bool[Tensor, "batch token"], *, multiple: int = 1) -> TargetPositions:
-    """The tokens in a mask. Finding them waits for the device: do it on the CPU, before a batch is moved.
+    """Return the tokens in a mask. Finding them waits for the device, so do it on the CPU.
 
     With a multiple their number is rounded up by tokens that count nothing, so that few numbers occur.
 
@@ -41,7 +39,7 @@ def target_positions(mask: Bool[Tensor, "batch token"], *, multiple: int = 1) ->
         raise ValueError(f"multiple must be at least 1, got {multiple}")
     places = mask.flatten().nonzero().squeeze(1)
     if not len(places):
-        raise ValueError("no token is asked about: `asked` is false everywhere")
+        raise ValueError("the loss has no token: target_mask is false everywhere")
     filling = -len(places) % multiple
     counts = torch.ones_like(places, dtype=torch.bool)
     return TargetPositions(*(torch.cat([one, one.new_zeros(filling)]) for one in (places, counts)))
@@ -51,12 +49,12 @@ def window_cross_entropy(
     states: Float[Tensor, "step batch token width"],
     weight: Float[Tensor, "vocabulary width"],
     targets: Int[Tensor, "batch token"],
-    asked: Bool[Tensor, "batch token"] | TargetPositions | None = None,
+    target_mask: Bool[Tensor, "batch token"] | TargetPositions | None = None,
     *,
     smoothing: int | float = 0.0,
     rows: int = ROWS,
 ) -> WindowLoss:
-    """Cross-entropy of the next token, a true mean over the window's steps and the tokens asked about.
+    """Return the cross-entropy of the next token, a true mean over the window's steps and the targets.
 
     Value and gradient are those of softmax cross-entropy on `states @ weight.T`. Scores are made for a
     few rows at a time and turned into gradients at once, so that memory does not grow with the window or
@@ -66,10 +64,10 @@ def window_cross_entropy(
         states: final states, from `TokenModel.states`.
         weight: the map to scores, `TokenModel.output_weight`.
         targets: the right next token of each token.
-        asked: which of them count (no padding, not the source of a translation); None means all. With
+        target_mask: true for the tokens that count (not padding or the source); None means all. With
             `target_positions` nothing here waits for the device, and a step can be captured as a graph.
         smoothing: the share of the target's probability that is spread over the whole vocabulary.
-        rows: for how many tokens scores are made at a time.
+        rows: the number of tokens that scores are made for at a time.
     """
     if not 0 <= smoothing < 1:
         raise ValueError(f"smoothing must lie in 0..1, 1 left out, got {smoothing}")
@@ -77,8 +75,9 @@ def window_cross_entropy(
         raise ValueError(f"rows must be at least 1, got {rows}")
     chosen, right = states.flatten(1, 2), targets.flatten()
     counts = torch.ones_like(right, dtype=torch.promote_types(states.dtype, torch.float32))
-    if asked is not None:
-        places, counted = asked if isinstance(asked, TargetPositions) else target_positions(asked)
+    if target_mask is not None:
+        given = target_mask
+        places, counted = given if isinstance(given, TargetPositions) else target_positions(given)
         chosen, right, counts = chosen.index_select(1, places), right[places], counts[places] * counted
         right = right.masked_fill(~counted, 0)  # padding may hold what is not a token
     return WindowLoss(*_Streamed.apply(chosen, weight, right, counts / counts.sum(), float(smoothing), rows))
@@ -98,6 +97,8 @@ class _Streamed(torch.autograd.Function):
         rows: int,
     ) -> tuple[Tensor, Tensor]:
         """The loss, and its part at each step."""
+        from algoformer.kernels.operations import weight_gradient
+
         device, count = states.device.type, len(states)
         kind = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else weight.dtype
         wanted = ctx.needs_input_grad[0], ctx.needs_input_grad[1]

@@ -21,7 +21,7 @@ from algoformer.model.stopping import StoppingRule
 
 @dataclass(frozen=True, kw_only=True)
 class Sampling:
-    """How the next token is drawn, and when a text ends.
+    """Options for drawing the next token and for ending a text.
 
     Attributes:
         max_new_tokens: the maximum number of new tokens.

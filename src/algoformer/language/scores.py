@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from algoformer.common.registry import Registry
 from algoformer.extras import require
 
 RESAMPLES = 1000
@@ -17,9 +18,6 @@ Z_95 = 1.959963984540054
 
 SEED = 12345
 """The seed of the bootstrap resamples."""
-
-CHARACTERS = 6
-"""The longest character n-grams that chrF counts."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +30,8 @@ class Score:
     signature: str = ""
 
     def __str__(self) -> str:
-        return f"{self.value:.2f} [{self.low:.2f}, {self.high:.2f}]"
+        interval = "" if math.isnan(self.low) else f" [{self.low:.2f}, {self.high:.2f}]"
+        return f"{self.value:.2f}{interval}"
 
 
 def bleu(
@@ -48,22 +47,9 @@ def bleu(
     >>> round(score.value), score.signature.split("|version")[0]
     (100, 'nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp')
     """
-    _check(hypotheses, references)
-    metrics = require("sacrebleu.metrics", extra="text")
     # force: only silences the warning about texts that are tokenized already, as IWSLT14 is
-    metric = metrics.BLEU(lowercase=lowercase, force=True)
-    found = metric.corpus_score(list(hypotheses), [list(references)])
-    by_sentence = metrics.BLEU(lowercase=lowercase, force=True, effective_order=True)
-    lines = [by_sentence.sentence_score(*pair) for pair in _pairs(hypotheses, references)]
-    counts = np.array([[*line.counts, *line.totals, line.sys_len, line.ref_len] for line in lines])
-    orders = len(lines[0].counts)
-
-    def score(total: list[int]) -> float:
-        matches, ngrams, lengths = total[:orders], total[orders : 2 * orders], total[2 * orders :]
-        return float(metric.compute_bleu(matches, ngrams, *lengths, smooth_method=metric.smooth_method).score)
-
-    low, high = _interval(counts, score, resamples)
-    return Score(value=float(found.score), low=low, high=high, signature=str(metric.get_signature()))
+    metric = require("sacrebleu.metrics", extra="text").BLEU(lowercase=lowercase, force=True)
+    return _corpus_score(metric, hypotheses, references, resamples)
 
 
 def chrf(
@@ -74,79 +60,26 @@ def chrf(
     resamples: int = RESAMPLES,
 ) -> Score:
     """Return sacreBLEU's chrF2 (F-score of character n-grams) with a bootstrap interval over sentences."""
-    _check(hypotheses, references)
     metric = require("sacrebleu.metrics", extra="text").CHRF(lowercase=lowercase)
-    found = metric.corpus_score(list(hypotheses), [list(references)])
-    spelled = (
-        tuple(text.lower() if lowercase else text for text in pair)
-        for pair in zip(hypotheses, references, strict=True)
-    )
-    counts = np.array([_character_matches(one, other) for one, other in spelled])
-    low, high = _interval(counts, chrf_of_counts, resamples)
-    return Score(value=float(found.score), low=low, high=high, signature=str(metric.get_signature()))
+    return _corpus_score(metric, hypotheses, references, resamples)
 
 
-def chrf_of_counts(counts: Sequence[int]) -> float:
-    """Return chrF2 from counts of n-grams of each order: in the hypothesis, in the reference, in both."""
-    triples = [counts[start : start + 3] for start in range(0, len(counts), 3)]
-    known = [(both / ours, both / theirs) for ours, theirs, both in triples if ours and theirs]
-    precision = sum(one for one, _ in known) / max(len(known), 1)
-    recall = sum(one for _, one in known) / max(len(known), 1)
-    return 100 * 5 * precision * recall / (4 * precision + recall) if precision + recall else 0.0
-
-
-def _character_matches(hypothesis: str, reference: str) -> list[int]:
-    ours, theirs = ("".join(text.split()) for text in (hypothesis, reference))
-    counts = []
-    for order in range(1, CHARACTERS + 1):
-        one, other = (
-            Counter(text[place : place + order] for place in range(len(text) - order + 1))
-            for text in (ours, theirs)
-        )
-        counts += [one.total() if other else 0, other.total(), (one & other).total()]
-    return counts
-
-
-def _interval(counts: np.ndarray, score: Callable[[list[int]], float], resamples: int) -> tuple[float, float]:
-    """Return the central 95 % of the scores of resampled sentences, drawn with replacement."""
+def _corpus_score(metric: Any, hypotheses: Sequence[str], references: Sequence[str], resamples: int) -> Score:
+    """Return a sacreBLEU metric with the central 95 % of its values on resampled sentences."""
+    _check(hypotheses, references)
     if resamples < 2:
-        raise ValueError(f"an interval needs at least 2 resamples, got {resamples}")
-    generator = np.random.default_rng(SEED)
-    rows = len(counts)
-    scores = [
-        score(counts[generator.integers(rows, size=rows)].sum(axis=0).tolist()) for _ in range(resamples)
-    ]
-    low, high = np.quantile(scores, [0.025, 0.975])
-    return float(low), float(high)
-
-
-def _pairs(hypotheses: Sequence[str], references: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
-    for hypothesis, reference in zip(hypotheses, references, strict=True):
-        yield hypothesis, [reference]
-
-
-def better_by_chance(
-    baseline: Sequence[str], system: Sequence[str], references: Sequence[str], *, resamples: int = RESAMPLES
-) -> float:
-    """Return the p-value of the BLEU difference between two systems under the paired bootstrap.
-
-    This is sacreBLEU's test: both systems are scored on the same resampled sentences, so it detects
-    differences that are much smaller than either interval.
-    """
-    _check(baseline, references)
-    _check(system, references)
-    significance = require("sacrebleu.significance", extra="text")
-    metrics = require("sacrebleu.metrics", extra="text")
-    test = significance.PairedTest(
-        [("baseline", list(baseline)), ("system", list(system))],
-        {"BLEU": metrics.BLEU(references=[list(references)], force=True)},
-        references=None,
-        test_type="bs",
-        n_samples=resamples,
+        raise ValueError(f"resamples must be at least 2 for an interval, got {resamples}")
+    corpus = list(hypotheses), [list(references)]
+    found = metric.corpus_score(*corpus)
+    # sacreBLEU's own bootstrap adds up these counts in Python, sentence by sentence, and has no quantiles
+    counts = np.array(metric._extract_corpus_statistics(*corpus))
+    generator, rows = np.random.default_rng(SEED), len(counts)
+    totals = (counts[generator.integers(rows, size=rows)].sum(axis=0).tolist() for _ in range(resamples))
+    values = [metric._compute_score_from_stats(total).score for total in totals]
+    low, high = np.quantile(values, [0.025, 0.975])
+    return Score(
+        value=float(found.score), low=float(low), high=float(high), signature=str(metric.get_signature())
     )
-    first, second = test()[1]["BLEU"]
-    # equal scores would give the smallest p, because no resample differs by more than they do
-    return 1.0 if first.score == second.score else float(second.p_value)
 
 
 def _check(hypotheses: Sequence[str], references: Sequence[str]) -> None:
@@ -203,3 +136,47 @@ def accuracy(right: int, of: int) -> Score:
         low=100 * min(share, max(0.0, center - spread)),
         high=100 * max(share, min(1.0, center + spread)),
     )
+
+
+def label_accuracy(hypotheses: Sequence[str], references: Sequence[str], *, lowercase: bool = False) -> Score:
+    """Return the percentage of labels that are right, with Wilson's 95 % interval."""
+    _check(hypotheses, references)
+    return accuracy(sum(map(str.__eq__, hypotheses, references)), len(references))
+
+
+Metric = Callable[..., "Score | float"]
+"""A metric: `metric(hypotheses, references, lowercase=False)` returns a `Score` or a number.
+
+Hypotheses and references are translations, or names of labels. `lowercase` says that the model was trained
+on lower-case text.
+"""
+
+METRICS: Registry[Metric] = Registry(
+    "metric",
+    {"BLEU": bleu, "chrF": chrf, "accuracy": label_accuracy},
+    group="algoformer.metrics",
+    register="algoformer.language.register_metric",
+)
+"""Metrics by name."""
+
+
+def register_metric(name: str, metric: Metric) -> None:
+    """Make a metric known by name, so that `evaluate(model, metrics=(name,))` of text data accepts it.
+
+    A package can also name the function in the entry point group `algoformer.metrics`.
+
+    Raises:
+        ValueError: the name belongs to another metric.
+    """
+    METRICS.register(name, metric)
+
+
+def score_texts(
+    metrics: Sequence[str], hypotheses: Sequence[str], references: Sequence[str], *, lowercase: bool
+) -> dict[str, Score]:
+    """Return the scores by the names of their metrics; a plain number becomes a score without interval."""
+    found = {name: METRICS.find(name)(hypotheses, references, lowercase=lowercase) for name in metrics}
+    return {
+        name: one if isinstance(one, Score) else Score(value=float(one), low=math.nan, high=math.nan)
+        for name, one in found.items()
+    }

@@ -8,7 +8,7 @@ MARKS = re.compile(
     r"(?<![.!?…])(?P<marks>[.!?…]++)[\"'’”“»«›‹)\]}]*+ "
     r"(?=(?:[–—-] )?+[\"'‘“„»«›‹(\[{¿¡]*+(?P<following>\w{0,9}))"
 )
-"""What may be an end: marks, quotes or brackets that close, a space, and how the next word begins.
+"""A possible end: marks, quotes or brackets that close, a space, and the beginning of the next word.
 
 It never goes back, so that a line of a million signs takes no longer than one of a million words.
 """

@@ -1,4 +1,4 @@
-"""Text that has an answer: sentences with their translation, texts with a label, and both in splits."""
+"""Corpora: sentences with translations, and texts with labels, in splits."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ class ParallelText:
         return len(self.source)
 
     def take(self, rows: Iterable[int]) -> ParallelText:
-        """The pairs with these numbers, in this order."""
+        """Return the pairs with these numbers, in this order."""
         chosen = list(rows)
         return ParallelText(
             source=tuple(self.source[row] for row in chosen), target=tuple(self.target[row] for row in chosen)
         )
 
     def mapped(self, change: Callable[[str], str]) -> ParallelText:
-        """The pairs with every sentence changed."""
+        """Return the pairs with every sentence changed."""
         return ParallelText(source=tuple(map(change, self.source)), target=tuple(map(change, self.target)))
 
     def columns(self) -> tuple[tuple[str, ...], ...]:
-        """Every column of text: what must not leak from one split into another."""
+        """Return every column of text: what must not leak from one split into another."""
         return self.source, self.target
 
 
@@ -61,18 +61,18 @@ class LabelledText:
         return len(self.texts)
 
     def take(self, rows: Iterable[int]) -> LabelledText:
-        """The texts with these numbers, in this order."""
+        """Return the texts with these numbers, in this order."""
         chosen = list(rows)
         return LabelledText(
             texts=tuple(self.texts[row] for row in chosen), labels=tuple(self.labels[row] for row in chosen)
         )
 
     def mapped(self, change: Callable[[str], str]) -> LabelledText:
-        """The texts, every one changed; labels stay."""
+        """Return the texts, every one changed, with their labels."""
         return LabelledText(texts=tuple(map(change, self.texts)), labels=self.labels)
 
     def columns(self) -> tuple[tuple[str, ...], ...]:
-        """The one column of text."""
+        """Return the one column of text."""
         return (self.texts,)
 
 
@@ -84,10 +84,10 @@ class Corpus(Generic[Split]):
     """A set of text in splits that share no text with each other.
 
     Attributes:
-        name: under which it is loaded.
-        train: what a model and its tokenizer may learn from.
-        valid: what settings may be chosen by.
-        test: what is reported, once.
+        name: the name under which it is loaded.
+        train: the split that a model and its tokenizer learn from.
+        valid: the split that settings are chosen by.
+        test: the split that scores are reported on.
         further: other splits by name; those that begin with `test` are as held out as `test`.
         classes: the names of the labels; empty for translation.
         files: sha256 of every file that was read, by its path inside the data folder.
@@ -116,11 +116,11 @@ class Corpus(Generic[Split]):
                     )
 
     def splits(self) -> dict[str, Split]:
-        """Every split by its name."""
+        """Return every split by its name."""
         return {"train": self.train, "valid": self.valid, "test": self.test, **self.further}
 
     def mapped(self, change: Callable[[str], str], *, note: str) -> Corpus[Split]:
-        """The corpus with every text of every split changed, references included.
+        """Return the corpus with every text of every split changed, references included.
 
         Args:
             change: applied to each text, say `str.lower`.

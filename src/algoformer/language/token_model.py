@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import AbstractContextManager
-from dataclasses import replace
-
-import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from algoformer.language.trunk import Trunk, token_context
-from algoformer.model.algoformer import modules_of, recorded
-from algoformer.model.context import Edit, ForwardContext
-from algoformer.model.parts import ProgramModule
-from algoformer.model.program import Part, Program, default_steps
-from algoformer.model.rebuild import why_not_rebuilt
+from algoformer.language.trunk import TextModel, Trunk, token_context
+from algoformer.model.context import ForwardContext
+from algoformer.model.program import Part, Program, modules_of
 from algoformer.trace import Trace, Unroll
 
 
-class TokenModel(nn.Module):
-    """Runs a program on tokens and scores every next token.
+class TokenModel(TextModel):
+    """A language model: a program on tokens that scores every next token.
 
     Args:
         program: and `vocabulary`, `context`, `width` and dropout rates: as for `Trunk`.
@@ -69,26 +61,6 @@ class TokenModel(nn.Module):
         self.output = None if tied else nn.Linear(width, vocabulary, bias=False)
         if self.output is not None:
             nn.init.normal_(self.output.weight, std=0.02)
-
-    @property
-    def program(self) -> Program:
-        """The program of the model."""
-        return self.trunk.program
-
-    @property
-    def body(self) -> ProgramModule:
-        """The program with its weights, without embedding and output: what optimizers treat as hidden."""
-        return self.trunk.body
-
-    @property
-    def context(self) -> int:
-        """The most tokens a sequence may have."""
-        return self.trunk.context
-
-    @property
-    def vocabulary(self) -> int:
-        """Number of different tokens."""
-        return self.trunk.vocabulary
 
     @property
     def output_weight(self) -> Float[Tensor, "vocabulary width"]:
@@ -144,30 +116,10 @@ class TokenModel(nn.Module):
         >>> trace.states["loop[2]/0"].shape
         torch.Size([4, 7, 16])
         """
-        unroll = unroll or Unroll(steps=default_steps(self.program), window=1)
-        access = self.body.access(unroll.keep, unroll.steps)
-        context = replace(self.context_of(input_ids, attention_mask, prefix), access=access)
-        scores = self.scores(self.trunk.run(input_ids, unroll, context))
-        found = {} if access is None else recorded(access)
-        return Trace(predictions=scores, first_step=unroll.first_step, states=found)
+        return self._trace(input_ids, unroll, self.context_of(input_ids, attention_mask, prefix), self.scores)
 
-    def edit(self, edits: Mapping[str, Edit]) -> AbstractContextManager[None]:
-        """Replace states by address inside a `with` block, as `AlgoFormer.edit` does."""
-        return self.body.edit(edits)
-
-    def rebuildable(self) -> str | None:
-        """Return why this model could not be built again from its program; None if it could."""
-        trunk = self.trunk
-        with torch.device("meta"):
-            built = TokenModel(
-                self.program,
-                vocabulary=trunk.vocabulary,
-                context=trunk.context,
-                width=trunk.width,
-                tied=self.tied,
-                prefix_lm=self.prefix_lm,
-            )
-        return why_not_rebuilt(self, built)
+    def _built_again(self, sizes: dict[str, int]) -> TokenModel:
+        return TokenModel(self.program, tied=self.tied, prefix_lm=self.prefix_lm, **sizes)
 
     def context_of(
         self,

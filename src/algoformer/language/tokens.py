@@ -88,6 +88,10 @@ class TokenPairs:
     def __len__(self) -> int:
         return len(self.source)
 
+    def tables(self) -> dict[str, TokenTable]:
+        """Return the columns of tokens by name."""
+        return {"source": self.source, "target": self.target}
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TokenTexts:
@@ -103,6 +107,10 @@ class TokenTexts:
 
     def __len__(self) -> int:
         return len(self.texts)
+
+    def tables(self) -> dict[str, TokenTable]:
+        """Return the column of tokens by name."""
+        return {"texts": self.texts}
 
 
 def encode_pairs(

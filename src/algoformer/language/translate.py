@@ -13,8 +13,8 @@ import numpy as np
 from algoformer.language.batches import source_batch
 from algoformer.language.cache import Policy
 from algoformer.language.checkpoint import TextModelFile
-from algoformer.language.generate import generate
 from algoformer.language.lines import batched, one_line, prepared
+from algoformer.language.search import generate
 from algoformer.language.sentences import sentences
 from algoformer.language.token_model import TokenModel
 from algoformer.language.tokenizer import EOS, Tokenizer
@@ -205,13 +205,13 @@ class Translator:
         how = self.decoding
         given = source_batch(sources, rows, length=length).to(self.model.output_weight.device)
         # the translation of a few words may be longer than they are, that of many is hardly twice as long
-        most = min(2 * length + STEP, self.model.context - length + 1)
+        longest = min(2 * length + STEP, self.model.context - length + 1)
         found = generate(
             self.model,
             given.ids,
             given.mask,
-            end=EOS,
-            most=most,
+            eos_id=EOS,
+            max_new_tokens=longest,
             beam=how.beam,
             length_penalty=how.length_penalty,
             steps=how.steps,

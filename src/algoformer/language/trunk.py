@@ -1,7 +1,10 @@
-"""Tokens through a program: what a language model and a classifier have in common."""
+"""The trunk of text models: an embedding and a program, which language models and classifiers share."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import replace
 
 import torch
@@ -9,11 +12,13 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from algoformer.model.context import DEFAULT, ForwardContext
+from algoformer.model.algoformer import recorded
+from algoformer.model.context import DEFAULT, Edit, ForwardContext
 from algoformer.model.parts import ProgramModule
 from algoformer.model.program import Layers, Loop, Part, Program, as_program, default_steps
+from algoformer.model.rebuild import why_not_rebuilt
 from algoformer.nn import set_dropout
-from algoformer.trace import Unroll
+from algoformer.trace import Trace, Unroll
 
 
 class Trunk(nn.Module):
@@ -24,9 +29,9 @@ class Trunk(nn.Module):
 
     Args:
         program: what to run; a `Program`, a single part or a sequence of parts.
-        vocabulary: number of different tokens.
-        context: the most tokens a sequence may have.
-        width: width of the residual stream.
+        vocabulary: the number of different tokens.
+        context: the maximum number of tokens of a sequence.
+        width: the width of the residual stream.
         dropout: dropout rate of the embeddings and of what each layer adds to the stream.
         attention_dropout: dropout rate of the attention weights.
         word_dropout: probability of zeroing the whole embedding of a token while training; the other
@@ -103,6 +108,61 @@ class Trunk(nn.Module):
     def finish(self, states: Tensor) -> Tensor:
         """Apply the final norm that the program itself does not have."""
         return states if self.norm is None else self.norm(states)
+
+
+class TextModel(nn.Module):
+    """The base class of language models and classifiers: a trunk and what is read from its states."""
+
+    trunk: Trunk
+
+    @property
+    def program(self) -> Program:
+        """The program of the model."""
+        return self.trunk.program
+
+    @property
+    def body(self) -> ProgramModule:
+        """The program with its weights, without embedding and output: the hidden layers of optimizers."""
+        return self.trunk.body
+
+    @property
+    def context(self) -> int:
+        """The maximum number of tokens of a sequence."""
+        return self.trunk.context
+
+    @property
+    def vocabulary(self) -> int:
+        """The number of different tokens."""
+        return self.trunk.vocabulary
+
+    def edit(self, edits: Mapping[str, Edit]) -> AbstractContextManager[None]:
+        """Replace states by address inside a `with` block, as `AlgoFormer.edit` does."""
+        return self.body.edit(edits)
+
+    def rebuildable(self) -> str | None:
+        """Return why this model could not be built again from its program; None if it could."""
+        trunk = self.trunk
+        sizes = {"vocabulary": trunk.vocabulary, "context": trunk.context, "width": trunk.width}
+        with torch.device("meta"):
+            return why_not_rebuilt(self, self._built_again(sizes))
+
+    @abstractmethod
+    def _built_again(self, sizes: dict[str, int]) -> TextModel:
+        """Return a model of the same program and sizes with fresh weights."""
+
+    def _trace(
+        self,
+        input_ids: Int[Tensor, "batch token"],
+        unroll: Unroll | None,
+        context: ForwardContext,
+        read: Callable[[Tensor], Tensor],
+    ) -> Trace:
+        """Return what `read` makes of the final states, with the hidden states that `unroll.keep` names."""
+        unroll = unroll or Unroll(steps=default_steps(self.program), window=1)
+        access = self.body.access(unroll.keep, unroll.steps)
+        states = self.trunk.run(input_ids, unroll, replace(context, access=access))
+        found = {} if access is None else recorded(access)
+        return Trace(predictions=read(states), first_step=unroll.first_step, states=found)
 
 
 def ends_with_norm(program: Program) -> bool:

@@ -5,20 +5,50 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from algoformer.model.context import Edit, ForwardContext, StateAccess, select_rows
-from algoformer.model.cost import Cost, cost
 from algoformer.model.parts import ProgramModule
-from algoformer.model.program import Layers, Part, Program, as_program, default_steps
+from algoformer.model.program import Part, Program, as_program, default_steps, modules_of
 from algoformer.model.rebuild import why_not_rebuilt
 from algoformer.model.stopping import StoppingRule
-from algoformer.model.tokens import ReadIn
+from algoformer.nn.positions import LearnedPositions
 from algoformer.prompt import Prompt
 from algoformer.trace import Trace, Unroll
+
+if TYPE_CHECKING:
+    from algoformer.model.cost import Cost
+
+
+class ReadIn(nn.Module):
+    """A linear map from rows to tokens, with blank tokens before and after them if asked.
+
+    `maps` is 1 for one map shared by all rows (the trained models), or the number of rows in a sample for
+    a map of its own for each kind of row, so that an x and a y land in different coordinates of the
+    stream (the theorems). A blank token is zero: only its position tells it from others.
+    """
+
+    def __init__(self, *, dim: int, width: int, maps: int = 1, blanks: tuple[int, int] = (0, 0)) -> None:
+        super().__init__()
+        self.width = width
+        self.maps = nn.ModuleList(nn.Linear(dim, width) for _ in range(maps))
+        self.blanks = blanks
+
+    def forward(self, rows: Float[Tensor, "batch row dim"]) -> Float[Tensor, "batch token width"]:
+        """The first state of the stream."""
+        if len(self.maps) == 1:
+            tokens = self.maps[0](rows)
+        else:
+            kinds = len(self.maps)
+            tokens = rows.new_empty(*rows.shape[:2], self.width)
+            for kind, linear in enumerate(self.maps):
+                tokens[:, kind::kinds] = linear(rows[:, kind::kinds])
+        before, after = self.blanks
+        return nn.functional.pad(tokens, (0, 0, before, after)) if before or after else tokens
 
 
 class AlgoFormer(nn.Module):
@@ -28,7 +58,7 @@ class AlgoFormer(nn.Module):
         program: what to run; a `Program`, a single part or a sequence of parts.
         dim: numbers in a row of the prompt.
         out: numbers in an answer.
-        context: the most rows a prompt may have.
+        context: the largest number of rows of a prompt, if positions are learned.
         width: of the stream.
         row_maps: 1 for one read-in for all rows, or one for each row of a sample.
         blanks: empty tokens before and after the rows.
@@ -61,7 +91,7 @@ class AlgoFormer(nn.Module):
                 raise ValueError(f"{name} must be at least 1, got {size}")
         if min(blanks) < 0:
             raise ValueError(f"blanks must not be negative, got {blanks}")
-        self.program = as_program(program)
+        self.program = program if isinstance(program, Program) else as_program(program)
         self.dim, self.out, self.context, self.width = dim, out, context, width
         self.row_maps, self.blanks, self.exact_context = row_maps, blanks, exact_context
         self.read_in = ReadIn(dim=dim, width=width, maps=row_maps, blanks=blanks)
@@ -95,13 +125,11 @@ class AlgoFormer(nn.Module):
             return self._settle(prompt, stop)
         unroll = unroll or Unroll(steps=default_steps(self.program), window=1)
         states, kept = self.run_body(self.read_in(prompt.rows), prompt, unroll)
-        # without a loop all states are one, and answered once
-        predictions = self.read_out(states if self.body.traced is not None else states[:1])
-        return Trace(
-            predictions=predictions.expand(unroll.length, -1, -1, -1),
-            first_step=unroll.first_step,
-            states=kept,
-        )
+        if self.body.traced is not None:
+            predictions = self.read_out(states)
+        else:  # all states are one, and answered once
+            predictions = self.read_out(states[:1]).expand(unroll.length, -1, -1, -1)
+        return Trace(predictions=predictions, first_step=unroll.first_step, states=kept)
 
     def run_body(
         self, stream: Float[Tensor, "batch token width"], prompt: Prompt, unroll: Unroll
@@ -172,6 +200,8 @@ class AlgoFormer(nn.Module):
 
     def cost(self, unroll: Unroll | None = None, **batch: int) -> Cost:
         """Parameters, FLOPs and memory for one batch; `batch`, `rows`, `points` as in `model.cost.cost`."""
+        from algoformer.model.cost import cost
+
         return cost(
             self.program,
             dim=self.dim,
@@ -183,6 +213,11 @@ class AlgoFormer(nn.Module):
             unroll=unroll,
             **batch,
         )
+
+    @property
+    def has_learned_positions(self) -> bool:
+        """Whether positions are learned, which limits prompts to `context` rows."""
+        return any(isinstance(module, LearnedPositions) for module in self.body.modules())
 
     def check(self, prompt: Prompt) -> None:
         """Refuse a prompt that this model was not built for; the message says what differs."""
@@ -197,7 +232,7 @@ class AlgoFormer(nn.Module):
             raise ValueError(
                 f"this model answers with out={self.out} numbers, the prompt asks for {prompt.out}"
             )
-        if prompt.rows.shape[1] > self.context:
+        if prompt.rows.shape[1] > self.context and self.has_learned_positions:
             raise ValueError(
                 f"the prompt has {prompt.rows.shape[1]} rows, this model was built for context={self.context}"
             )
@@ -215,7 +250,7 @@ class AlgoFormer(nn.Module):
             raise ValueError(
                 f"this model reads samples of {self.row_maps} rows, the prompt's have {prompt.parts}"
             )
-        if not self.causal and prompt.reads[0] + 1 < prompt.rows.shape[1]:
+        if not self.causal and prompt.answers_in_rows and prompt.reads[0] + 1 < prompt.rows.shape[1]:
             raise ValueError(
                 "full attention would see rows that come after a question; ask one with prompt.prefix()"
             )
@@ -239,13 +274,3 @@ def row_index(reads: tuple[int, ...], offset: int, device: torch.device) -> Tens
     # if first asked for in inference mode, so that training can use it later
     with torch.inference_mode(False):
         return torch.tensor([row + offset for row in reads], device=device)
-
-
-def modules_of(program: Program) -> list[Layers]:
-    """Return every module of layers in the program, in the order they run, each once."""
-    found: list[Layers] = []
-    for part in program:
-        if isinstance(part, Layers):
-            found.append(part)
-        found += [layers for body in part.bodies for layers in modules_of(body)]
-    return found

@@ -15,7 +15,6 @@ from torch import Tensor
 
 from algoformer.model.context import ForwardContext
 from algoformer.model.stopping import StoppingRule
-from algoformer.trace import stop_tracking
 
 Step = Callable[[Tensor, Tensor, ForwardContext], Tensor]
 """One iteration: the next state from the state, the loop's input and the context."""
@@ -50,9 +49,13 @@ class LoopDriver:
     def advance(self, *, final: bool = False) -> Tensor:
         """Run one iteration; after the final one only the rows to read are there."""
         self.iteration += 1
-        context = self.context if final else self.context.whole
+        context = self.context
+        if context.read_rows is not None and not final:
+            context = context.whole
+        if context.access is not None or context.cache is not None:
+            context = context.iteration(self.iteration)
         state = self.state if self.signal is None else self.state + self.signal(self.iteration).to(self.state)
-        self.state = self.step(state, self.entry, context.iteration(self.iteration))
+        self.state = self.step(state, self.entry, context)
         return self.state
 
     def run(self, steps: int, *, tracked: int | None = None, final: bool = False) -> Iterator[Tensor]:
@@ -66,7 +69,8 @@ class LoopDriver:
         untracked = 0 if tracked is None else steps - tracked
         while self.iteration < steps:
             last = self.iteration + 1 == steps
-            with stop_tracking(self.iteration >= untracked):
+            # gradients that are disabled outside stay disabled
+            with torch.set_grad_enabled(self.iteration >= untracked and torch.is_grad_enabled()):
                 self.advance(final=final and last)
             yield self.state
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import keyword
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from algoformer.common.names import check_choice
-from algoformer.nn import ACTIVATIONS, NORMS, POSITIONS, QK_NORMS, check_places
+from algoformer.common.terminal import short
+from algoformer.nn import ACTIVATIONS, NORMS, PLACES, POSITIONS, QK_NORMS, check_places
 
 LARGEST = 1_000_000
 """No count in a program may exceed this: a guard against a mangled or hostile file, not a limit of taste."""
@@ -16,7 +17,7 @@ LARGEST = 1_000_000
 def check_count(name: str, value: object, least: int) -> None:
     """Refuse what is not a whole number of at least `least`, or is absurdly large."""
     if not isinstance(value, int) or isinstance(value, bool):
-        raise ValueError(f"{name} must be a whole number, got {value!r}")
+        raise ValueError(f"{name} must be a whole number, got {short(value)}")
     if not least <= value <= LARGEST:
         raise ValueError(f"{name} must lie in {least}..{LARGEST}, got {value}")
 
@@ -99,22 +100,27 @@ class Layers:
                 check_count(field, getattr(self, field), 1)
         base = self.rope_base
         if isinstance(base, bool) or not isinstance(base, int | float) or not 1 < base < 1e12:
-            raise ValueError(f"rope_base must be a number between 1 and 1e12, got {base!r}")
+            raise ValueError(f"rope_base must be a number between 1 and 1e12, got {short(base)}")
         for table in (NORMS, ACTIVATIONS, POSITIONS):
-            object.__setattr__(self, table.field, table.name_of(getattr(self, table.field)))
-        object.__setattr__(self, "norm_at", check_places(self.norm_at))
-        check_choice("qk_norm", self.qk_norm, QK_NORMS)
+            value = getattr(self, table.field)
+            if not isinstance(value, str) or value not in table:
+                object.__setattr__(self, table.field, table.name_of(value))
+        if self.norm_at not in PLACES:
+            object.__setattr__(self, "norm_at", check_places(self.norm_at))
+        if self.qk_norm not in QK_NORMS:
+            check_choice("qk_norm", self.qk_norm, QK_NORMS)
         if not isinstance(self.norm_eps, int | float) or not 0 <= self.norm_eps < 1:
-            raise ValueError(f"norm_eps must be a number of at least 0 and below 1, got {self.norm_eps!r}")
+            got = short(self.norm_eps)
+            raise ValueError(f"norm_eps must be a number of at least 0 and below 1, got {got}")
         if self.kv_heads is not None and self.heads % self.kv_heads:
             raise ValueError(
                 f"heads must be a multiple of kv_heads, got heads={self.heads} and kv_heads={self.kv_heads}"
             )
         if not isinstance(self.bias, bool) and self.bias != "qkv":
-            raise ValueError(f"bias must be true, false or 'qkv', got {self.bias!r}")
+            raise ValueError(f"bias must be true, false or 'qkv', got {short(self.bias)}")
         for flag in ("causal", "scaled", "final_norm", "output_gate", "gated"):
             if not isinstance(getattr(self, flag), bool):
-                raise ValueError(f"{flag} must be true or false, got {getattr(self, flag)!r}")
+                raise ValueError(f"{flag} must be true or false, got {short(getattr(self, flag))}")
         if self.count == 0 and not (self.adds_positions or self.final_norm):
             raise ValueError("Layers(0) without positions and final_norm does nothing; leave it out")
         check_name(self.name)
@@ -140,12 +146,21 @@ class Layers:
         """The kind of the final norm; "none" if there is none."""
         if not self.final_norm:
             return "none"
-        return "layer" if self.norm == "none" else NORMS.name_of(self.norm)
+        return "layer" if self.norm == "none" else str(self.norm)
 
-    @property
-    def bodies(self) -> tuple[Any, ...]:
-        """The programs inside this part: none."""
-        return ()
+    bodies: ClassVar[tuple[Any, ...]] = ()
+    """The programs inside this part: none."""
+
+    def width_of_head(self, width: int) -> int:
+        """Return how wide one head is on a stream of `width`."""
+        if self.head_width is not None:
+            return self.head_width
+        if width % self.heads:
+            raise ValueError(
+                f"{self.heads} heads do not divide a stream of width {width}; "
+                "choose other heads, another width, or give head_width"
+            )
+        return width // self.heads
 
 
 def describe_layers(layers: Layers) -> str:
@@ -153,7 +168,6 @@ def describe_layers(layers: Layers) -> str:
     text = f"{layers.count} layer{'' if layers.count == 1 else 's'}"
     if layers.count:
         text += f" × {layers.heads} head{'' if layers.heads == 1 else 's'}"
-    default = Layers(1)
     words = {
         "causal": "full attention",
         "norm": NORMS[layers.norm].outline,
@@ -167,11 +181,11 @@ def describe_layers(layers: Layers) -> str:
     }
     if not layers.count:
         words = {name: words[name] for name in ("norm", "positions", "final_norm")}
-    notes = [word for name, word in words.items() if getattr(layers, name) != getattr(default, name)]
+    notes = [word for name, word in words.items() if getattr(layers, name) != getattr(Layers, name)]
     if not layers.count:
         return ", ".join([text, *notes])
     gated = "gated " if layers.gated else ""
-    notes += [gated + layers.activation] if gated or layers.activation != default.activation else []
+    notes += [gated + layers.activation] if gated or layers.activation != Layers.activation else []
     notes += [f"{layers.kv_heads} KV heads"] if layers.kv_heads is not None else []
     notes += [f"heads {layers.head_width} wide"] if layers.head_width is not None else []
     notes += [f"hidden {layers.hidden}"] if layers.hidden is not None else []

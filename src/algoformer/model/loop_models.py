@@ -140,18 +140,15 @@ def deq(layers: int = 1, *, steps: int = 30, **layer: Any) -> Program:
 
 
 LOOP_MODELS: dict[str, Callable[..., Program]] = {
-    preset.__name__: preset
-    for preset in (
-        ouro,
-        nanbeige,
-        huginn,
-        parcae,
-        retrofit,
-        mor_cycle,
-        mor_sequence,
-        universal,
-        albert,
-        deq,
-    )
+    "ouro": ouro,
+    "nanbeige": nanbeige,
+    "huginn": huginn,
+    "parcae": parcae,
+    "retrofit": retrofit,
+    "mor_cycle": mor_cycle,
+    "mor_sequence": mor_sequence,
+    "universal": universal,
+    "albert": albert,
+    "deq": deq,
 }
 """The loop models of the field by name."""

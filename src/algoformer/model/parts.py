@@ -19,7 +19,16 @@ from algoformer.model.injections import INJECTIONS, STARTS
 from algoformer.model.program import Layers, Loop, Parallel, Part, Program, traced_part
 from algoformer.model.recompute import run_again
 from algoformer.model.stopping import StoppingRule
-from algoformer.nn import NORMS, POSITIONS, Layer, LayerSizes, LearnedPositions, initialize, sinusoids
+from algoformer.nn import (
+    NORMS,
+    POSITIONS,
+    AttentionContext,
+    Layer,
+    LayerSizes,
+    LearnedPositions,
+    initialize,
+    sinusoids,
+)
 from algoformer.trace import Unroll
 
 
@@ -45,14 +54,27 @@ class LayersModule(nn.Module):
         """Run the layers once."""
         if self.positions is not None:
             stream = self.positions(stream, context.positions)
+        mask = context.causal_mask if self.causal else context.full_mask
+        last = len(self.layers) - 1
         for number, layer in enumerate(self.layers):
-            last = number + 1 == len(self.layers)
-            here = (context if last else context.whole).enter(str(number))
-            attention = here.attention(causal=self.causal)
-            stream = here.visit(layer(stream) if attention.is_default else layer(stream, attention))
+            rows = context.read_rows if number == last else None
+            if context.access is not None or context.cache is not None:
+                stream = self._run_at(number, stream, context if number == last else context.whole)
+            elif mask is None and context.positions is None and rows is None:
+                stream = layer(stream)
+            else:
+                attention = AttentionContext(mask=mask, positions=context.positions, query_rows=rows)
+                stream = layer(stream, attention)
         if not self.layers:
             stream = select_rows(stream, context.read_rows)
         return stream if self.final_norm is None else self.final_norm(stream)
+
+    def _run_at(self, number: int, stream: Tensor, context: ForwardContext) -> Tensor:
+        """Run a layer with its cache, and edit or record its state."""
+        here = context.enter(str(number))
+        attention = here.attention(causal=self.causal)
+        layer = self.layers[number]
+        return here.visit(layer(stream) if attention.is_default else layer(stream, attention))
 
 
 class LoopModule(nn.Module):
@@ -72,7 +94,7 @@ class LoopModule(nn.Module):
         if self.settings.damp != 1:
             before = select_rows(state, context.read_rows)
             result = before + self.settings.damp * (result - before)
-        return context.visit(result)
+        return result if context.access is None else context.visit(result)
 
     def signal(self, iteration: int) -> Tensor:
         """Return what is added to the state before an iteration: the sinusoids of its number."""
@@ -106,12 +128,12 @@ class LoopModule(nn.Module):
         the number of steps. With `recompute` each of those keeps its input only.
         """
         driver = self.driver(entry, context, recompute=unroll.recompute)
-        states = []
+        states, first, rows = [], unroll.first_step, context.read_rows
         # nothing continues from the last state, so only there unread rows can be left out
         for state in driver.run(unroll.steps, tracked=unroll.grad_steps, final=True):
-            if driver.iteration >= unroll.first_step:
-                last = driver.iteration == unroll.steps
-                states.append(state if last else select_rows(state, context.read_rows))
+            if driver.iteration >= first:
+                whole = rows is None or driver.iteration == unroll.steps
+                states.append(state if whole else select_rows(state, rows))
         return torch.stack(states)
 
 
@@ -144,7 +166,7 @@ class ProgramModule(nn.Module):
     def __init__(self, program: Program, *, width: int, context: int) -> None:
         super().__init__()
         self.program = program
-        self.parts = nn.ModuleList(build_part(part, width=width, context=context) for part in program)
+        self.parts = nn.ModuleList(build_part(part, width=width, context=context) for part in program.parts)
         self.traced = traced_part(program)
         self.edits: Mapping[str, Edit] = {}
 
@@ -177,9 +199,10 @@ class ProgramModule(nn.Module):
         if self.traced is None:
             stream = self(stream, context)
             return stream.expand(unroll.length, *stream.shape)
-        stream = self.before(stream, context)
+        whole = context.whole
+        stream = self._run(stream, 0, self.traced, whole)
         ends = self.traced + 1 == len(self.parts)
-        here = self._at(self.traced, context if ends else context.whole)
+        here = self._at(self.traced, context if ends else whole)
         states: Tensor = self.parts[self.traced].unroll(stream, unroll, here)  # type: ignore[operator]
         if isinstance(self.program.parts[self.traced], Parallel):
             states = here.visit(states)
@@ -243,28 +266,17 @@ class ProgramModule(nn.Module):
 
     def _run(self, stream: Tensor, first: int, last: int, context: ForwardContext) -> Tensor:
         for index in range(first, last):
-            here = self._at(index, context if index + 1 == last else context.whole)
+            ends = index + 1 == last or context.read_rows is None
+            here = self._at(index, context if ends else context.whole)
             stream = self.parts[index](stream, here)
             if here.address != context.address and not isinstance(self.program.parts[index], Loop):
                 stream = here.visit(stream)
         return stream
 
     def _at(self, index: int, context: ForwardContext) -> ForwardContext:
-        if not context.has_addresses:
+        if context.access is None and context.cache is None:
             return context
         return context.at(part_address(self.program, index, context.address))
-
-
-def head_width(layers: Layers, width: int) -> int:
-    """Return how wide one head is on a stream of `width`."""
-    if layers.head_width is not None:
-        return layers.head_width
-    if width % layers.heads:
-        raise ValueError(
-            f"{layers.heads} heads do not divide a stream of width {width}; "
-            "choose other heads, another width, or give head_width"
-        )
-    return width // layers.heads
 
 
 def build_layer(layers: Layers, width: int) -> Layer:
@@ -272,7 +284,7 @@ def build_layer(layers: Layers, width: int) -> Layer:
     return Layer(
         width=width,
         heads=layers.heads,
-        head_width=head_width(layers, width),
+        head_width=layers.width_of_head(width),
         hidden=layers.hidden or 4 * width,
         causal=layers.causal,
         norm=layers.norm,

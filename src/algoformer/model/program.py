@@ -9,6 +9,7 @@ from dataclasses import dataclass, fields
 from typing import Any, TypeAlias
 
 from algoformer.common.names import check_choice
+from algoformer.common.terminal import short
 from algoformer.model.injections import INJECTIONS, STARTS
 from algoformer.model.layers import Layers as Layers
 from algoformer.model.layers import check_count, check_name, describe_layers
@@ -62,12 +63,14 @@ class Loop:
         object.__setattr__(self, "damp", damp)
         object.__setattr__(self, "step_signal", step_signal)
         check_count("steps", steps, 1)
-        INJECTIONS.name_of(inject)
+        if not isinstance(inject, str) or inject not in INJECTIONS:
+            INJECTIONS.name_of(inject)  # refuses it, and names those that exist
         if start != "auto":
             STARTS.name_of(start)
         if isinstance(damp, bool) or not isinstance(damp, int | float) or not 0 < damp <= 1:
-            raise ValueError(f"damp must be a number above 0 and at most 1, got {damp!r}")
-        check_choice("step_signal", step_signal, ("none", "sinusoid"))
+            raise ValueError(f"damp must be a number above 0 and at most 1, got {short(damp)}")
+        if step_signal not in ("none", "sinusoid"):
+            check_choice("step_signal", step_signal, ("none", "sinusoid"))
         check_name(name)
         for part in self.body:
             if part.name in {field.name for field in fields(self)}:
@@ -134,7 +137,7 @@ class Program:
         names = Counter(part.name for part in parts if part.name)
         twice = [name for name, times in names.items() if times > 1]
         if twice:
-            raise ValueError(f"two parts of one program are both named {sorted(twice)[0]!r}")
+            raise ValueError(f"two parts of one program are both named {short(sorted(twice)[0])}")
 
     def __iter__(self) -> Iterator[Part]:
         return iter(self.parts)
@@ -173,6 +176,16 @@ def as_program(body: Program | Part | Sequence[Part]) -> Program:
 def has_loop(part: Part) -> bool:
     """Return whether a loop stands in this part, at any depth."""
     return isinstance(part, Loop) or any(has_loop(inner) for body in part.bodies for inner in body)
+
+
+def modules_of(program: Program) -> list[Layers]:
+    """Return every module of layers in the program, in the order they run, each once."""
+    found: list[Layers] = []
+    for part in program:
+        if isinstance(part, Layers):
+            found.append(part)
+        found += [layers for body in part.bodies for layers in modules_of(body)]
+    return found
 
 
 def traced_part(program: Program) -> int | None:
@@ -248,11 +261,11 @@ def _part_from(data: object, depth: int) -> Part:
     kind = rest.pop("part", None)
     known = {"layers": Layers, "loop": Loop, "parallel": Parallel}
     if not isinstance(kind, str) or kind not in known:
-        raise ValueError(f"a part is one of {', '.join(known)}, got {kind!r}")
+        raise ValueError(f"a part is one of {', '.join(known)}, got {short(kind)}")
     allowed = {item.name for item in fields(known[kind])}
     strange = sorted(set(rest) - allowed)
     if strange:
-        raise ValueError(f"{kind} has no field {strange[0]!r}; it has {', '.join(sorted(allowed))}")
+        raise ValueError(f"{kind} has no field {short(strange[0])}; it has {', '.join(sorted(allowed))}")
     try:
         if kind == "layers":
             return Layers(**rest)

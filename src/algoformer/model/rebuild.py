@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from torch import nn
 
 
@@ -9,8 +11,9 @@ def why_not_rebuilt(model: nn.Module, built: nn.Module) -> str | None:
     """Return how a model differs from `built`, what its program builds; None if it does not.
 
     Modules must have the classes that the program builds, and parameters and buffers their names and shapes.
-    A subclass that keeps the forward function counts as the same class. Hooks are not looked at: they are
-    not part of a checkpoint either way.
+    A subclass that keeps the forward function counts as the same class. Functions that a module holds, such
+    as the activation of a feed-forward network, must be the same. Hooks are not looked at: they are not part
+    of a checkpoint either way.
     """
     modules = dict(built.named_modules(remove_duplicate=False))
     for name, module in model.named_modules(remove_duplicate=False):
@@ -21,9 +24,18 @@ def why_not_rebuilt(model: nn.Module, built: nn.Module) -> str | None:
         if not isinstance(module, kind) or type(module).forward is not kind.forward:
             found = type(module).__name__
             return f"{name or 'the model'} is a {found}, where the program builds a {kind.__name__}"
+        for attribute, function in vars(expected).items():
+            if callable(function) and not _is_same(getattr(module, attribute, None), function):
+                return f"{name}.{attribute} is another function than the program builds"
     shapes = {name: tuple(tensor.shape) for name, tensor in built.state_dict().items()}
     own = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
     for name in sorted({*shapes, *own}):
         if shapes.get(name) != own.get(name):
             return f"{name} has shape {own.get(name)}, where the program builds {shapes.get(name)}"
     return None
+
+
+def _is_same(found: object, expected: object) -> bool:
+    if isinstance(found, partial) and isinstance(expected, partial):  # a copy of a model has its own
+        return (found.func, found.args, found.keywords) == (expected.func, expected.args, expected.keywords)
+    return found is expected

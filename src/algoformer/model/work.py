@@ -23,7 +23,6 @@ from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 
 from algoformer.model.injections import INJECTIONS, STARTS
-from algoformer.model.parts import head_width
 from algoformer.model.program import Layers, Loop, Part, Program, traced_part
 from algoformer.nn import ACTIVATIONS, NORMS, POSITIONS
 from algoformer.trace import Unroll
@@ -206,7 +205,7 @@ def _layers(part: Layers, stream: Stream, *, tracked: bool, carried: bool) -> Wo
 def _layer(part: Layers, stream: Stream, *, tracked: bool, carried: bool = True) -> Work:
     left, width = stream.left, stream.width
     seen, read = stream.sequences * stream.tokens, left.sequences * left.tokens
-    one, hidden = head_width(part, width), part.hidden or 4 * width
+    one, hidden = part.width_of_head(width), part.hidden or 4 * width
     heads, keys = part.heads * one, part.key_heads * one
     entrance = 2 * width * seen * (heads + 2 * keys)
     scores = 2 * read * stream.tokens * heads

@@ -1,4 +1,4 @@
-"""One transformer layer, for training and for theorems."""
+"""One transformer layer, for training and for theorems: attention and a feed-forward network."""
 
 import math
 from typing import Any
@@ -8,10 +8,32 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from algoformer.nn.attention import Attention, AttentionContext
-from algoformer.nn.feedforward import FeedForward
-from algoformer.nn.norms import NORMS, check_places
 from algoformer.nn.positions import POSITIONS
-from algoformer.nn.table import LayerSizes
+from algoformer.nn.tables import ACTIVATIONS, NORMS, PLACES, LayerSizes, check_places
+
+
+class FeedForward(nn.Module):
+    """W_2 activation(W_1 x + b_1) + b_2; gated, W_2 (activation(W_1 x + b_1) ⊙ (W_3 x + b_3)) + b_2.
+
+    A gated network makes W_1 x and W_3 x, in this order, by one product `up`.
+    """
+
+    def __init__(
+        self, *, width: int, hidden: int, activation: str, bias: bool = True, gated: bool = False
+    ) -> None:
+        super().__init__()
+        self.activation = ACTIVATIONS[activation].function
+        self.gated = gated
+        self.up = nn.Linear(width, 2 * hidden if gated else hidden, bias=bias)
+        self.down = nn.Linear(hidden, width, bias=bias)
+
+    def forward(self, stream: Float[Tensor, "batch token width"]) -> Float[Tensor, "batch token width"]:
+        """Return what the network adds to the stream."""
+        hidden = self.up(stream)
+        if not self.gated:
+            return self.down(self.activation(hidden))
+        gate, values = hidden.chunk(2, dim=-1)
+        return self.down(self.activation(gate) * values)
 
 
 class Layer(nn.Module):
@@ -50,13 +72,16 @@ class Layer(nn.Module):
         super().__init__()
         sizes = LayerSizes(width=width, head_width=head_width, norm_eps=norm_eps, settings=settings)
         rotation = POSITIONS[positions].rotation
-        places = check_places(norm_at).split("+") if NORMS.name_of(norm) != "none" else []
-
-        def norm_if(place: str) -> nn.Module | None:
-            return NORMS[norm].build(sizes) if place in places else None
-
-        self.attention_norm = norm_if("in") or nn.Identity()
-        self.attention_out_norm, self.attention_after_norm = norm_if("out"), norm_if("after")
+        kind = NORMS[norm]
+        if norm_at not in PLACES:
+            norm_at = check_places(norm_at)
+        places = norm_at.split("+") if kind is not NORMS["none"] else []
+        norms = {
+            place: [kind.build(sizes) if place in places else None for _ in range(2)] for place in PLACES
+        }
+        self.attention_norm, feedforward_norm = (one or nn.Identity() for one in norms["in"])
+        self.attention_out_norm, feedforward_out_norm = norms["out"]
+        self.attention_after_norm, feedforward_after_norm = norms["after"]
         self.attention = Attention(
             width=width,
             heads=heads,
@@ -70,8 +95,8 @@ class Layer(nn.Module):
             output_gate=output_gate,
             rotation=None if rotation is None else rotation(sizes),
         )
-        self.feedforward_norm = norm_if("in") or nn.Identity()
-        self.feedforward_out_norm, self.feedforward_after_norm = norm_if("out"), norm_if("after")
+        self.feedforward_norm = feedforward_norm
+        self.feedforward_out_norm, self.feedforward_after_norm = feedforward_out_norm, feedforward_after_norm
         self.feedforward = FeedForward(
             width=width, hidden=hidden, activation=activation, bias=bias is True, gated=gated
         )
@@ -81,20 +106,22 @@ class Layer(nn.Module):
         self, stream: Float[Tensor, "batch token width"], context: AttentionContext | None = None
     ) -> Float[Tensor, "batch row width"]:
         """Return the stream after this layer, at the query rows of the context."""
-        context = context or AttentionContext()
+        rows = None if context is None else context.query_rows
         read = self._attend(self.attention_norm(stream), context)
-        if context.query_rows is not None:
-            stream = stream.index_select(1, context.query_rows)
+        if rows is not None:
+            stream = stream.index_select(1, rows)
         stream = self._add(stream, read, self.attention_out_norm, self.attention_after_norm)
         made = self.feedforward(self.feedforward_norm(stream))
         return self._add(stream, made, self.feedforward_out_norm, self.feedforward_after_norm)
 
-    def _attend(self, normed: Tensor, context: AttentionContext) -> Tensor:
+    def _attend(self, normed: Tensor, context: AttentionContext | None) -> Tensor:
         attention: nn.Module = self.attention
-        rows = None if isinstance(attention, Attention) else context.query_rows
-        if rows is not None:
-            # an attention module of the user's own need not know about query rows
-            context = context._replace(query_rows=None)
+        if context is None:
+            return attention(normed)
+        if isinstance(attention, Attention):
+            return attention(normed, context)
+        # an attention module of the user's own need not know about query rows, nor about contexts
+        rows, context = context.query_rows, context._replace(query_rows=None)
         read = attention(normed) if context.is_default else attention(normed, context)
         return read if rows is None else read.index_select(1, rows)
 

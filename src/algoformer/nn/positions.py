@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from algoformer.nn.table import LayerSizes, Table
+from algoformer.nn.tables import LayerSizes, Table
 
 
 class LearnedPositions(nn.Module):

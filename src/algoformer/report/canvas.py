@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from algoformer.common.terminal import printable
 from algoformer.evaluation import Curve
 from algoformer.extras import require
-from algoformer.report.style import INK, Stroke
+from algoformer.report.style import INK, Stroke, following_mode, page_colors
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -28,18 +28,26 @@ TITLE_LETTER = 0.1
 """Inches that a letter of a figure's title takes: longer titles are broken into lines."""
 
 _OPENING = re.compile(r"<svg\b[^>]*>")
-_FOLLOWS_MODE = f"<style>svg{{color:{INK}}}@media(prefers-color-scheme:dark){{svg{{color:#e6edf3}}}}</style>"
+_FOLLOWS_MODE = (
+    f"<style>{page_colors()}svg{{color:{INK}}}"
+    "@media(prefers-color-scheme:dark){svg{color:#e6edf3}}</style>"
+)
 
 DECADES = 3
 """The number of decades that a log axis shows below the best trained model."""
 
 
-def panels(count: int, title: str, *, rows: int = 1) -> tuple[Figure, list[Axes]]:
-    """Return a figure that pyplot does not manage, with `count` axes in `rows` rows."""
+def panels(count: int, title: str, *, rows: int = 1, compact: bool = False) -> tuple[Figure, list[Axes]]:
+    """Return a figure that pyplot does not manage, with `count` axes in `rows` rows.
+
+    A compact figure has one panel whose text stays readable when it is as wide as a phone.
+    """
     figures = require("matplotlib.figure", extra="viz")
     columns = -(-count // rows)
     wide = {1: 7.2, 2: 9.2}.get(columns, 4.0 * columns)
     high = (4.4 if columns == 1 else 4.2) + 3.1 * (rows - 1)
+    if compact:
+        wide, high = 5.2, 4.2
     figure = figures.Figure(figsize=(wide, high), layout="constrained")
     figure.patch.set_facecolor("white")
     axes = list(figure.subplots(rows, columns, squeeze=False).flat)
@@ -82,9 +90,20 @@ def draw(
         line: dict[str, Any] = {"color": style.color, "linewidth": 2.0 if style.solid else 1.6}
         if not style.solid:
             line |= {"dashes": style.dash}
+        if style.marker and len(x) > 1:
+            line |= {"marker": style.marker, "markersize": 5, "markevery": _marked(x)}
         axes.plot(x, error, label=legend_text(curve, floor), zorder=2.5 if style.solid else 3, **line)
         if style.solid:
             axes.fill_between(x, low, high, color=style.color, alpha=0.18, linewidth=0, zorder=2)
+
+
+def _marked(x: Sequence[float]) -> list[int]:
+    """Return the places of about six markers, evenly spaced by powers where x spans more than two decades."""
+    ends = max(x[0], 1.0), max(x[-1], 1.0)
+    if ends[1] / ends[0] < 100:
+        return list(range(0, len(x), max(1, len(x) // 6)))
+    wanted = [ends[0] * (ends[1] / ends[0]) ** (part / 6) for part in range(7)]
+    return sorted({min(range(len(x)), key=lambda place: abs(x[place] - one)) for one in wanted})
 
 
 def legend_text(curve: Curve, floor: float = 0.0) -> str:
@@ -163,15 +182,15 @@ def plain_ticks(axes: Axes, low: float, high: float) -> None:
     axes.xaxis.set_minor_locator(ticks.NullLocator())
 
 
-def mark_training(axes: Axes, steps: int, text: str = "") -> None:
-    """Draw a thin, labelled line at the depth of training."""
+def mark_training(axes: Axes, steps: int, text: str = "", *, row: int = 0) -> None:
+    """Draw a thin line at the depth of training, with its label in a row from the top."""
     late = axes.transAxes.inverted().transform(axes.transData.transform((steps, 1)))[0] > 0.75
     axes.axvline(steps, color=INK, linewidth=1, alpha=0.55, linestyle=(0, (2, 2)), zorder=1.5)
     axes.annotate(
         text or f"trained to {steps}",
         (steps, 1),
         xycoords=axes.get_xaxis_transform(),
-        xytext=(-4 if late else 4, -3),
+        xytext=(-4 if late else 4, -3 - 11 * row),
         textcoords="offset points",
         ha="right" if late else "left",
         va="top",
@@ -273,7 +292,7 @@ def inline_svg(figure: Figure) -> str:
     face = figure.get_facecolor()
     figure.patch.set_facecolor("none")
     try:
-        return _OPENING.sub(rf"\g<0>{_FOLLOWS_MODE}", svg_text(figure).replace(INK, "currentColor"), count=1)
+        return _OPENING.sub(rf"\g<0>{_FOLLOWS_MODE}", following_mode(svg_text(figure)), count=1)
     finally:
         figure.patch.set_facecolor(face)
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from algoformer.report.canvas import in_one_order, literal, logarithmic, panels, settle
 from algoformer.report.figures import NARROW
 from algoformer.report.plots import ERROR
-from algoformer.report.style import INK, strokes
+from algoformer.report.style import INK, method_color
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -59,6 +59,8 @@ class Rows:
 def dot_figure(shown: Sequence[Rows], *, title: str, note: str = "") -> Figure:
     """Plot a row for each label, in one order for all panels; a panel without the label has a gap.
 
+    Rows have their names, so that all of one method have its color.
+
     Args:
         shown: the panels.
         title: of the figure.
@@ -69,13 +71,12 @@ def dot_figure(shown: Sequence[Rows], *, title: str, note: str = "") -> Figure:
         raise ValueError("there is no dot to draw")
     figure, all_axes = panels(len(shown), title)
     figure.set_figheight(AROUND + ROW * len(labels))
-    styles = strokes(labels)
     for place, (panel, axes) in enumerate(zip(shown, all_axes, strict=True)):
         axes.set_title(panel.title, color=INK, fontsize=10.5)
         for row, label in enumerate(labels):
             dots = panel.dots.get(label, ())
             for height, dot in zip(_heights(row, len(dots)), dots, strict=True):
-                _draw_dot(axes, dot, height, styles[label].color)
+                _draw_dot(axes, dot, height, method_color(label))
         if panel.level is not None:
             axes.axvline(panel.level, color=INK, linewidth=1, alpha=0.55, linestyle=(0, (3, 2)), zorder=1.5)
         axes.set_yticks(range(len(labels)), [literal(label) for label in labels] if place == 0 else [])
@@ -116,5 +117,6 @@ def _set_width(axes: Axes, panel: Rows) -> None:
     if high / low < NARROW:
         room = 0.08 * (high - low) or 0.1 * high
         axes.set_xlim(low - room, high + room)
+        axes.locator_params(axis="x", nbins=5)
     else:
         logarithmic(axes, low / 1.3, high * 1.3, along="x")

@@ -121,8 +121,8 @@ def _draw_panel(
         whole_ticks(axes)
     axes.set_xlabel("in-context samples" if axis == "samples" else "iterations", color=INK)
     _set_height(axes, scaled, styles)
-    for mark in panel.marks:
-        mark_training(axes, mark, f"T={mark}")
+    for row, mark in enumerate(panel.marks):
+        mark_training(axes, mark, f"T={mark}", row=row)
 
 
 def _set_height(axes: Axes, curves: Sequence[Curve], styles: dict[str, Stroke]) -> None:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from algoformer.insight import DepthCertificate, Identification
+from algoformer.insight import DepthCertificate, Identification, ProbabilityCertificate
 from algoformer.report.canvas import finish, logarithmic, mark_training, panels, plain_ticks, whole_ticks
 from algoformer.report.style import INK, SPARE, strokes
 
@@ -36,6 +36,11 @@ def identification_figures(found: Identification) -> dict[str, Figure]:
 def certificate_figures(found: DepthCertificate) -> dict[str, Figure]:
     """Return every figure of a depth certificate by its file name."""
     return {"depth": depth_figure(found)}
+
+
+def probability_figures(found: ProbabilityCertificate) -> dict[str, Figure]:
+    """Return every figure of a text model's certificate by its file name."""
+    return {"depth": probability_depth(found)}
 
 
 def skill_by_pass(found: Identification, *, families: int = 4) -> Figure:
@@ -152,6 +157,24 @@ def depth_figure(found: DepthCertificate) -> Figure:
     return finish(figure, *axes)
 
 
+def probability_depth(found: ProbabilityCertificate) -> Figure:
+    """Draw how far probabilities move beyond the trained depth and, for a translator, BLEU by depth."""
+    verb = "hold" if found.holds else "move"
+    figure, axes = panels(1 + bool(found.bleu), f"Depth certificate: probabilities {verb}")
+    _log_line(axes[0], found.depths, found.shift, label="largest change of a probability")
+    mark_training(axes[0], found.trained)
+    _label(axes[0], "passes", "largest change of a probability")
+    if found.bleu:
+        depths, values, lows, highs = zip(*found.bleu, strict=True)
+        axes[1].fill_between(depths, lows, highs, color=SOLVER, alpha=0.15, linewidth=0)
+        axes[1].plot(depths, values, "o-", markersize=3, color=SOLVER, label="BLEU")
+        axes[1].set_xscale("log")
+        plain_ticks(axes[1], float(depths[0]), float(depths[-1]))
+        mark_training(axes[1], found.trained)
+        _label(axes[1], "passes", "BLEU")
+    return finish(figure, *axes)
+
+
 def _decay_pairs(found: DepthCertificate) -> list[tuple[float, float, bool]]:
     if found.states is None:
         return []
@@ -179,7 +202,7 @@ def _log_line(axes: Axes, x: Sequence[int], y: Sequence[float], *, label: str) -
     axes.set_xlim(1, max(places[-1], 2))
     logarithmic(axes, max(min(values), 1e-16) / 2, min(2 * max(values), 1e6))
     axes.plot(places, values, color=color, linewidth=2, label=label)
-    plain_ticks(axes, 1, places[-1])
+    plain_ticks(axes, 1.0, float(places[-1]))
 
 
 def _mark_window(axes: Axes, found: Identification) -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from algoformer.evaluation import Table
 from algoformer.evaluation.numbers import show
 from algoformer.extras import require
+from algoformer.report.style import page_colors
 
 Outcome = Literal["holds", "does not hold", "not decided"]
 """The verdict of the numbers on a claim."""
@@ -54,35 +56,55 @@ class Section:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Link:
+    """A link to a file beside the page."""
+
+    words: str
+    address: str
+
+    def __post_init__(self) -> None:
+        if ":" in self.address or self.address.startswith(("/", "\\")):
+            raise ValueError(f"address must be a file beside the page, got {self.address!r}; give its name")
+
+
+@dataclass(frozen=True, kw_only=True)
 class Page:
-    """The content of a report: title, lead, sections, commands and facts."""
+    """The content of a page: title, conclusion in words, links, sections, commands and facts."""
 
     title: str
     lead: str = ""
+    links: tuple[Link, ...] = ()
     sections: tuple[Section, ...] = ()
     commands: tuple[str, ...] = ()
     facts: tuple[Fact, ...] = ()
 
 
-def render(page: Page) -> str:
-    """Return the page as one HTML file: no scripts, nothing to load, every text escaped.
+def render(page: Page, explorer: Mapping[str, Any] | None = None) -> str:
+    """Return the page as one HTML file: nothing to load, every text escaped, scripts of the explorer only.
 
     >>> text = render(Page(title="A < B"))
     >>> "<h1>A &lt; B</h1>" in text, "<script" in text
     (True, False)
+
+    Args:
+        page: the content.
+        explorer: what the explorer's template needs, as `explorer_page` puts it together; None leaves it out.
     """
     jinja = require("jinja2", extra="viz")
+    folder = Path(__file__).parent
     environment = jinja.Environment(
         autoescape=True,
         undefined=jinja.StrictUndefined,
-        loader=jinja.FileSystemLoader(Path(__file__).parent),
+        loader=jinja.FileSystemLoader(folder),
         trim_blocks=True,
         lstrip_blocks=True,
     )
     environment.filters["show"] = show
     environment.filters["data_uri"] = data_uri
     environment.tests["words"] = lambda place, table: table.is_text(place)
-    text: str = environment.get_template("page.html").render(page=page)
+    style = (folder / "page.css").read_text(encoding="utf-8")
+    template = environment.get_template("page.html")
+    text: str = template.render(page=page, explorer=explorer, style=style, colors=page_colors())
     return text
 
 

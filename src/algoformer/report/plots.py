@@ -29,26 +29,30 @@ else:
 ERROR = "squared error / d"
 
 
-def error_by_sample(curves: Sequence[Curve | Evaluation], *, title: str = "") -> Figure:
+def error_by_sample(
+    curves: Sequence[Curve | Evaluation], *, title: str = "", compact: bool = False
+) -> Figure:
     """Error against the number of in-context samples, on a linear and on a logarithmic scale.
 
     Trained models are solid with their bands, textbook methods dashed. An evaluation stands for its
-    `by_sample`.
+    `by_sample`. A compact figure has the logarithmic scale only and can be read on a phone.
     """
     drawn = [item.by_sample if isinstance(item, Evaluation) else item for item in curves]
     _check(drawn, "samples")
-    figure, (linear, logs) = panels(2, title)
+    figure, all_axes = panels(1 if compact else 2, title, compact=compact)
     styles = _styles(curves)
-    for axes in (linear, logs):
+    for axes in all_axes:
         draw(axes, drawn, styles)
         whole_ticks(axes)
         axes.set_xlabel("in-context samples", color=INK)
         axes.set_xlim(min(curve.x[0] for curve in drawn), max(curve.x[-1] for curve in drawn))
-    linear.set_ylabel(ERROR, color=INK)
-    linear.set_ylim(0, top_of(drawn))
+    logs = all_axes[-1]
     logarithmic(logs, *log_limits(drawn, styles))
     logs.set_ylabel(f"{ERROR}, log scale", color=INK)
-    return finish(figure, linear)
+    if not compact:
+        all_axes[0].set_ylabel(ERROR, color=INK)
+        all_axes[0].set_ylim(0, top_of(drawn))
+    return finish(figure, all_axes[0])
 
 
 def error_by_step(
@@ -57,6 +61,7 @@ def error_by_step(
     trained: int | None = None,
     title: str = "",
     log_x: bool = False,
+    compact: bool = False,
 ) -> Figure:
     """Error on the last sample against iterations, log scale; a mark where training stopped.
 
@@ -65,7 +70,7 @@ def error_by_step(
     """
     drawn = [item.by_step if isinstance(item, Evaluation) else item for item in curves]
     _check(drawn, "iterations")
-    figure, (axes,) = panels(1, title)
+    figure, (axes,) = panels(1, title, compact=compact)
     styles = _styles(curves)
     first = min(curve.x[0] for curve in drawn)
     last = max(max(curve.x[-1] for curve in drawn), first + 1)
@@ -87,12 +92,16 @@ def error_by_step(
 
 
 def training_loss(
-    runs: Mapping[str, Sequence[Mapping[str, float | int]]], *, title: str = "", value: str = "loss"
+    runs: Mapping[str, Sequence[Mapping[str, float | int]]],
+    *,
+    title: str = "",
+    value: str = "loss",
+    compact: bool = False,
 ) -> Figure:
     """Plot a column of each run's metrics against the training step, on a log scale."""
     if not runs:
         raise ValueError("there is no run to draw")
-    figure, (axes,) = panels(1, title)
+    figure, (axes,) = panels(1, title, compact=compact)
     styles = strokes(runs)
     losses: list[float] = []
     for label, rows in runs.items():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from jaxtyping import Float, Int
@@ -11,15 +12,7 @@ from torch import Tensor
 
 from algoformer.problems import Problems
 from algoformer.prompt import Prompt
-from algoformer.tasks.checks import (
-    MAX_DIM,
-    MAX_LAYERS,
-    MAX_SEED,
-    check_count,
-    check_positive,
-    check_slope,
-    check_spread,
-)
+from algoformer.tasks.checks import MAX_DIM, check_count, check_positive, check_spread
 from algoformer.tasks.draw import normal, refuse_dims
 from algoformer.tasks.representation_map import RepresentationMap
 
@@ -52,6 +45,9 @@ class AutoregressiveWithRepresentation:
     slope: float = 0.01
     phi_seed: int = 0
 
+    parts: ClassVar[int] = 1
+    takes_dims: ClassVar[bool] = False
+
     def __post_init__(self) -> None:
         check_count("dim", self.dim, most=MAX_DIM)
         check_count("order", self.order, most=MAX_DIM)
@@ -61,9 +57,7 @@ class AutoregressiveWithRepresentation:
         check_spread("noise", self.noise)
         check_positive("signal", self.signal)
         check_positive("bound", self.bound)
-        check_count("layers", self.layers, most=MAX_LAYERS)
-        check_slope(self.slope)
-        check_count("phi_seed", self.phi_seed, least=0, most=MAX_SEED)
+        _ = self.phi  # checks its constants
 
     @property
     def out(self) -> int:
@@ -76,19 +70,9 @@ class AutoregressiveWithRepresentation:
         return self.points - 1
 
     @property
-    def parts(self) -> int:
-        """The number of rows of a sample: one state."""
-        return 1
-
-    @property
     def scale(self) -> float:
-        """Errors are counted for one coordinate."""
+        """The number of coordinates, so that errors are per coordinate."""
         return float(self.dim)
-
-    @property
-    def takes_dims(self) -> bool:
-        """Φ* mixes all coordinates: switching some off gives another task, not an easier one."""
-        return False
 
     @property
     def phi(self) -> RepresentationMap:

@@ -5,18 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
-from difflib import get_close_matches
 from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Any, TypeVar
 
+from algoformer.common.names import did_you_mean
 from algoformer.common.terminal import short
 from algoformer.tasks.autoregressive import AutoregressiveWithRepresentation
 from algoformer.tasks.chain import ChainOfThought
 from algoformer.tasks.field_types import check_fields, field_types, plain_value, typed_value
-from algoformer.tasks.linear import LinearRegression
+from algoformer.tasks.linear import LinearRegression, RobustRegression
+from algoformer.tasks.matrices import ChainOfSolves, LeadingEigenvector, LinearSystem
 from algoformer.tasks.representation import RegressionWithRepresentation
-from algoformer.tasks.robust import RobustRegression
+from algoformer.tasks.sequences import Addition, Copy, Hops, Parity
+from algoformer.tasks.sudoku import Sudoku
 from algoformer.tasks.task import Task
 
 ENTRY_POINTS = "algoformer.tasks"
@@ -28,6 +30,14 @@ TASKS: dict[str, type] = {
     "autoregressive": AutoregressiveWithRepresentation,
     "chain": ChainOfThought,
     "robust": RobustRegression,
+    "sudoku": Sudoku,
+    "hops": Hops,
+    "addition": Addition,
+    "parity": Parity,
+    "copy": Copy,
+    "linear_system": LinearSystem,
+    "eigenvector": LeadingEigenvector,
+    "chain_of_solves": ChainOfSolves,
 }
 """Every registered task under the name that the command line and checkpoints use."""
 
@@ -120,7 +130,9 @@ def from_data(stored: Mapping[str, Any]) -> Task:
     known = [field.name for field in _stored(kind)]
     for field in constants:
         if field not in known:
-            raise ValueError(f"task {name!r} has no field {short(field)}{_nearest(str(field), known)}")
+            raise ValueError(
+                f"task {name!r} has no field {short(field)}{did_you_mean(str(field)[:200], known)}"
+            )
     missing = [field for field in known if field not in constants]
     if missing:
         raise ValueError(f"task {name!r} needs every field, missing: {', '.join(missing)}")
@@ -138,8 +150,8 @@ def _known(name: str) -> type:
     if name in TASKS:
         return TASKS[name]
     raise ValueError(
-        f"unknown task {short(name)}{_nearest(name, list(TASKS))}; choose from {', '.join(TASKS)}. A task of "
-        "your own is registered with tasks.register before its checkpoint is read"
+        f"unknown task {short(name)}{did_you_mean(name[:200], TASKS)}; choose from {', '.join(TASKS)}. "
+        "A task of your own is registered with tasks.register before its checkpoint is read"
     )
 
 
@@ -162,11 +174,3 @@ def _stored(kind: type) -> list[Any]:
 
 def _snake_case(name: str) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
-
-
-def _nearest(name: str, known: list[str]) -> str:
-    close = get_close_matches(name[:200], known, n=1)
-    return f" (did you mean {close[0]!r}?)" if close else ""
-
-
-to_json, from_json = to_data, from_data  # former names, until every caller uses the new ones

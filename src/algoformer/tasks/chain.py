@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from jaxtyping import Int
@@ -32,6 +33,9 @@ class ChainOfThought:
     layers: int = 6
     slope: float = 0.01
 
+    noise: ClassVar[float] = 0.0
+    takes_dims: ClassVar[bool] = False
+
     def __post_init__(self) -> None:
         check_count("dim", self.dim, most=MAX_DIM)
         check_count("points", self.points)
@@ -55,18 +59,8 @@ class ChainOfThought:
 
     @property
     def scale(self) -> float:
-        """Errors are counted for one coordinate, whose mean square is 1."""
+        """The number of coordinates, so that errors are per coordinate, whose mean square is 1."""
         return float(self.dim)
-
-    @property
-    def noise(self) -> float:
-        """The states are exact."""
-        return 0.0
-
-    @property
-    def takes_dims(self) -> bool:
-        """The states mix all coordinates: switching some off gives another task, not an easier one."""
-        return False
 
     def sample(
         self,

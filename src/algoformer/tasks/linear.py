@@ -1,17 +1,17 @@
-"""Linear regression prompts."""
+"""Linear regression prompts, clean or with grossly wrong labels among those that are shown."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from algoformer.problems import Problems, pairs
+from algoformer.common.terminal import short
 from algoformer.prompt import Prompt
-from algoformer.tasks.checks import MAX_DIM, check_count, check_spread
-from algoformer.tasks.draw import mask_dims, normal
+from algoformer.tasks.checks import check_positive, is_number
+from algoformer.tasks.draw import normal
 from algoformer.tasks.pair_task import PairTask
 
 
@@ -19,23 +19,31 @@ from algoformer.tasks.pair_task import PairTask
 class LinearRegression(PairTask):
     """y = <w, x> + noise; x and w standard normal, w drawn afresh for each prompt.
 
-    The noise is on the labels that are shown and on the targets alike; `clean` is free of it. One seed
-    gives the same x and w at every noise level.
-
     >>> prompt = LinearRegression(dim=3, points=5).sample(2, generator=torch.Generator().manual_seed(0))
     >>> prompt.rows.shape, prompt.targets.shape
     (torch.Size([2, 10, 3]), torch.Size([2, 5, 1]))
     """
 
-    def __post_init__(self) -> None:
-        check_count("dim", self.dim, most=MAX_DIM)
-        check_count("points", self.points)
-        check_spread("noise", self.noise)
 
-    @property
-    def takes_dims(self) -> bool:
-        """Fewer coordinates are an easier task of the same kind."""
-        return True
+@dataclass(frozen=True, kw_only=True)
+class RobustRegression(PairTask):
+    """y = <w, x> + noise, but each label is shown with a gross error with probability `outliers`.
+
+    A gross error is normal with `outlier_scale` times the standard deviation of a true label. Only the labels
+    that are shown have it: `targets` are the labels without gross errors, and `clean` those without noise
+    too, so a model is rewarded for ignoring outliers. `problems` does not say which labels are wrong.
+    """
+
+    outliers: float = 0.2
+    outlier_scale: float = 3.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not (is_number(self.outliers) and 0 <= self.outliers < 1):
+            raise ValueError(
+                f"outliers, the share of wrong labels, must lie in [0, 1), got {short(self.outliers)}"
+            )
+        check_positive("outlier_scale", self.outlier_scale)
 
     def sample(
         self,
@@ -46,12 +54,8 @@ class LinearRegression(PairTask):
         active_dims: int | Int[Tensor, ""] | None = None,
     ) -> Prompt:
         """Draw `batch` prompts on the generator's device; the generator alone decides which."""
-        xs = mask_dims(normal(batch, self.points, self.dim, generator=generator, dtype=dtype), active_dims)
-        weights = normal(batch, self.dim, 1, generator=generator, dtype=dtype)
-        clean = xs @ weights
-        noise = self.noise * normal(batch, self.points, 1, generator=generator, dtype=dtype)
-        return Prompt.of_pairs(xs, clean + noise, clean=clean)
-
-    def problems(self, prompt: Prompt) -> Problems:
-        """Return the (x, y) pairs."""
-        return pairs(prompt)
+        prompt = super().sample(batch, generator=generator, dtype=dtype, active_dims=active_dims)
+        gross = normal(batch, self.points, 1, generator=generator, dtype=dtype)
+        chance = torch.rand(batch, self.points, 1, generator=generator, device=generator.device)
+        errors = self.outlier_scale * self.dim**0.5 * gross * (chance < self.outliers)
+        return replace(prompt, rows=Prompt.of_pairs(prompt.part(0), prompt.targets + errors).rows)

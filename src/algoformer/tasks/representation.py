@@ -3,22 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
-import torch
-from jaxtyping import Int
+from jaxtyping import Float
 from torch import Tensor
 
 from algoformer.problems import Problems, pairs
 from algoformer.prompt import Prompt
-from algoformer.tasks.checks import (
-    MAX_DIM,
-    MAX_LAYERS,
-    MAX_SEED,
-    check_count,
-    check_slope,
-    check_spread,
-)
-from algoformer.tasks.draw import normal, refuse_dims
 from algoformer.tasks.pair_task import PairTask
 from algoformer.tasks.representation_map import RepresentationMap
 
@@ -36,18 +27,11 @@ class RegressionWithRepresentation(PairTask):
     slope: float = 0.01
     phi_seed: int = 0
 
-    def __post_init__(self) -> None:
-        check_count("dim", self.dim, most=MAX_DIM)
-        check_count("points", self.points)
-        check_spread("noise", self.noise)
-        check_count("layers", self.layers, most=MAX_LAYERS)
-        check_slope(self.slope)
-        check_count("phi_seed", self.phi_seed, least=0, most=MAX_SEED)
+    takes_dims: ClassVar[bool] = False
 
-    @property
-    def takes_dims(self) -> bool:
-        """Φ* mixes all coordinates: switching some off gives another task, not an easier one."""
-        return False
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _ = self.phi  # checks its constants
 
     @property
     def phi(self) -> RepresentationMap:
@@ -61,26 +45,9 @@ class RegressionWithRepresentation(PairTask):
             seed=self.phi_seed,
         )
 
-    def sample(
-        self,
-        batch: int,
-        *,
-        generator: torch.Generator,
-        dtype: torch.dtype = torch.float32,
-        active_dims: int | Int[Tensor, ""] | None = None,
-    ) -> Prompt:
-        """Draw `batch` prompts on the generator's device; the generator alone decides which."""
-        refuse_dims(active_dims)
-        xs = normal(batch, self.points, self.dim, generator=generator, dtype=dtype)
-        weights = normal(batch, self.dim, 1, generator=generator, dtype=dtype)
-        clean = self.phi(xs) @ weights
-        noise = self.noise * normal(batch, self.points, 1, generator=generator, dtype=dtype)
-        return Prompt.of_pairs(xs, clean + noise, clean=clean)
-
-    def problems(self, prompt: Prompt) -> Problems:
-        """Return the pairs (Φ*(x), y): linear regression given Φ*."""
-        raw = pairs(prompt)
-        return replace(raw, features=self.phi(raw.features))
+    def features(self, xs: Float[Tensor, "*batch dim"]) -> Float[Tensor, "*batch dim"]:
+        """Return Φ*(x)."""
+        return self.phi(xs)
 
     def affine_problems(self, prompt: Prompt) -> Problems:
         """Return the pairs (best affine approximation of Φ*(x), y): all that a model linear in x can know.

@@ -11,10 +11,9 @@ import torch
 
 from algoformer.model import AlgoFormer
 from algoformer.theory.blueprint import Blueprint, position_table, row_map
-from algoformer.theory.checks import check_count, check_step_size
+from algoformer.theory.checks import check_counts, check_step_size
 from algoformer.theory.constants import DOUBLE, Constants
 from algoformer.theory.copying import copy_layer, history_codes, history_parts
-from algoformer.theory.gadgets import add_linear, attend
 from algoformer.theory.gradient_descent import descent_layer
 from algoformer.theory.network import Network, write_network
 from algoformer.theory.subspace import Subspaces
@@ -31,24 +30,24 @@ def autoregressive(
     steps: int = 20,
     dtype: torch.dtype = torch.float64,
 ) -> AlgoFormer:
-    """Gradient descent on a series: pre 1 layer × q heads and (L+1) × 1, loop 1 × 2, post 1 × 1.
+    """Build gradient descent on a series: pre 1 layer × q heads and (L+1) × 1, loop 1 × 2, post 1 × 1.
 
     It answers `prompt.prefix(i)` for any i: x_{T+1} from x_1 .. x_T, T ≤ length, by regression over the T - q
     rows that have a whole history.
 
     Args:
         network: Φ*, from order · dim numbers, the oldest row first.
-        order: q, how many rows a new one depends on.
+        order: q, the number of rows that a new one depends on.
         length: N, the most rows a prompt may have; more than `order`.
         step_size: η; converges below 2/λ_max of the mean of Φ* Φ*ᵀ (see `check_converges`).
         constants: the free parameters.
-        steps: how often the loop runs unless an unroll says otherwise.
-        dtype: of the finished model.
+        steps: the loop's iterations unless an unroll says otherwise.
+        dtype: the dtype of the finished model.
     """
-    check_count("order", order)
-    check_count("length", length, least=order + 1)
+    check_counts(order=order)
+    if length <= order:
+        raise ValueError(f"length must be at least {order + 1}, got {length}; a row needs {order} before it")
     check_step_size(step_size)
-    constants.check(dtype)
     if network.dim % order:
         raise ValueError(
             f"network must read order={order} rows, so that its dim is a multiple of it; got {network.dim}"
@@ -57,30 +56,29 @@ def autoregressive(
     space = series_space(dim=dim, order=order, length=length, broadest=network.broadest)
     history = torch.cat([space.read(f"back{back}") for back in range(order, 0, -1)])
     one, sink = space.read("one"), space.read("sink")
-    mlp = write_network(space, network, source=history, into="phi", where=one - sink)
+    mlp = write_network(space, constants, network, source=history, into="phi", where=one - sink)
     loop = descent_layer(
         space,
+        constants,
         features=space.read("phi", network.out) if network.layers else history,
         sink=sink,
         masked=one - sink - space.read("row") + space.read("early"),
         step_size=step_size,
         examples=length - order,
-        constants=constants,
     )
-    blueprint = Blueprint(
+    return Blueprint(
         space=space,
-        pre={
-            "copy": [copy_layer(space, order=order, constants=constants)],
+        modules={
+            "copy": [copy_layer(space, constants, order=order)],
             "pre": [*mlp, start_layer(space, constants)],
+            "loop": [loop],
+            "post": [answer_layer(space, constants)],
         },
-        loop=[loop],
-        post={"post": [last_answer_layer(space, constants)]},
         rows=[row_map(space, dim=dim, into={"x": dim}, row=1.0)],
         positions=series_positions(space, order=order, length=length),
         answer=space.read("answer"),
         blanks=(1, 1),
-    )
-    return blueprint.build(steps=steps, dtype=dtype)
+    ).build(steps=steps, dtype=dtype)
 
 
 def series_space(*, dim: int, order: int, length: int, broadest: int) -> Subspaces:
@@ -104,7 +102,7 @@ def series_space(*, dim: int, order: int, length: int, broadest: int) -> Subspac
 
 
 def series_positions(space: Subspaces, *, order: int, length: int) -> torch.Tensor:
-    """Codes, marks and counts for the empty token, `length` rows and the question."""
+    """Return codes, marks and counts for the empty token, `length` rows and the question."""
     places = torch.arange(length + 2)
     before = (places - order - 1).clamp(min=1)
     return position_table(
@@ -122,35 +120,17 @@ def series_positions(space: Subspaces, *, order: int, length: int) -> torch.Tens
 
 def start_layer(space: Subspaces, constants: Constants) -> LayerWriter:
     """Start from A_0 = 0: residual ← -x_t at every row, 0 at the question; log_count ← log n everywhere."""
-    writer = LayerWriter(space)
-    attend(
-        writer,
-        query=space.read("one"),
-        key=space.read("place"),
-        value=space.read("log_before"),
-        into="log_count",
-        constants=constants,
-        note="head 1: log_count ← log n, read at the last token",
-    )
-    add_linear(
-        writer,
-        source=-space.read("x"),
-        into="residual",
-        note="feed-forward: residual ← -x_t (0 at the empty tokens)",
-    )
+    writer = LayerWriter(space, constants)
+    note = "head 1: log_count ← log n, read at the last token"
+    writer.attend(query="one", key="place", value="log_before", into="log_count", note=note)
+    note = "feed-forward: residual ← -x_t (0 at the empty tokens)"
+    writer.add(-space.read("x"), "residual", note=note)
     return writer
 
 
-def last_answer_layer(space: Subspaces, constants: Constants) -> LayerWriter:
+def answer_layer(space: Subspaces, constants: Constants) -> LayerWriter:
     """Give the last token's residual, A_k Φ* of the question, to every token: `attend` to the last place."""
-    writer = LayerWriter(space)
-    attend(
-        writer,
-        query=space.read("one"),
-        key=space.read("place"),
-        value=space.read("residual"),
-        into="answer",
-        constants=constants,
-        note="head 1: answer ← residual of the last token, the question",
-    )
+    writer = LayerWriter(space, constants)
+    note = "head 1: answer ← residual of the last token, the question"
+    writer.attend(query="one", key="place", value="residual", into="answer", note=note)
     return writer

@@ -1,4 +1,4 @@
-"""From written layers to an ordinary AlgoFormer, and back to words."""
+"""Turn written layers into an ordinary AlgoFormer, and describe them in words."""
 
 from __future__ import annotations
 
@@ -28,25 +28,21 @@ class RowMap:
 
 @dataclass(frozen=True, kw_only=True)
 class Blueprint:
-    """Everything a construction fixes: subspaces, what each layer writes, positions, read-in and read-out.
+    """All that a construction fixes: coordinates, layers, positions, read-in and read-out.
 
     Attributes:
         space: the names of the stream's coordinates.
-        pre: modules before the loop, each a list of layers.
-        loop: the layers of the loop's body.
-        post: modules after the loop.
+        modules: the layers of each module, in order; the module named "loop" is iterated.
         rows: one map for each row of a sample, or a single one for all rows.
-        positions: what is added to each token by its place, blank tokens included.
+        positions: the vector that is added to each token by its place, empty tokens included.
         answer: the read-out.
-        blanks: empty tokens before and after the rows.
-        causal: whether a token sees only what comes before it.
-        exact_context: whether a prompt must be exactly as long as the positions.
+        blanks: the number of empty tokens before and after the rows.
+        causal: True if a token attends only to itself and the tokens before it.
+        exact_context: True if a prompt must be exactly as long as the positions.
     """
 
     space: Subspaces
-    pre: Mapping[str, Sequence[LayerWriter]]
-    loop: Sequence[LayerWriter]
-    post: Mapping[str, Sequence[LayerWriter]]
+    modules: Mapping[str, Sequence[LayerWriter]]
     rows: Sequence[RowMap]
     positions: Float[Tensor, "token width"]
     answer: Float[Tensor, "out width"]
@@ -56,23 +52,25 @@ class Blueprint:
 
     def program(self, *, steps: int) -> Program:
         """Return the program that has just the layers, heads and units that the blueprint needs."""
-
-        def module(name: str, writers: Sequence[LayerWriter]) -> Layers:
-            return equation_one(
-                len(writers), name=name, bias=False, causal=self.causal, **layer_sizes(writers)
+        parts: list[Part] = [
+            Layers(0, heads=1, norm="none", final_norm=False, causal=self.causal, name="positions")
+        ]
+        for name, writers in self.modules.items():
+            looped = name == "loop"
+            layers = equation_one(
+                len(writers),
+                name="" if looped else name,
+                bias=False,
+                causal=self.causal,
+                **layer_sizes(writers),
             )
-
-        entry = Layers(0, heads=1, norm="none", final_norm=False, causal=self.causal, name="positions")
-        parts: list[Part] = [entry]
-        parts += [module(name, writers) for name, writers in self.pre.items()]
-        if self.loop:
-            parts.append(Loop(module("", self.loop), steps=steps, inject="none", name="loop"))
-        parts += [module(name, writers) for name, writers in self.post.items()]
+            parts.append(Loop(layers, steps=steps, inject="none", name=name) if looped else layers)
         return Program(*parts)
 
     @torch.no_grad()
     def build(self, *, steps: int = 20, dtype: torch.dtype = torch.float64) -> AlgoFormer:
         """Build the model in float64 and cast it once; it keeps its blueprint as `model.blueprint`."""
+        next(iter(self.modules.values()))[0].constants.check(dtype)
         model = AlgoFormer(
             self.program(steps=steps),
             dim=self.rows[0].weight.shape[1],
@@ -88,26 +86,22 @@ class Blueprint:
             linear.bias.copy_(row.bias)  # type: ignore[operator]
         model.read_out.weight.copy_(self.answer)
         model.read_out.bias.zero_()
-        writers = [*self.pre.values(), *([self.loop] if self.loop else []), *self.post.values()]
         entry, *modules = (layers_module(part) for part in model.body.parts)
         assert isinstance(entry.positions, LearnedPositions)
         entry.positions.table.copy_(self.positions)
-        for module, layers in zip(modules, writers, strict=True):
-            for layer, writer in zip(module.layers, layers, strict=True):
+        for module, writers in zip(modules, self.modules.values(), strict=True):
+            for layer, writer in zip(module.layers, writers, strict=True):
                 writer.load(layer)
         model.blueprint = self  # type: ignore[assignment]
         return model.to(dtype)
 
     def describe(self) -> str:
         """Describe what each layer writes, one line per gadget."""
-        named = {**self.pre, **({"loop": self.loop} if self.loop else {}), **self.post}
         lines = []
-        for name, writers in named.items():
+        for name, writers in self.modules.items():
             for number, writer in enumerate(writers):
-                heads = len(writer.heads)
-                lines.append(
-                    f"{name}/{number}  {heads} head{'' if heads == 1 else 's'}, {writer.hidden} hidden units"
-                )
+                heads = f"{len(writer.heads)} head{'' if len(writer.heads) == 1 else 's'}"
+                lines.append(f"{name}/{number}  {heads}, {writer.hidden} hidden units")
                 lines += [f"    {note}" for note in writer.notes]
         return "\n".join(lines)
 
@@ -150,9 +144,14 @@ def row_map(
     signs: Mapping[str, float] | None = None,
     **marks: float,
 ) -> RowMap:
-    """Rows of `dim` numbers, put one after another into the subspaces `into` (name: how many).
+    """Return the map that puts a row's `dim` numbers one after another into the subspaces `into`.
 
-    `signs` multiplies what goes into a subspace; `marks` are indicators that every such row carries.
+    Args:
+        space: the names of the stream's coordinates.
+        dim: the length of a row.
+        into: how many numbers go into each subspace.
+        signs: factors by subspace; 1 where none is given.
+        marks: indicators that every such row carries.
     """
     weight = torch.zeros(space.width, dim, dtype=torch.float64)
     start = 0
@@ -166,3 +165,12 @@ def row_map(
     for name, value in marks.items():
         bias[space.run(name)] = value
     return RowMap(weight=weight, bias=bias)
+
+
+def pair_rows(space: Subspaces) -> list[RowMap]:
+    """Return the maps of a prompt of pairs: x rows go to x, y rows to y, each with its indicator."""
+    dim, out = space.size("x"), space.size("y")
+    return [
+        row_map(space, dim=dim, into={"x": dim}, feature=1.0),
+        row_map(space, dim=dim, into={"y": out}, label=1.0),
+    ]

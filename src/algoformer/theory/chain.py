@@ -7,16 +7,13 @@ s^l, and an empty one. The pre-transformer finds out l from the last row, keeps 
 
 from __future__ import annotations
 
-from functools import partial
-
 import torch
 
 from algoformer.model import AlgoFormer
 from algoformer.theory.blueprint import Blueprint, position_table, row_map
-from algoformer.theory.checks import check_count, check_slope, check_step_size
+from algoformer.theory.checks import check_counts, check_step_size
 from algoformer.theory.codes import quasi_orthogonal
 from algoformer.theory.constants import DOUBLE, Constants
-from algoformer.theory.gadgets import add_piecewise, attend, match
 from algoformer.theory.gradient_descent import descent_layer
 from algoformer.theory.subspace import Subspaces
 from algoformer.theory.writer import LayerWriter
@@ -33,49 +30,53 @@ def chain(
     steps: int = 20,
     dtype: torch.dtype = torch.float64,
 ) -> AlgoFormer:
-    """Gradient descent on whichever layer of the chain is asked for: pre 2 × 2, loop 1 × 2, post 1 × 1.
+    """Build gradient descent on the chain's requested layer: pre 2 × 2, loop 1 × 2, post 1 × 1.
 
     It answers `prompt.prefix(i)` for any i: s^{l+1} at a last row s^l, for every l.
 
     Args:
-        dim: numbers in a state.
-        layers: L, layers of the chain; a sample has L + 1 rows.
+        dim: the numbers in a state.
+        layers: L, the layers of the chain; a sample has L + 1 rows.
         examples: N, the most whole samples a prompt may show before its question.
         step_size: η; converges below 2/λ_max of the mean of s^l s^lᵀ (see `check_converges`).
-        slope: a of the leaky ReLU, in (0, 1]; errors of the labels are multiplied by 1/a.
+        slope: a, the slope of the leaky ReLU, in (0, 1]; errors of the labels are multiplied by 1/a.
         constants: the free parameters; `bound` must exceed every |s|.
-        steps: how often the loop runs unless an unroll says otherwise.
-        dtype: of the finished model.
+        steps: the loop's iterations unless an unroll says otherwise.
+        dtype: the dtype of the finished model.
     """
-    for name, value in (("dim", dim), ("layers", layers), ("examples", examples)):
-        check_count(name, value)
+    check_counts(dim=dim, layers=layers, examples=examples)
     check_step_size(step_size)
-    check_slope(slope)
-    constants.check(dtype)
+    if not 0 < slope <= 1:
+        raise ValueError(
+            f"slope must lie in (0, 1], got {slope}; at 0 the activation loses the size of negative inputs "
+            "and cannot be inverted"
+        )
     places = 2 + examples * (layers + 1) + layers
     space = chain_space(dim=dim, layers=layers, places=places)
-    sink = space.read("sink")
     loop = descent_layer(
         space,
+        constants,
         features=space.read("feature"),
-        sink=sink,
-        masked=space.read("unlabeled") - sink,
+        sink=space.read("sink"),
+        masked=space.read("unlabeled") - space.read("sink"),
         step_size=step_size,
         examples=examples,
-        constants=constants,
     )
-    blueprint = Blueprint(
+    post = LayerWriter(space, constants)
+    post.add("residual", "answer", negative=slope, note="feed-forward: answer ← σ(residual)")
+    return Blueprint(
         space=space,
-        pre={"pre": [select_layer(space, constants), filter_layer(space, slope, constants)]},
-        loop=[loop],
-        post={"post": [activation_layer(space, slope)]},
+        modules={
+            "pre": [select_layer(space, constants), filter_layer(space, constants, slope=slope)],
+            "loop": [loop],
+            "post": [post],
+        },
         # one and the same map for every row of a sample, so that other samples are refused
         rows=[row_map(space, dim=dim, into={"state": dim}, row=1.0)] * (layers + 1),
         positions=chain_positions(space, layers=layers, places=places),
         answer=space.read("answer"),
         blanks=(1, 1),
-    )
-    return blueprint.build(steps=steps, dtype=dtype)
+    ).build(steps=steps, dtype=dtype)
 
 
 def chain_space(*, dim: int, layers: int, places: int) -> Subspaces:
@@ -106,7 +107,7 @@ def chain_space(*, dim: int, layers: int, places: int) -> Subspaces:
 
 
 def chain_positions(space: Subspaces, *, layers: int, places: int) -> torch.Tensor:
-    """Codes, layers, marks and counts for the empty token, the rows and the empty token after them."""
+    """Return codes, layers, marks and counts for the empty token, the rows and the empty token after them."""
     here = torch.arange(places)
     rows = here - 1
     layer = torch.nn.functional.one_hot(rows % (layers + 1), layers + 1)
@@ -136,73 +137,39 @@ def select_layer(space: Subspaces, constants: Constants) -> LayerWriter:
     and the row before it by 1. Head 2 reads the next place. The feed-forward network compares one-hot
     layers, `match`; the empty tokens match nothing (the first has no layer, the last a different one). ∎
     """
-    writer = LayerWriter(space)
-    attend(
-        writer,
-        query=space.read("one"),
+    writer = LayerWriter(space, constants)
+    writer.attend(
+        query="one",
         key=space.read("place") + 2 * space.read("row"),
-        value=torch.cat([space.read("layer"), space.read("log_before")]),
+        value=("layer", "log_before"),
         into=("last_layer", "log_count"),
-        constants=constants,
         note="head 1: last_layer, log_count ← layer and log n, read at the last row",
     )
-    attend(
-        writer,
-        query=space.read("next_code"),
-        key=space.read("code"),
-        value=torch.cat([space.read("state"), space.read("row")]),
+    writer.attend(
+        query="next_code",
+        key="code",
+        value=("state", "row"),
         into=("next_state", "next_row"),
-        constants=constants,
         note="head 2: next_state, next_row ← state and mark of the next token",
     )
-    same = partial(
-        match, writer, first=space.read("layer"), second=space.read("last_layer"), one=space.read("one")
-    )
-    same(gain=-1.0, into="closed", note="feed-forward: closed ← 0 where layer = last_layer")
-    same(
-        gain=-1.0,
-        also=space.read("next_row"),
-        into="unlabeled",
-        note="feed-forward: unlabeled ← 0 where also the next token is a row",
-    )
+    note = "feed-forward: closed ← 0 where layer = last_layer"
+    writer.match("layer", "last_layer", "closed", gain=-1.0, note=note)
+    note = "feed-forward: unlabeled ← 0 where also the next token is a row"
+    writer.match("layer", "last_layer", "unlabeled", gain=-1.0, also="next_row", note=note)
     return writer
 
 
-def filter_layer(space: Subspaces, slope: float, constants: Constants) -> LayerWriter:
-    """Keep s^l as features and -σ^{-1}(s^{l+1}) as residuals, all else 0: `add_piecewise` with gates."""
-    writer = LayerWriter(space)
-    add_piecewise(
-        writer,
-        source=space.read("state"),
-        into="feature",
-        positive=1.0,
-        negative=1.0,
-        closed=space.read("closed"),
-        bound=constants.bound,
-        note="feed-forward: feature ← state where not closed",
-    )
-    add_piecewise(
-        writer,
-        source=space.read("next_state"),
-        into="residual",
+def filter_layer(space: Subspaces, constants: Constants, *, slope: float) -> LayerWriter:
+    """Keep s^l as features and -σ^{-1}(s^{l+1}) as residuals, all else 0: gated feed-forward units."""
+    writer = LayerWriter(space, constants)
+    note = "feed-forward: feature ← state where not closed"
+    writer.add("state", "feature", closed=space.read("closed"), note=note)
+    writer.add(
+        "next_state",
+        "residual",
         positive=-1.0,
         negative=-1.0 / slope,
         closed=space.read("unlabeled"),
-        bound=constants.bound,
         note="feed-forward: residual ← -σ^{-1}(next_state) where labeled",
-    )
-    return writer
-
-
-def activation_layer(space: Subspaces, slope: float) -> LayerWriter:
-    """answer ← σ(residual)."""
-    writer = LayerWriter(space)
-    add_piecewise(
-        writer,
-        source=space.read("residual"),
-        into="answer",
-        positive=1.0,
-        negative=slope,
-        note="feed-forward: answer ← σ(residual)",
     )
     return writer

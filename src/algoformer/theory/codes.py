@@ -1,4 +1,4 @@
-"""Quasi-orthogonal codes: one short vector a place, closer to itself than to any other."""
+"""Quasi-orthogonal codes: one short vector per place, closer to itself than to any other."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from algoformer.theory.checks import check_count
+from algoformer.theory.checks import check_counts
 
 
 def quasi_orthogonal(count: int, *, epsilon: float = 1.0) -> Float[Tensor, "code bit"]:
-    """`count` vectors of ⌈log₂ count⌉ coordinates with p_i·p_i > p_i·p_j + epsilon for all i ≠ j.
+    """Return `count` vectors of ⌈log₂ count⌉ coordinates with p_i·p_i > p_i·p_j + epsilon for all i ≠ j.
 
     Proof. Write i in binary with digits ±s, s a power of two with 2s² > epsilon. Then p_i·p_i = b s² for b
     digits, and two different numbers differ in a digit, which costs 2s²: p_i·p_j ≤ (b - 2) s². Products are
@@ -25,7 +25,7 @@ def quasi_orthogonal(count: int, *, epsilon: float = 1.0) -> Float[Tensor, "code
             [-1.,  1.],
             [ 1.,  1.]], dtype=torch.float64)
     """
-    check_count("count", count)
+    check_counts(count=count)
     if not (math.isfinite(epsilon) and epsilon > 0):
         raise ValueError(f"epsilon must be a positive number, got {epsilon}")
     bits = max(1, math.ceil(math.log2(count)))

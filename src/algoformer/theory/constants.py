@@ -60,7 +60,7 @@ class Constants:
             warnings.warn(
                 f"c={self.c} in {dtype} adds a relative rounding error of about {blur:.0e} at every step; "
                 f"use float64, or SINGLE (c={SINGLE.c}, sink={SINGLE.sink})",
-                stacklevel=2,
+                stacklevel=4,
             )
 
 

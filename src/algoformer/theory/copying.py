@@ -15,10 +15,9 @@ from torch import Tensor
 
 from algoformer.model import AlgoFormer
 from algoformer.theory.blueprint import Blueprint, position_table, row_map
-from algoformer.theory.checks import check_count
+from algoformer.theory.checks import check_counts
 from algoformer.theory.codes import quasi_orthogonal
 from algoformer.theory.constants import DOUBLE, Constants
-from algoformer.theory.gadgets import attend
 from algoformer.theory.subspace import Subspaces
 from algoformer.theory.writer import LayerWriter
 
@@ -35,29 +34,24 @@ def copy(
     """Build a layer × `order` heads that answers row t with [x_{t-q}, ..., x_{t-1}], zeros before the start.
 
     Args:
-        dim: numbers in a row.
-        order: q, how many rows back.
+        dim: the numbers in a row.
+        order: q, the number of rows to look back.
         length: the most rows a prompt may have.
         constants: the free parameters.
-        causal: whether a token sees only what comes before it: all this layer needs.
-        dtype: of the finished model.
+        causal: True for causal attention, which is all that this layer needs.
+        dtype: the dtype of the finished model.
     """
-    for name, value in (("dim", dim), ("order", order), ("length", length)):
-        check_count(name, value)
-    constants.check(dtype)
+    check_counts(dim=dim, order=order, length=length)
     space = Subspaces({"x": (dim, "x_t"), **history_parts(dim=dim, order=order, places=length + 1)})
-    blueprint = Blueprint(
+    return Blueprint(
         space=space,
-        pre={"copy": [copy_layer(space, order=order, constants=constants)]},
-        loop=[],
-        post={},
+        modules={"copy": [copy_layer(space, constants, order=order)]},
         rows=[row_map(space, dim=dim, into={"x": dim})],
         positions=position_table(space, history_codes(order=order, places=length + 1)),
         answer=torch.cat([space.read(f"back{back}") for back in range(order, 0, -1)]),
         blanks=(1, 0),
         causal=causal,
-    )
-    return blueprint.build(dtype=dtype)
+    ).build(dtype=dtype)
 
 
 def history_parts(*, dim: int, order: int, places: int) -> Mapping[str, tuple[int, str]]:
@@ -72,27 +66,20 @@ def history_parts(*, dim: int, order: int, places: int) -> Mapping[str, tuple[in
 
 
 def history_codes(*, order: int, places: int) -> Mapping[str, Float[Tensor, "token part"]]:
-    """Return the codes of each position and of the `order` positions before it; position 0 before those."""
+    """Return the codes of each place and of the `order` places before it; place 0 before those."""
     codes = quasi_orthogonal(places)
     here = torch.arange(places)
     shifted = {f"code{back}": codes[(here - back).clamp(min=0)] for back in range(1, order + 1)}
     return {"code": codes, **shifted}
 
 
-def copy_layer(space: Subspaces, *, order: int, constants: Constants) -> LayerWriter:
-    """Head b gives each token the x of the token b places before it: a shift by b.
+def copy_layer(space: Subspaces, constants: Constants, *, order: int) -> LayerWriter:
+    """Write the layer whose head b gives each token the x of the token b places before it: a shift by b.
 
     Proof. The query is the code of place t - b, which only that place's key matches; `attend`. ∎
     """
-    writer = LayerWriter(space)
+    writer = LayerWriter(space, constants)
     for back in range(1, order + 1):
-        attend(
-            writer,
-            query=space.read(f"code{back}"),
-            key=space.read("code"),
-            value=space.read("x"),
-            into=f"back{back}",
-            constants=constants,
-            note=f"head {back}: back{back} ← x of the token {back} places before",
-        )
+        note = f"head {back}: back{back} ← x of the token {back} places before"
+        writer.attend(query=f"code{back}", key="code", value="x", into=f"back{back}", note=note)
     return writer

@@ -15,22 +15,17 @@ from __future__ import annotations
 import torch
 
 from algoformer.model import AlgoFormer
-from algoformer.theory.blueprint import Blueprint
-from algoformer.theory.checks import check_count
+from algoformer.theory.checks import check_counts, check_positive_alpha
 from algoformer.theory.constants import DOUBLE, Constants
 from algoformer.theory.decoder import (
     FINENESS,
     answer_layer,
-    decoder_positions,
-    decoder_rows,
-    decoder_sink,
+    decoder_blueprint,
     decoder_space,
     example_layer,
     own_sample,
 )
-from algoformer.theory.decoder_newton import stacked, start_inverse, sum_moments
-from algoformer.theory.gadgets import add_linear, add_piecewise, clear, linear_attention
-from algoformer.theory.newton import check_positive_alpha
+from algoformer.theory.decoder_newton import row_by_row, stacked, sum_moments
 from algoformer.theory.subspace import Subspaces
 from algoformer.theory.writer import LayerWriter, Matrix
 
@@ -47,7 +42,7 @@ def decoder_newton_serial(
     steps: int = 20,
     dtype: torch.dtype = torch.float64,
 ) -> AlgoFormer:
-    """`passes_per_step(dim)` passes are one step of Newton's method at every prefix; causal.
+    """Build a causal model of which `passes_per_step(dim)` passes are one step of Newton's method.
 
     Two heads are enough in every layer: pre (dim + 1) layers, loop 1, post 1.
 
@@ -55,34 +50,28 @@ def decoder_newton_serial(
     formed from the M that the step starts with, w^i_{n-1} in `weights`; its answer is w^i_{n-1} · x_i.
 
     Args:
-        dim: numbers in x.
+        dim: the numbers in x.
         points: the most questions a prompt may ask.
         alpha: α; one for all prefixes, strictly between 0 and 2/λ_max(S)² of the longest (see `check_alpha`).
         constants: the free parameters.
-        steps: steps of Newton's method that the loop runs for unless an unroll says otherwise.
-        dtype: of the finished model.
+        steps: the loop's steps of Newton's method unless an unroll says otherwise.
+        dtype: the dtype of the finished model.
     """
-    check_count("dim", dim)
-    check_count("points", points)
+    check_counts(dim=dim, points=points)
     check_positive_alpha(alpha)
-    constants.check(dtype)
     space = serial_space(dim=dim, points=points)
-    positions = decoder_positions(space, points=points)
-    for clock in ("row", "column"):
-        run = space.run(clock)
-        positions[:, run.start + 1 : run.stop] = 1
-    blueprint = Blueprint(
-        space=space,
-        pre={"pre": [example_layer(space, constants), *moments_layers(space, alpha, constants)]},
-        loop=[term_layer(space, constants=constants)],
-        post={"post": [answer_layer(space, constants)]},
-        rows=decoder_rows(space, dim=dim),
-        positions=positions,
-        answer=space.read("answer"),
-        blanks=(1, 0),
-        causal=True,
+    start = {clock: torch.ones(2 * points + 1, space.size(clock)) for clock in ("row", "column")}
+    for column in start.values():
+        column[:, 0] = 0
+    modules = {
+        "pre": [example_layer(space, constants), *moments_layers(space, constants, alpha=alpha)],
+        "loop": [term_layer(space, constants)],
+        "post": [answer_layer(space, constants)],
+    }
+    answer = space.read("answer")
+    return decoder_blueprint(space, modules, points=points, answer=answer, columns=start).build(
+        steps=steps * passes_per_step(dim), dtype=dtype
     )
-    return blueprint.build(steps=steps * passes_per_step(dim), dtype=dtype)
 
 
 def passes_per_step(dim: int) -> int:
@@ -93,16 +82,11 @@ def passes_per_step(dim: int) -> int:
 def serial_space(*, dim: int, points: int) -> Subspaces:
     """Return the coordinates: (S b), M and M S M row by row, the operands of one term, and the clocks."""
     rows = {
-        "moments": (dim + 1, "row {} of S^i, then entry {} of b^i"),
-        "inverse": (dim, "row {} of M^i"),
-        "product": (dim, "the terms of row {} of M S M so far"),
+        "moments": (dim + 1, "row {0} of S^i, then entry {0} of b^i"),
+        "inverse": (dim, "row {0} of M^i"),
+        "product": (dim, "the terms of row {0} of M S M so far"),
     }
-    state = {
-        f"{name}_{row}": (width, meaning.format(row, row))
-        for name, (width, meaning) in rows.items()
-        for row in range(dim)
-    }
-    state |= {
+    state = row_by_row(rows, dim) | {
         "weights": (dim, "w^i at token x_i"),
         "answer": (1, "w^i · x_i at x tokens, after the post-transformer"),
         "left": (dim, "row a of M"),
@@ -115,38 +99,34 @@ def serial_space(*, dim: int, points: int) -> Subspaces:
     return decoder_space(dim=dim, points=points, state=state)
 
 
-def moments_layers(space: Subspaces, alpha: float, constants: Constants) -> list[LayerWriter]:
+def moments_layers(space: Subspaces, constants: Constants, *, alpha: float) -> list[LayerWriter]:
     """Write a layer × 2 heads for each row of (S b) and of M_0 = αS, and the operands of the first term.
 
     The first term needs row 0 of M_0 twice and column 0 of S, of which layer f knows entry f.
     """
     dim = space.size("x")
-    writers = [LayerWriter(space) for _ in range(dim)]
+    writers = [LayerWriter(space, constants) for _ in range(dim)]
     for row, writer in enumerate(writers):
-        sum_moments(writer, row=row, constants=constants)
-        start_inverse(writer, row=row, alpha=alpha)
+        sum_moments(writer, row=row, alpha=alpha)
         entry = torch.zeros(dim, space.width, dtype=torch.float64)
         entry[row] = space.read(f"moments_{row}")[0]
-        add_linear(writer, source=entry, into="right", note=f"feed-forward: right[{row}] ← S[{row}, 0]")
+        writer.add(entry, "right", note=f"feed-forward: right[{row}] ← S[{row}, 0]")
     first_row = alpha * space.read("moments_0", dim)
-    add_linear(writers[0], source=first_row, into="left")
-    add_linear(writers[0], source=first_row, into="value", note="feed-forward: left, value ← row 0 of M_0")
+    writers[0].add(first_row, "left")
+    writers[0].add(first_row, "value", note="feed-forward: left, value ← row 0 of M_0")
     return writers
 
 
-def term_layer(space: Subspaces, *, constants: Constants) -> LayerWriter:
+def term_layer(space: Subspaces, constants: Constants) -> LayerWriter:
     """Write one term of M S M, or one entry of M b, at every token x_i, with a pair of heads."""
-    writer = LayerWriter(space)
-    linear_attention(
-        writer,
-        query=space.read("left"),
-        key=space.read("right"),
-        value=torch.cat([space.read("value"), space.read("feature") - space.read("column")[-1, None]]),
+    writer = LayerWriter(space, constants)
+    writer.linear_attention(
+        query="left",
+        key="right",
+        value=("value", space.read("feature") - space.read("column")[-1, None]),
         into="term",
-        rate=1.0,
         unit=FINENESS,
-        common=[*decoder_sink(space, constants), own_sample(space, constants)],
-        constants=constants,
+        common=own_sample(writer),
         note="heads ±c: term ← (M_a · (S b)_f) times row f of M, or times 1 for f = d",
     )
     deliver(writer)
@@ -154,18 +134,18 @@ def term_layer(space: Subspaces, *, constants: Constants) -> LayerWriter:
     fetch(writer)
     for clock in ("row", "column"):
         now = space.read(clock)
-        add_linear(writer, source=now.roll(1, dims=0) - now, into=clock)
+        writer.add(now.roll(1, dims=0) - now, clock)
     writer.note("feed-forward: both clocks turn by one")
     return writer
 
 
-def gate(writer: LayerWriter, *, source: Matrix, into: str, closed: Matrix) -> None:
+def gate(writer: LayerWriter, source: Matrix, into: str, *, closed: Matrix) -> None:
     """Add `source` to `into` where `closed` is 0, nothing where it is 1 or more; |source| is at most GATE.
 
     `closed` must be a sum of coordinates that are 0 where the gate is open. As a difference, 1 - 1, it would
     round the source to GATE · eps: that is why the clocks hold 0 in the place they point to.
     """
-    add_piecewise(writer, source=source, into=into, positive=1.0, negative=1.0, closed=closed, bound=GATE)
+    writer.add(source, into, closed=closed, bound=GATE)
 
 
 def deliver(writer: LayerWriter) -> None:
@@ -177,9 +157,9 @@ def deliver(writer: LayerWriter) -> None:
     space = writer.space
     dim, rows = space.size("x"), space.read("row")
     for row in range(dim):
-        gate(writer, source=space.read("term", dim), into=f"product_{row}", closed=rows[row, None])
+        gate(writer, space.read("term", dim), f"product_{row}", closed=rows[row, None])
     entry = space.read("term")[-1, None].expand(dim, -1) - space.read("weights")
-    gate(writer, source=entry, into="weights", closed=rows + space.read("column")[-1, None])
+    gate(writer, entry, "weights", closed=rows + space.read("column")[-1, None])
     writer.note("feed-forward: term goes to row a of product; for f = d to entry a of weights")
 
 
@@ -195,26 +175,26 @@ def finish_step(writer: LayerWriter) -> None:
     for row in range(space.size("x")):
         product = space.read(f"product_{row}")
         change = space.read(f"inverse_{row}") - product
-        gate(writer, source=change, into=f"inverse_{row}", closed=closed)
-        gate(writer, source=-product, into=f"product_{row}", closed=closed)
+        gate(writer, change, f"inverse_{row}", closed=closed)
+        gate(writer, -product, f"product_{row}", closed=closed)
         if row == 0:
-            gate(writer, source=change, into="left", closed=closed)
-            gate(writer, source=change, into="value", closed=closed)
+            gate(writer, change, "left", closed=closed)
+            gate(writer, change, "value", closed=closed)
     writer.note("feed-forward: at the end of both clocks inverse ← 2 inverse - product, product ← 0")
 
 
 def fetch(writer: LayerWriter) -> None:
-    """left, right, value ← the operands for the clocks' next position; term ← 0."""
+    """Write left, right, value ← the operands for the clocks' next position; term ← 0."""
     space = writer.space
     dim, rows, columns = space.size("x"), space.read("row"), space.read("column")
     for name in ("left", "right", "value", "term"):
-        clear(writer, name=name)
+        writer.clear(name)
     for row in range(dim):
         source = space.read(f"inverse_{(row + 1) % dim}")
-        gate(writer, source=source, into="left", closed=rows[row, None])
+        gate(writer, source, "left", closed=rows[row, None])
     for column in range(dim + 1):
         following, closed = (column + 1) % (dim + 1), columns[column, None]
-        gate(writer, source=stacked(space, "moments", following), into="right", closed=closed)
+        gate(writer, stacked(space, "moments", following), "right", closed=closed)
         if following < dim:
-            gate(writer, source=space.read(f"inverse_{following}"), into="value", closed=closed)
+            gate(writer, space.read(f"inverse_{following}"), "value", closed=closed)
     writer.note("feed-forward: left, right, value ← operands of the next term, term ← 0")

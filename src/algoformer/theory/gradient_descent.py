@@ -20,48 +20,42 @@ from algoformer.model import AlgoFormer
 from algoformer.problems import View, pairs
 from algoformer.prompt import Prompt
 from algoformer.theory.blueprint import Blueprint, position_table, row_map
-from algoformer.theory.checks import check_count, check_step_size, product_unit
+from algoformer.theory.checks import check_counts, check_step_size, product_unit
 from algoformer.theory.constants import DOUBLE, Constants
-from algoformer.theory.gadgets import linear_attention, sink_scores
 from algoformer.theory.subspace import Subspaces
 from algoformer.theory.writer import LayerWriter, Matrix
 
 
 def descent_layer(
     space: Subspaces,
+    constants: Constants,
     *,
     features: Matrix,
     sink: Matrix,
     masked: Matrix,
     step_size: float,
     examples: int,
-    constants: Constants,
+    into: str = "residual",
 ) -> LayerWriter:
-    """Write the looped layer: `residual` ← residual - step_size/n Σ_i residual_i (features_i · features).
+    """Write the looped layer: `into` += -step_size/n Σ_i residual_i (features_i · features).
 
     It needs the subspaces residual, one and log_count (the log of the number n of examples, at every token
     whose residual matters). Tokens marked by `masked` are no examples. Products are divided by
     `product_unit` before c, so that they are near 1.
+
+    Proof. `linear_attention` with the examples' residuals as values; the sink's score C + log n divides by
+    n. Tokens without features get 0. ∎
     """
-    writer = LayerWriter(space)
-    scores = sink_scores(
-        one=space.read("one"),
-        sink=sink,
-        masked=masked,
-        log_count=space.read("log_count"),
-        constants=constants,
-    )
-    linear_attention(
-        writer,
+    writer = LayerWriter(space, constants)
+    writer.linear_attention(
         query=features,
         key=features,
-        value=space.read("residual"),
-        into="residual",
+        value="residual",
+        into=into,
         rate=-step_size,
         unit=product_unit(examples=examples, dim=len(features)),
-        common=scores,
-        constants=constants,
-        note="heads ±c: residual_j += -η/n Σ_i residual_i (φ_i · φ_j), one gradient step",
+        common=writer.sink_scores(sink=sink, masked=masked, log_count="log_count"),
+        note=f"heads ±c: {into}_j += -η/n Σ_i residual_i (φ_i · φ_j), one gradient step",
     )
     return writer
 
@@ -82,52 +76,17 @@ def gradient_descent_step(
     prompts of pairs as they are, with a pre-transformer that joins x and y, take `gradient_descent`.
 
     Args:
-        dim: numbers in x.
+        dim: the numbers in x.
         examples: N, the most examples a prompt may show before its question.
         step_size: η; converges below 2/λ_max of the mean of x xᵀ (see `check_converges`).
-        out: numbers in y.
+        out: the numbers in y.
         constants: the free parameters.
-        steps: how often the loop runs unless an unroll says otherwise.
-        dtype: of the finished model.
+        steps: the loop's iterations unless an unroll says otherwise.
+        dtype: the dtype of the finished model.
     """
-    for name, value in (("dim", dim), ("examples", examples), ("out", out)):
-        check_count(name, value)
+    check_counts(dim=dim, examples=examples, out=out)
     check_step_size(step_size)
-    constants.check(dtype)
-    space = lemma_space(dim=dim, out=out)
-    sink = space.read("one") - space.read("row")
-    loop = descent_layer(
-        space,
-        features=space.read("x"),
-        sink=sink,
-        masked=space.read("row") - space.read("known"),
-        step_size=step_size,
-        examples=examples,
-        constants=constants,
-    )
-    entry = row_map(
-        space,
-        dim=dim + out + 2,
-        into={"x": dim, "residual": out, "known": 1, "log_count": 1},
-        signs={"residual": -1.0},
-        row=1.0,
-    )
-    blueprint = Blueprint(
-        space=space,
-        pre={},
-        loop=[loop],
-        post={},
-        rows=[entry],
-        positions=position_table(space, {"one": torch.ones(examples + 2, 1)}),
-        answer=space.read("residual"),
-        blanks=(0, 1),
-    )
-    return blueprint.build(steps=steps, dtype=dtype)
-
-
-def lemma_space(*, dim: int, out: int) -> Subspaces:
-    """Return the coordinates of the lemma's token matrix."""
-    return Subspaces(
+    space = Subspaces(
         {
             "x": (dim, "x at examples and at the question"),
             "residual": (out, "A_k x - y at examples, A_k x at the question"),
@@ -137,12 +96,30 @@ def lemma_space(*, dim: int, out: int) -> Subspaces:
             "one": (1, "1 at every token"),
         }
     )
+    loop = descent_layer(
+        space,
+        constants,
+        features=space.read("x"),
+        sink=space.read("one") - space.read("row"),
+        masked=space.read("row") - space.read("known"),
+        step_size=step_size,
+        examples=examples,
+    )
+    into = {"x": dim, "residual": out, "known": 1, "log_count": 1}
+    return Blueprint(
+        space=space,
+        modules={"loop": [loop]},
+        rows=[row_map(space, dim=dim + out + 2, into=into, signs={"residual": -1.0}, row=1.0)],
+        positions=position_table(space, {"one": torch.ones(examples + 2, 1)}),
+        answer=space.read("residual"),
+        blanks=(0, 1),
+    ).build(steps=steps, dtype=dtype)
 
 
 def prepared(prompt: Prompt, view: View = pairs) -> Prompt:
     """Return the last question of `prompt` as the lemma's token matrix: rows (features, label, known, log n).
 
-    One row a sample, the question's last with label and `known` 0. `view` says what the features are.
+    There is one row per sample, the question's last with label and `known` 0. `view` reads the features.
     """
     last = prompt.prefix(-1)
     problems = view(last)

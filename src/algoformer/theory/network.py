@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import leaky_relu
 
-from algoformer.theory.gadgets import perceptron_layer
+from algoformer.theory.checks import check_counts
+from algoformer.theory.constants import Constants
 from algoformer.theory.subspace import Subspaces
 from algoformer.theory.writer import LayerWriter, Matrix
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Network:
-    """Φ(x): for each layer, weight · x (+ bias), then a leaky ReLU. No layers at all is the identity.
+    """Φ(x): for each layer, weight · x (+ bias), then a leaky ReLU. Without layers it is the identity.
 
     Attributes:
         dim: the number of coordinates of an input.
@@ -32,8 +33,7 @@ class Network:
     slope: float = 0.01
 
     def __post_init__(self) -> None:
-        if self.dim < 1:
-            raise ValueError(f"dim must be at least 1, got {self.dim}")
+        check_counts(dim=self.dim)
         if self.biases is not None and len(self.biases) != len(self.weights):
             raise ValueError(f"{len(self.weights)} weights need as many biases, got {len(self.biases)}")
         before = self.dim
@@ -61,19 +61,13 @@ class Network:
         return max((len(weight) for weight in self.weights), default=0)
 
     def __call__(self, inputs: Float[Tensor, "*batch dim"]) -> Float[Tensor, "*batch feature"]:
-        """Φ of every vector, computed the ordinary way."""
+        """Return Φ of every vector, computed the ordinary way."""
         for number, weight in enumerate(self.weights):
             inputs = inputs @ weight.to(inputs).mT
             if self.biases is not None:
                 inputs = inputs + self.biases[number].to(inputs)
             inputs = leaky_relu(inputs, negative_slope=self.slope)
         return inputs
-
-    def __hash__(self) -> int:
-        return id(self)
-
-    def __eq__(self, other: Any) -> bool:
-        return self is other
 
 
 @runtime_checkable
@@ -83,16 +77,13 @@ class Representation(Protocol):
     @property
     def in_dim(self) -> int:
         """The number of coordinates of an input."""
-        ...
 
     @property
     def slope(self) -> float:
         """The slope of the leaky ReLU below zero."""
-        ...
 
     def weights(self) -> tuple[Float[Tensor, "_ _"], ...]:
         """Return one matrix per layer, for inputs that are rows."""
-        ...
 
 
 def network_of(phi: Representation) -> Network:
@@ -102,23 +93,25 @@ def network_of(phi: Representation) -> Network:
 
 
 def write_network(
-    space: Subspaces, network: Network, *, source: Matrix, into: str, where: Matrix
+    space: Subspaces, constants: Constants, network: Network, *, source: Matrix, into: str, where: Matrix
 ) -> Sequence[LayerWriter]:
-    """L layers without heads that turn `source` into Φ(source) in subspace `into`; biases act at `where`."""
+    """Write L layers without heads that turn `source` into Φ(source) in subspace `into`, at every token.
+
+    Proof. The feed-forward network is added to the stream, so the old value must be taken away: units
+    [W; -W; I; -I] with weights [1, -a, -1, 1] give leaky(Wu) - old, and the stream adds old. The bias is
+    multiplied by the indicator `where`, so tokens where it is 0 keep zeros as zeros. ∎
+    """
     writers = []
     for number, weight in enumerate(network.weights):
-        writer = LayerWriter(space)
-        perceptron_layer(
-            writer,
-            weight=weight.double(),
-            source=source,
-            into=into,
-            slope=network.slope,
-            held=len(network.weights[number - 1]) if number else 0,
-            bias=None if network.biases is None else network.biases[number].double(),
-            where=where,
-            note=f"feed-forward: {into} ← leaky(W_{number + 1} · {into if number else 'input'}), layer of Φ*",
-        )
+        writer = LayerWriter(space, constants)
+        product = weight.double() @ source
+        if network.biases is not None:
+            product = product + network.biases[number].double()[:, None] * where
+        writer.add(product, into, negative=network.slope)
+        if number:
+            writer.clear(into, len(network.weights[number - 1]))
+        held = into if number else "input"
+        writer.note(f"feed-forward: {into} ← leaky(W_{number + 1} · {held}), layer of Φ*")
         writers.append(writer)
         source = space.read(into, len(weight))
     return writers

@@ -11,20 +11,16 @@ Tokens are x_1, y_1, ..., x_N, y_N, x_test and an empty one, which is the sink.
 
 from __future__ import annotations
 
-import math
-
 import torch
 
 from algoformer.model import AlgoFormer
-from algoformer.problems import Problems
 from algoformer.prompt import Prompt
-from algoformer.theory.blueprint import Blueprint, position_table, row_map
-from algoformer.theory.checks import check_count, check_scale, product_unit
+from algoformer.theory.blueprint import Blueprint, pair_rows, position_table
+from algoformer.theory.checks import check_pairs, check_positive_alpha, product_unit
 from algoformer.theory.codes import quasi_orthogonal
 from algoformer.theory.constants import DOUBLE, Constants
-from algoformer.theory.gadgets import Score, add_piecewise, attend, clear, linear_attention, sink_scores
 from algoformer.theory.subspace import Subspaces
-from algoformer.theory.writer import LayerWriter
+from algoformer.theory.writer import LayerWriter, Score
 
 
 def newton(
@@ -44,13 +40,13 @@ def newton(
     `image` in the state `loop[k]` is M_k x at every x token.
 
     Args:
-        dim: numbers in x.
+        dim: the numbers in x.
         examples: N.
         alpha: α; the method converges strictly between 0 and 2/λ_max(S)² (see `check_alpha`).
-        out: numbers in y.
+        out: the numbers in y.
         constants: the free parameters.
-        steps: how often the loop runs unless an unroll says otherwise.
-        dtype: of the finished model.
+        steps: the loop's iterations unless an unroll says otherwise.
+        dtype: the dtype of the finished model.
 
     >>> from algoformer.tasks import LinearRegression
     >>> prompt = LinearRegression(dim=3, points=9).sample(
@@ -60,12 +56,8 @@ def newton(
     >>> bool(error.abs().max() < 1e-8)
     True
     """
-    for name, count in (("dim", dim), ("examples", examples), ("out", out)):
-        check_count(name, count)
-    if out > dim:
-        raise ValueError(f"out must be at most dim={dim}, so that a label fits a row; got {out}")
+    check_pairs(dim=dim, examples=examples, out=out)
     check_positive_alpha(alpha)
-    constants.check(dtype)
     space = newton_space(dim=dim, out=out, examples=examples)
     places = torch.arange(2 * examples + 2)
     columns = {
@@ -76,13 +68,12 @@ def newton(
     }
     return Blueprint(
         space=space,
-        pre={"pre": [start_layer(space, alpha=alpha, examples=examples, constants=constants)]},
-        loop=[step_layer(space, constants=constants)],
-        post={"post": [target_layer(space, constants), answer_layer(space, constants)]},
-        rows=[
-            row_map(space, dim=dim, into={"x": dim}, feature=1.0),
-            row_map(space, dim=dim, into={"y": out}, label=1.0),
-        ],
+        modules={
+            "pre": [start_layer(space, constants, alpha=alpha, examples=examples)],
+            "loop": [step_layer(space, constants)],
+            "post": [target_layer(space, constants), answer_layer(space, constants)],
+        },
+        rows=pair_rows(space),
         positions=position_table(space, columns),
         answer=space.read("answer"),
         blanks=(0, 1),
@@ -110,39 +101,33 @@ def newton_space(*, dim: int, out: int, examples: int) -> Subspaces:
     )
 
 
-def examples_only(space: Subspaces, constants: Constants) -> list[Score]:
-    """Common scores: C at the empty token, 0 at x_1, ..., x_N, -C' at the y tokens and at the question.
+def examples_only(writer: LayerWriter) -> list[Score]:
+    """Return the scores C at the empty token, 0 at x_1, ..., x_N, -C' at the y tokens and at the question.
 
     The paper prints keys and values that are 0 at x_test though x_test stands in the same coordinates as
     the x_i: no linear map does that. A masked key does.
     """
-    return sink_scores(
-        one=space.read("one"),
-        sink=space.read("blank"),
-        masked=space.read("feature") + space.read("label") - space.read("known"),
-        constants=constants,
-    )
+    read = writer.space.read
+    return writer.sink_scores(sink="blank", masked=read("feature") + read("label") - read("known"))
 
 
-def start_layer(space: Subspaces, *, alpha: float, examples: int, constants: Constants) -> LayerWriter:
-    """image ← M_0 x_j = α Σ_i x_i (x_i · x_j). Products are divided by `product_unit` before c."""
-    writer = LayerWriter(space)
-    linear_attention(
-        writer,
-        query=space.read("x"),
-        key=space.read("x"),
-        value=space.read("x"),
+def start_layer(space: Subspaces, constants: Constants, *, alpha: float, examples: int) -> LayerWriter:
+    """Write image ← M_0 x_j = α Σ_i x_i (x_i · x_j); products are divided by `product_unit` before c."""
+    writer = LayerWriter(space, constants)
+    writer.linear_attention(
+        query="x",
+        key="x",
+        value="x",
         into="image",
         rate=alpha,
         unit=product_unit(examples=examples, dim=space.size("x")),
-        common=examples_only(space, constants),
-        constants=constants,
+        common=examples_only(writer),
         note="heads ±c: image_j ← α Σ_i x_i (x_i · x_j) = M_0 x_j",
     )
     return writer
 
 
-def step_layer(space: Subspaces, *, constants: Constants) -> LayerWriter:
+def step_layer(space: Subspaces, constants: Constants) -> LayerWriter:
     """Write the lemma: image ← 2 image - M_k S image, one step of Newton's method at every x token.
 
     Proof. The heads put M_k S M_k x_j = Σ_i (M_k x_i)(x_i · M_k x_j) into `product`, at the question too. The
@@ -151,65 +136,46 @@ def step_layer(space: Subspaces, *, constants: Constants) -> LayerWriter:
     gate keeps rounding, should there be any, from doubling there at every pass. ∎
     No division by N here: x_i · M_k x_j tends to an entry of a projection and stays near 1.
     """
-    writer = LayerWriter(space)
-    linear_attention(
-        writer,
-        query=space.read("image"),
-        key=space.read("x"),
-        value=space.read("image"),
+    writer = LayerWriter(space, constants)
+    writer.linear_attention(
+        query="image",
+        key="x",
+        value="image",
         into="product",
-        rate=1.0,
-        unit=1.0,
-        common=examples_only(space, constants),
-        constants=constants,
+        common=examples_only(writer),
         note="heads ±c: product_j ← Σ_i image_i (x_i · image_j) = M_k S M_k x_j",
     )
-    add_piecewise(
-        writer,
-        source=space.read("image") - space.read("product"),
-        into="image",
-        positive=1.0,
-        negative=1.0,
+    writer.add(
+        space.read("image") - space.read("product"),
+        "image",
         closed=space.read("label") + space.read("blank"),
-        bound=constants.bound,
         note="feed-forward: image ← 2 image - product at x tokens, product ← 0",
     )
-    clear(writer, name="product")
+    writer.clear("product")
     return writer
 
 
 def target_layer(space: Subspaces, constants: Constants) -> LayerWriter:
-    """target ← y_i at both tokens of example i, 0 at the question and at the empty token.
+    """Write target ← y_i at both tokens of example i, 0 at the question and at the empty token.
 
     Proof. The two tokens of a sample share a code, so each gets the mean of 2y and 0. The question shares
     its code with the empty token; both have y = 0, so the sink's value in the next layer is exactly 0. ∎
     """
-    writer = LayerWriter(space)
-    attend(
-        writer,
-        query=space.read("code"),
-        key=space.read("code"),
-        value=2 * space.read("y"),
-        into="target",
-        constants=constants,
-        note="head 1: target ← y_i at both tokens of example i",
-    )
+    writer = LayerWriter(space, constants)
+    note = "head 1: target ← y_i at both tokens of example i"
+    writer.attend(query="code", key="code", value=2 * space.read("y"), into="target", note=note)
     return writer
 
 
 def answer_layer(space: Subspaces, constants: Constants) -> LayerWriter:
-    """answer ← Σ_i y_i (M_k x_i · x_j) = w_k · x_j, as M_k is symmetric; read at the question."""
-    writer = LayerWriter(space)
-    linear_attention(
-        writer,
-        query=space.read("x"),
-        key=space.read("image"),
-        value=space.read("target"),
+    """Write answer ← Σ_i y_i (M_k x_i · x_j) = w_k · x_j, as M_k is symmetric; it is read at the question."""
+    writer = LayerWriter(space, constants)
+    writer.linear_attention(
+        query="x",
+        key="image",
+        value="target",
         into="answer",
-        rate=1.0,
-        unit=1.0,
-        common=examples_only(space, constants),
-        constants=constants,
+        common=examples_only(writer),
         note="heads ±c: answer_j ← Σ_i y_i (image_i · x_j) = w_k · x_j",
     )
     return writer
@@ -237,45 +203,3 @@ def padded(prompt: Prompt, *, examples: int) -> Prompt:
         reads=(2 * examples,),
         parts=2,
     )
-
-
-def alpha_limit(problems: Problems) -> float:
-    """2/λ_max(S)², the least over all prompts and questions; S = Σ x xᵀ over the examples before a question.
-
-    Newton's method converges from M_0 = αS if and only if α lies strictly between 0 and this.
-    """
-    largest = 0.0
-    for problem, sample in problems.asked:
-        if sample:
-            features = problems.features[:, problem, :sample].double()
-            largest = max(largest, torch.linalg.matrix_norm(features, ord=2).max().item())
-    return 2 / largest**4 if largest else math.inf
-
-
-def check_positive_alpha(alpha: float) -> None:
-    """Refuse an α that is not positive. `check_alpha` checks whether the data allow it."""
-    if not (math.isfinite(alpha) and alpha > 0):
-        raise ValueError(
-            f"alpha must be a positive number below 2/λ_max(S)², got {alpha}; "
-            "1/150² suits 40 normal examples of 20 numbers"
-        )
-
-
-def check_alpha(alpha: float, problems: Problems, *, constants: Constants | None = None) -> None:
-    """Check α against the problems it is meant for, e.g. `pairs(prompt.prefix())`.
-
-    The paper's interval is closed at 2/λ_max(S)². There the top eigenvalue of I - M_0 S is -1, its square is
-    1, and the method stalls: the interval must be open.
-
-    Raises:
-        ValueError: α is not positive or not below the limit of some prompt, or the features are too large for
-            the constants (see `check_scale`).
-    """
-    check_positive_alpha(alpha)
-    limit = alpha_limit(problems)
-    if alpha >= limit:
-        raise ValueError(
-            f"alpha must lie strictly below 2/λ_max(S)² = {limit:.4g} for these prompts, got {alpha:.4g}; "
-            f"alpha={limit / 2:.4g} converges"
-        )
-    check_scale(problems, constants=constants)

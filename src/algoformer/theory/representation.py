@@ -6,18 +6,19 @@ moves A_k Φ*(x_test) to the label's place. Tokens are x_1, y_1, ..., x_n, y_n, 
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import torch
 
 from algoformer.model import AlgoFormer
-from algoformer.theory.blueprint import Blueprint, position_table, row_map
-from algoformer.theory.checks import check_count, check_step_size
+from algoformer.theory.blueprint import Blueprint, pair_rows, position_table
+from algoformer.theory.checks import check_pairs, check_step_size
 from algoformer.theory.codes import quasi_orthogonal
 from algoformer.theory.constants import DOUBLE, Constants
-from algoformer.theory.gadgets import add_linear, attend
 from algoformer.theory.gradient_descent import descent_layer
 from algoformer.theory.network import Network, write_network
 from algoformer.theory.subspace import Subspaces
-from algoformer.theory.writer import LayerWriter
+from algoformer.theory.writer import LayerWriter, Matrix
 
 
 def representation(
@@ -30,7 +31,7 @@ def representation(
     steps: int = 20,
     dtype: torch.dtype = torch.float64,
 ) -> AlgoFormer:
-    """Gradient descent on (Φ*(x), y): pre (L+1) layers × 2 heads, loop 1 × 2, post 1 × 1.
+    """Build gradient descent on (Φ*(x), y): pre (L+1) layers × 2 heads, loop 1 × 2, post 1 × 1.
 
     It answers `prompt.prefix(i)` for any i with at most `examples` examples, always with the mean over the
     examples that are there.
@@ -39,44 +40,24 @@ def representation(
         network: Φ*.
         examples: N, the most examples a prompt may show before its question.
         step_size: η; converges below 2/λ_max of the mean of Φ* Φ*ᵀ (see `check_converges`).
-        out: numbers in y.
+        out: the numbers in y.
         constants: the free parameters.
-        steps: how often the loop runs unless an unroll says otherwise.
-        dtype: of the finished model.
+        steps: the loop's iterations unless an unroll says otherwise.
+        dtype: the dtype of the finished model.
     """
-    check_count("examples", examples)
-    check_count("out", out)
+    check_pairs(dim=network.dim, examples=examples, out=out)
     check_step_size(step_size)
-    constants.check(dtype)
-    if out > network.dim:
-        raise ValueError(f"out must be at most dim={network.dim}, so that a label fits a row; got {out}")
-    space = pair_space(dim=network.dim, out=out, broadest=network.broadest, examples=examples)
-    features = space.read("phi", network.out) if network.layers else space.read("x")
-    mlp = write_network(space, network, source=space.read("x"), into="phi", where=space.read("feature"))
-    sink = space.read("one") - space.read("feature") - space.read("label")
-    loop = descent_layer(
-        space,
-        features=features,
-        sink=sink,
-        masked=space.read("one") - sink - space.read("known"),
-        step_size=step_size,
-        examples=examples,
-        constants=constants,
-    )
-    blueprint = Blueprint(
-        space=space,
-        pre={"pre": [*mlp, join_layer(space, constants)]},
-        loop=[loop],
-        post={"post": [answer_layer(space, constants)]},
-        rows=[
-            row_map(space, dim=network.dim, into={"x": network.dim}, feature=1.0),
-            row_map(space, dim=network.dim, into={"y": out}, label=1.0),
-        ],
-        positions=pair_positions(space, examples),
-        answer=space.read("y"),
-        blanks=(0, 1),
-    )
-    return blueprint.build(steps=steps, dtype=dtype)
+    own = {
+        "phi": (network.broadest, "Φ*(x) at x tokens"),
+        "residual": (out, "A_k Φ*(x) - y at examples, A_k Φ*(x) at the question"),
+    }
+    space = pair_space(own, dim=network.dim, out=out, examples=examples)
+    x, feature = space.read("x"), space.read("feature")
+    mlp = write_network(space, constants, network, source=x, into="phi", where=feature)
+    features = space.read("phi", network.out) if network.layers else x
+    loop = pair_descent(space, constants, features=features, step_size=step_size, examples=examples)
+    pre = [*mlp, join_layer(space, constants)]
+    return pair_blueprint(space, pre, loop, examples=examples).build(steps=steps, dtype=dtype)
 
 
 def gradient_descent(
@@ -89,7 +70,9 @@ def gradient_descent(
     steps: int = 20,
     dtype: torch.dtype = torch.float64,
 ) -> AlgoFormer:
-    """Gradient descent for linear regression on prompts of pairs: Theorem 3.1 with Φ*(x) = x.
+    """Build gradient descent for linear regression on prompts of pairs: Theorem 3.1 with Φ*(x) = x.
+
+    The arguments are those of `representation`, and `dim` is the numbers in x.
 
     >>> from algoformer.tasks import LinearRegression
     >>> task = LinearRegression(dim=3, points=9)
@@ -108,45 +91,67 @@ def gradient_descent(
     )
 
 
-def pair_space(*, dim: int, out: int, broadest: int, examples: int) -> Subspaces:
-    """Return the coordinates of a prompt of pairs."""
+def pair_space(own: Mapping[str, tuple[int, str]], *, dim: int, out: int, examples: int) -> Subspaces:
+    """Return the coordinates of a prompt of pairs, and those of the method's `own`."""
     return Subspaces(
         {
             "x": (dim, "x at x tokens"),
             "y": (out, "y at y tokens; after the post-transformer the answer at the question"),
-            "phi": (broadest, "Φ*(x) at x tokens"),
-            "residual": (out, "A_k Φ*(x) - y at examples, A_k Φ*(x) at the question"),
-            **pair_marks(examples),
+            **own,
+            "known": (1, "1 at the x tokens of examples"),
+            "log_count": (1, "log of the number of examples, at every token"),
+            "feature": (1, "1 at x tokens"),
+            "label": (1, "1 at y tokens"),
+            "one": (1, "1 at every token"),
+            "place": (1, "0, 1, 2, ... along the sequence"),
+            "log_before": (1, "log of the number of samples before this one"),
+            "code": (quasi_orthogonal(examples + 1).shape[1], "±1 code of the sample"),
         }
     )
 
 
-def pair_marks(examples: int) -> dict[str, tuple[int, str]]:
-    """Return the coordinates that say what a token of a prompt of pairs is, and where it stands."""
-    return {
-        "known": (1, "1 at the x tokens of examples"),
-        "log_count": (1, "log of the number of examples, at every token"),
-        "feature": (1, "1 at x tokens"),
-        "label": (1, "1 at y tokens"),
-        "one": (1, "1 at every token"),
-        "place": (1, "0, 1, 2, ... along the sequence"),
-        "log_before": (1, "log of the number of samples before this one"),
-        "code": (quasi_orthogonal(examples + 1).shape[1], "±1 code of the sample"),
-    }
+def pair_descent(
+    space: Subspaces,
+    constants: Constants,
+    *,
+    features: Matrix,
+    step_size: float,
+    examples: int,
+    into: str = "residual",
+) -> LayerWriter:
+    """Write the gradient step of a prompt of pairs: the examples are known, the empty token is the sink."""
+    tokens = space.read("feature") + space.read("label")
+    return descent_layer(
+        space,
+        constants,
+        features=features,
+        sink=space.read("one") - tokens,
+        masked=tokens - space.read("known"),
+        step_size=step_size,
+        examples=examples,
+        into=into,
+    )
 
 
-def pair_positions(space: Subspaces, examples: int) -> torch.Tensor:
-    """Codes and counts for `examples` pairs, a question and the empty token after it."""
+def pair_blueprint(
+    space: Subspaces, pre: Sequence[LayerWriter], loop: LayerWriter, *, examples: int
+) -> Blueprint:
+    """Return the three modules of Theorem 3.1 around a looped layer."""
     places = torch.arange(2 * examples + 2)
     samples = places // 2
-    return position_table(
-        space,
-        {
-            "one": torch.ones(len(places), 1),
-            "place": places[:, None],
-            "log_before": samples.clamp(min=1).double().log()[:, None],
-            "code": quasi_orthogonal(examples + 1)[samples],
-        },
+    columns = {
+        "one": torch.ones(len(places), 1),
+        "place": places[:, None],
+        "log_before": samples.clamp(min=1).double().log()[:, None],
+        "code": quasi_orthogonal(examples + 1)[samples],
+    }
+    return Blueprint(
+        space=space,
+        modules={"pre": pre, "loop": [loop], "post": [answer_layer(space, loop.constants)]},
+        rows=pair_rows(space),
+        positions=position_table(space, columns),
+        answer=space.read("y"),
+        blanks=(0, 1),
     )
 
 
@@ -158,28 +163,18 @@ def join_layer(space: Subspaces, constants: Constants) -> LayerWriter:
     so it gets 0. The y tokens got -y and 1 as well; the feed-forward network adds y and -label there, which
     leaves exact zeros (at x tokens both are 0). Head 2 reads the last token, whose log_before is log n. ∎
     """
-    writer = LayerWriter(space)
-    code = space.read("code")
-    attend(
-        writer,
-        query=code,
-        key=code,
-        value=torch.cat([-2 * space.read("y"), 2 * space.read("label")]),
+    writer = LayerWriter(space, constants)
+    writer.attend(
+        query="code",
+        key="code",
+        value=(-2 * space.read("y"), 2 * space.read("label")),
         into=("residual", "known"),
-        constants=constants,
         note="head 1: residual ← -y_i and known ← 1 at both tokens of example i",
     )
-    attend(
-        writer,
-        query=space.read("one"),
-        key=space.read("place"),
-        value=space.read("log_before"),
-        into="log_count",
-        constants=constants,
-        note="head 2: log_count ← log n, read at the last token",
-    )
-    add_linear(writer, source=space.read("y"), into="residual", note="feed-forward: residual ← 0 at y tokens")
-    add_linear(writer, source=-space.read("label"), into="known", note="feed-forward: known ← 0 at y tokens")
+    note = "head 2: log_count ← log n, read at the last token"
+    writer.attend(query="one", key="place", value="log_before", into="log_count", note=note)
+    writer.add("y", "residual", note="feed-forward: residual ← 0 at y tokens")
+    writer.add(-space.read("label"), "known", note="feed-forward: known ← 0 at y tokens")
     return writer
 
 
@@ -188,14 +183,7 @@ def answer_layer(space: Subspaces, constants: Constants) -> LayerWriter:
 
     Proof. The two share a code, and only the question has a residual: the mean of 2·residual and 0. ∎
     """
-    writer = LayerWriter(space)
-    attend(
-        writer,
-        query=space.read("code"),
-        key=space.read("code"),
-        value=2 * space.read("residual"),
-        into="y",
-        constants=constants,
-        note="head 1: y ← residual at the question and at the empty token",
-    )
+    writer = LayerWriter(space, constants)
+    note = "head 1: y ← residual at the question and at the empty token"
+    writer.attend(query="code", key="code", value=2 * space.read("residual"), into="y", note=note)
     return writer

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
+from torch import Tensor
 
 from algoformer.model import AlgoFormer
 from algoformer.nn import Layer
 from algoformer.prompt import Prompt
 from algoformer.theory.blueprint import layers_module
+from algoformer.theory.checks import check_counts
 from algoformer.theory.constants import DOUBLE, Constants
 from algoformer.trace import Solver, Unroll
 
@@ -33,11 +35,8 @@ class Sizes:
     constants: Constants = DOUBLE
 
     def __post_init__(self) -> None:
-        for name in ("dim", "examples", "prompts"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
-        if self.steps is not None and self.steps < 1:
-            raise ValueError(f"steps must be at least 1, got {self.steps}")
+        steps = 1 if self.steps is None else self.steps
+        check_counts(dim=self.dim, examples=self.examples, prompts=self.prompts, steps=steps)
 
     def generator(self) -> torch.Generator:
         """Return the generator that random prompts are drawn from."""
@@ -56,20 +55,58 @@ class Measurement:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Inside:
+    """A comparison of the state after each step (`read`) with the textbook's (`iterates`)."""
+
+    read: Callable[[Tensor, Prompt], Tensor]
+    iterates: Callable[[Prompt], Iterator[Tensor]]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Case:
-    """A model, prompts for it, and the textbook solver it must agree with at each of `steps` steps."""
+    """A model, prompts for it, and the textbook solver it must agree with at each of `steps` steps.
+
+    Attributes:
+        model: the model.
+        textbook: the solver that it is compared with.
+        prompts: the prompts that both answer.
+        steps: the number of textbook steps.
+        passes: the loop's iterations per textbook step.
+        inside: the comparison of the loop's states, where the answers alone are not enough.
+    """
 
     model: AlgoFormer
     textbook: Solver
     prompts: Sequence[Prompt]
     steps: int
+    passes: int = 1
+    inside: Inside | None = None
 
+    @torch.no_grad()
     def measure(self) -> Measurement:
-        """Run both on all prompts and compare."""
-        deviation = max(
-            largest_deviation(self.model, self.textbook, prompt, self.steps) for prompt in self.prompts
+        """Return the largest deviation over every prompt, question and step; NaN counts as infinite."""
+        worst = 0.0
+        for prompt in self.prompts:
+            for start in range(0, prompt.batch, _PROMPTS_AT_ONCE):
+                for gap in self._gaps(prompt.select(slice(start, start + _PROMPTS_AT_ONCE))):
+                    worst = max(worst, gap.abs().nan_to_num(nan=torch.inf).max().item())
+        return Measurement(
+            deviation=worst,
+            steps=self.steps * self.passes,
+            width=self.model.width,
+            dtype=self.model.read_out.weight.dtype,
+            counted=count_modules(self.model),
         )
-        return measured(self.model, deviation, self.steps)
+
+    def _gaps(self, prompt: Prompt) -> Iterator[Tensor]:
+        ends = [f"loop[{step * self.passes}]" for step in range(1, self.steps + 1)]
+        unroll = Unroll(steps=self.steps * self.passes, keep=() if self.inside is None else tuple(ends))
+        trace = self.model(prompt, unroll)
+        answers = trace.predictions[self.passes - 1 :: self.passes]
+        yield answers - self.textbook(prompt, Unroll(steps=self.steps)).predictions
+        if self.inside is not None:
+            for end, expected in zip(ends, self.inside.iterates(prompt), strict=False):
+                yield self.inside.read(trace.states[end], prompt) - expected
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,12 +114,12 @@ class Statement:
     """One row of the table of theorems.
 
     Attributes:
-        name: on the command line.
-        reference: where it stands in the paper, or that it goes beyond it.
-        textbook: what it is compared with.
-        claimed: layers and heads that the paper allows, by module.
+        name: its name on the command line.
+        reference: its place in the paper, or a remark that it goes beyond the paper.
+        textbook: the algorithm that it is compared with.
+        claimed: the layers and heads that the paper allows, by module.
         case: the model of a verification, its prompts and its textbook; None where there is no model.
-        measure: how to compare, where running both on all prompts is not enough.
+        measure: the measurement of a statement without a model.
     """
 
     name: str
@@ -93,15 +130,15 @@ class Statement:
     measure: Callable[[Sizes], Measurement] | None = None
 
     def measurement(self, sizes: Sizes) -> Measurement:
-        """Build, run, compare."""
-        if self.measure is not None:
-            return self.measure(sizes)
-        assert self.case is not None, f"statement {self.name} has nothing to verify"
-        return self.case(sizes).measure()
+        """Build the model, run it and compare it with the textbook."""
+        if self.case is not None:
+            return self.case(sizes).measure()
+        assert self.measure is not None, f"statement {self.name} has nothing to verify"
+        return self.measure(sizes)
 
 
 def count_modules(model: AlgoFormer) -> Modules:
-    """Layers and heads of each module, counted from the weights.
+    """Count the layers and heads of each module from its weights.
 
     All layers that exist count; a head counts if the product of its output and value matrices is not zero.
     """
@@ -127,27 +164,4 @@ def within(counted: Modules, claimed: Modules) -> bool:
     return all(
         name in claimed and layers <= claimed[name][0] and heads <= claimed[name][1]
         for name, (layers, heads) in counted.items()
-    )
-
-
-@torch.no_grad()
-def largest_deviation(model: Solver, textbook: Solver, prompt: Prompt, steps: int) -> float:
-    """max |model - textbook| over every prompt, question, coordinate and step 1..steps; NaN counts as ∞."""
-    worst = 0.0
-    for start in range(0, prompt.batch, _PROMPTS_AT_ONCE):
-        chunk = prompt.select(slice(start, start + _PROMPTS_AT_ONCE))
-        unroll = Unroll(steps=steps)
-        gaps = (model(chunk, unroll).predictions - textbook(chunk, unroll).predictions).abs()
-        worst = max(worst, gaps.nan_to_num(nan=torch.inf).max().item())
-    return worst
-
-
-def measured(model: AlgoFormer, deviation: float, steps: int) -> Measurement:
-    """Return a measurement of a model, with its size counted."""
-    return Measurement(
-        deviation=deviation,
-        steps=steps,
-        width=model.width,
-        dtype=model.read_out.weight.dtype,
-        counted=count_modules(model),
     )

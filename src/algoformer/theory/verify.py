@@ -23,7 +23,7 @@ TOLERANCE = 1e-6
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """One row of the table: what was claimed, what was counted, how far it is from the algorithm."""
+    """One row of the table: the claim, the counted layers and heads, the deviation from the algorithm."""
 
     name: str
     reference: str
@@ -52,7 +52,7 @@ def statement(name: str) -> Statement:
     """Return the statement of that name.
 
     Raises:
-        ValueError: there is none; the message lists those there are.
+        ValueError: there is no such statement.
     """
     if name not in REGISTRY:
         raise ValueError(f"no statement is named {name!r}; there are {', '.join(REGISTRY)}")
@@ -88,13 +88,8 @@ def verify(names: str | Iterable[str] | None = None, *, sizes: Sizes | None = No
         )
 
 
-def verify_all(sizes: Sizes | None = None) -> list[Report]:
-    """Return a report on every statement."""
-    return list(verify(sizes=sizes))
-
-
 def words(modules: Modules) -> str:
-    """Layers × heads of each module; a dash where there are none.
+    """Return the layers × heads of each module in words; a dash where there are none.
 
     >>> words({"pre": (4, 2), "loop": (1, 2)})
     'pre 4×2, loop 1×2'

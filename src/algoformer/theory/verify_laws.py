@@ -1,8 +1,7 @@
-"""The error laws that the theorems promise, and error by step, as plain numbers for a plot."""
+"""The error laws of the theorems, and the error after each step, as plain numbers for a plot."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -18,20 +17,26 @@ from algoformer.theory.verify_statements import lemma_case
 from algoformer.trace import Solver, Unroll
 
 SMALL = Sizes(prompts=8, steps=50)
-"""Enough to see a law."""
+"""Sizes that are large enough to show a law."""
 
 
 def error_against_c(
     values: Sequence[float] = (1e-1, 3e-2, 1e-2, 3e-3, 1e-3, 3e-4, 1e-4), *, sizes: Sizes = SMALL
 ) -> list[tuple[float, float]]:
-    """(c, largest deviation from gradient descent): falls as c² until rounding, eps/c, takes over."""
+    """Return (c, largest deviation from gradient descent) for each c.
+
+    It falls as c² until rounding, eps/c, takes over.
+    """
     return [(c, _deviation(replace(sizes, constants=replace(sizes.constants, c=c)))) for c in values]
 
 
 def error_against_sink(
     values: Sequence[float] = (6.0, 8.0, 10.0, 12.0, 14.0, 16.0, 20.0, 25.0), *, sizes: Sizes = SMALL
 ) -> list[tuple[float, float]]:
-    """(C, largest deviation from gradient descent): falls as e^(-C) until the error in c takes over."""
+    """Return (C, largest deviation from gradient descent) for each C.
+
+    It falls as e^(-C) until the error in c takes over.
+    """
     return [
         (sink, _deviation(replace(sizes, constants=replace(sizes.constants, sink=sink)))) for sink in values
     ]
@@ -41,26 +46,9 @@ def _deviation(sizes: Sizes) -> float:
     return lemma_case(sizes).measure().deviation
 
 
-def fitted_slope(points: Sequence[tuple[float, float]]) -> float:
-    """Return the slope of the least-squares line through `points`."""
-    middle = [sum(axis) / len(points) for axis in zip(*points, strict=True)]
-    run = sum((x - middle[0]) ** 2 for x, _ in points)
-    return sum((x - middle[0]) * (y - middle[1]) for x, y in points) / run
-
-
-def power_of_c(points: Sequence[tuple[float, float]]) -> float:
-    """p in error ~ c^p."""
-    return fitted_slope([(math.log(c), math.log(error)) for c, error in points])
-
-
-def rate_of_sink(points: Sequence[tuple[float, float]]) -> float:
-    """p in error ~ e^(pC)."""
-    return fitted_slope([(sink, math.log(error)) for sink, error in points])
-
-
 @torch.no_grad()
 def error_by_step(*, sizes: Sizes = SMALL, alpha: float = 1 / 150**2) -> dict[str, list[float]]:
-    """Mean squared error of the last answer after each step, divided by dim: weights next to textbooks."""
+    """Return the mean squared error after each step, divided by dim, of weights and of textbooks."""
     prompt = pair_prompts(sizes)
     step_size = safe_step_size(pairs(prompt), 0.5)
     shape = {"dim": sizes.dim, "examples": sizes.examples, "constants": sizes.constants}

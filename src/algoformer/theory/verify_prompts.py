@@ -10,23 +10,28 @@ from torch.nn.functional import leaky_relu
 
 from algoformer.problems import Problems
 from algoformer.prompt import Prompt
-from algoformer.tasks import ChainOfThought
+from algoformer.tasks import ChainOfThought, Task
 from algoformer.theory.checks import step_size_limit
 from algoformer.theory.statement import Sizes
 
 
 def safe_step_size(problems: Problems, preferred: float) -> float:
-    """`preferred`, or 0.8 of what converges on these problems if that is less."""
+    """Return `preferred`, or 0.8 of the limit of convergence on these problems if that is less."""
     return min(preferred, 0.8 * step_size_limit(problems))
 
 
+def sampled(task: Task, sizes: Sizes) -> Prompt:
+    """Return prompts of a task in float64, with all their questions."""
+    return task.sample(sizes.prompts, generator=sizes.generator(), dtype=torch.float64)
+
+
 def normal(*shape: int, generator: torch.Generator) -> Tensor:
-    """Standard normal numbers in float64."""
+    """Return standard normal numbers in float64."""
     return torch.randn(shape, generator=generator, dtype=torch.float64)
 
 
 def pair_prompts(sizes: Sizes, *, out: int = 1) -> Prompt:
-    """Linear regression, y = A x with `out` numbers, all standard normal; the last question is asked."""
+    """Return prompts of linear regression, y = A x with `out` numbers, all normal, with one question."""
     generator = sizes.generator()
     xs = normal(sizes.prompts, sizes.examples + 1, sizes.dim, generator=generator)
     weights = normal(sizes.prompts, sizes.dim, out, generator=generator)
@@ -34,7 +39,7 @@ def pair_prompts(sizes: Sizes, *, out: int = 1) -> Prompt:
 
 
 def series_prompts(sizes: Sizes, *, order: int) -> Prompt:
-    """Rows of which every one is asked for the `order` rows before it, zeros before the start."""
+    """Return series in which each row must be answered with the `order` rows before it, or zeros."""
     rows = normal(sizes.prompts, sizes.examples, sizes.dim, generator=sizes.generator())
     padded = torch.nn.functional.pad(rows, (0, 0, order, 0))[:, :-1]
     history = padded.unfold(1, order, 1).transpose(-1, -2).flatten(-2)
@@ -42,7 +47,7 @@ def series_prompts(sizes: Sizes, *, order: int) -> Prompt:
 
 
 def chain_prompts(sizes: Sizes, task: ChainOfThought) -> list[Prompt]:
-    """For each layer of the chain, prompts that ask for it; together at least `sizes.prompts`.
+    """Return prompts that ask for each layer of the chain in turn; together at least `sizes.prompts`.
 
     The matrices are orthogonal, times √(2/(1 + slope²)). Deep states of normal matrices and small slopes
     have condition numbers of 1e6: gradient descent on them is just as exact and gets nowhere.

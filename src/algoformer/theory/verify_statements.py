@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 
-import torch
-
 from algoformer.algorithms import GradientDescent
 from algoformer.problems import Problems
 from algoformer.prompt import Prompt
@@ -18,8 +16,14 @@ from algoformer.theory.gradient_descent import gradient_descent_step, prepared
 from algoformer.theory.network import network_of
 from algoformer.theory.representation import representation
 from algoformer.theory.statement import Case, Measurement, Sizes, Statement
-from algoformer.theory.verify_prompts import chain_prompts, pair_prompts, safe_step_size, series_prompts
-from algoformer.trace import Trace, Unroll, constant_trace
+from algoformer.theory.verify_prompts import (
+    chain_prompts,
+    pair_prompts,
+    safe_step_size,
+    sampled,
+    series_prompts,
+)
+from algoformer.trace import constant_trace
 
 ORDER = 3
 CHAIN_LAYERS = 6
@@ -29,7 +33,7 @@ EPSILON = 1.0
 
 
 def measure_codes(sizes: Sizes) -> Measurement:
-    """By how much the gap of 10,000 codes falls short of ε, over all pairs of codes."""
+    """Measure by how much the gap of 10,000 codes falls short of ε, over all pairs of codes."""
     codes = quasi_orthogonal(CODES, epsilon=EPSILON)
     whole = codes.float()  # products of ±1 codes are small whole numbers: exact, and twice as fast
     own = whole.square().sum(dim=1)
@@ -47,14 +51,10 @@ def copy_case(sizes: Sizes) -> Case:
     prompt = series_prompts(sizes, order=ORDER)
     return Case(
         model=copy(dim=sizes.dim, order=ORDER, length=sizes.examples, constants=sizes.constants),
-        textbook=_targets,
+        textbook=lambda prompt, unroll: constant_trace(prompt.targets, unroll),
         prompts=[prompt.prefix(point) for point in range(prompt.points)],
         steps=1,
     )
-
-
-def _targets(prompt: Prompt, unroll: Unroll) -> Trace:
-    return constant_trace(prompt.targets, unroll)
 
 
 def lemma_case(sizes: Sizes) -> Case:
@@ -77,16 +77,16 @@ def lemma_case(sizes: Sizes) -> Case:
 
 
 def _joined(prompt: Prompt) -> Problems:
-    """Read what `prepared` wrote."""
+    """Read the problems that `prepared` wrote into a prompt."""
     dim = prompt.dim - prompt.out - 2
     features, labels, _ = prompt.rows.split([dim, prompt.out, 2], dim=-1)
     return Problems(features=features[:, None], labels=labels[:, None], asked=((0, prompt.reads[0]),))
 
 
 def representation_case(sizes: Sizes) -> Case:
-    """Theorem 3.1 for a Φ* of three layers, against gradient descent on the true features."""
+    """Compare Theorem 3.1 for a Φ* of three layers with gradient descent on the true features."""
     task = RegressionWithRepresentation(dim=sizes.dim, points=sizes.examples + 1)
-    prompt = task.sample(sizes.prompts, generator=sizes.generator(), dtype=torch.float64).prefix()
+    prompt = sampled(task, sizes).prefix()
     step_size = safe_step_size(task.problems(prompt), 0.09)
     return Case(
         model=representation(
@@ -102,10 +102,10 @@ def representation_case(sizes: Sizes) -> Case:
 
 
 def autoregressive_case(sizes: Sizes) -> Case:
-    """Theorem 3.2 for a series of order 3 in which `examples` rows have a whole history."""
+    """Compare Theorem 3.2 with gradient descent, for series in which `examples` rows have a history."""
     length = sizes.examples + ORDER
     task = AutoregressiveWithRepresentation(dim=sizes.dim, points=length + 1, order=ORDER)
-    prompt = task.sample(sizes.prompts, generator=sizes.generator(), dtype=torch.float64).prefix()
+    prompt = sampled(task, sizes).prefix()
     step_size = safe_step_size(task.problems(prompt), 2.0)
     return Case(
         model=autoregressive(
@@ -122,7 +122,7 @@ def autoregressive_case(sizes: Sizes) -> Case:
 
 
 def chain_case(sizes: Sizes) -> Case:
-    """Theorem 3.3 at each of six layers, against gradient descent there and then σ."""
+    """Compare Theorem 3.3 at each of six layers with gradient descent there and then σ."""
     task = ChainOfThought(dim=sizes.dim, points=sizes.examples + 1, layers=CHAIN_LAYERS, slope=CHAIN_SLOPE)
     prompts = chain_prompts(sizes, task)
     step_size = min(safe_step_size(task.problems(prompt), 0.2) for prompt in prompts)

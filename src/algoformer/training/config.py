@@ -1,25 +1,37 @@
-"""A run as frozen data: program, what it learns from, and how to train."""
+"""A run as frozen data: what is trained, on what and how; and how the run is carried out."""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, Literal
 
+import torch
 from torch import nn
 
-from algoformer.common.keywords import suggests_keywords
+from algoformer.common.names import suggests_keywords
 from algoformer.common.plain_data import as_data, read_dataclass
 from algoformer.config import Precision as Precision
 from algoformer.config import Ramp as Ramp
 from algoformer.config import TrainConfig as TrainConfig
 from algoformer.data.protocol import Data
 from algoformer.data.registry import as_data_object, data_from_header
-from algoformer.model.algoformer import modules_of
-from algoformer.model.parts import head_width
-from algoformer.model.program import Loop, Parallel, Program, default_steps, from_data, to_data, traced_part
+from algoformer.model.program import (
+    Loop,
+    Parallel,
+    Program,
+    default_steps,
+    from_data,
+    modules_of,
+    to_data,
+    traced_part,
+)
 from algoformer.tasks import Task
+
+EngineName = Literal["auto", "eager", "graph", "compiled", "fused"]
+ParallelName = Literal["auto", "ddp", "fsdp"]
 
 
 @suggests_keywords({"task": "data", "text": "data", "config": "training"})
@@ -58,7 +70,7 @@ class Experiment:
         for name, value in found.items():
             object.__setattr__(self, name, value)
         for layers in modules_of(program):
-            head_width(layers, width)  # refuses heads that do not divide the width
+            layers.width_of_head(width)  # refuses heads that do not divide the width
         self.data.check(program, training)
         check_loop(program, training)
 
@@ -80,6 +92,10 @@ class Experiment:
         Raises:
             ValueError: its data or task is not registered, so that no file could name it.
         """
+        return copy.deepcopy(self._described)
+
+    @cached_property
+    def _described(self) -> dict[str, Any]:
         return {
             "program": to_data(self.program),
             "data": self.data.settings(),
@@ -174,3 +190,47 @@ def _unrolled(program: Program) -> Iterator[Loop]:
     elif isinstance(part, Parallel):
         for branch in part.branches:
             yield from _unrolled(branch)
+
+
+class Callback:
+    """Receives the news of a run; override what is of interest. On several processes only rank zero calls."""
+
+    def on_start(self, step: int, steps: int) -> None:
+        """Called once before the first step of this session, with the steps done and the steps in all."""
+
+    def on_log(self, step: int, metrics: Mapping[str, float]) -> None:
+        """Called after every new row of metrics."""
+
+    def on_end(self, step: int) -> None:
+        """Called when the session ends, in whichever way."""
+
+
+@suggests_keywords({"time_limit": "max_minutes", "gpu": "device", "verbose": "progress"})
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """How to carry out a run; none of it changes which weights come out on a CPU.
+
+    Attributes:
+        device: where to train.
+        engine: how steps are taken: "eager" and "compiled" anywhere, "graph" or "fused" on CUDA, or "auto".
+        parallel: what several processes share: "ddp" the work, "fsdp" also weights, gradients and optimizer
+            state; "auto" is "ddp" where there are several.
+        max_minutes: stop after this long with a checkpoint, to be resumed later.
+        progress: show a progress bar on standard error; None shows one on a terminal and in a notebook.
+        callbacks: objects whose `on_start`, `on_log` and `on_end` are called.
+        tensorboard: also write the metrics to `folder`/tensorboard where TensorBoard is installed.
+        command: the command that asked for the run, kept in the card so that it can be repeated.
+    """
+
+    device: str | torch.device = "cpu"
+    engine: EngineName = "auto"
+    parallel: ParallelName = "auto"
+    max_minutes: float | None = None
+    progress: bool | None = None
+    callbacks: tuple[Callback, ...] = ()
+    tensorboard: bool = True
+    command: str = ""
+
+    def __post_init__(self) -> None:
+        if self.max_minutes is not None and not self.max_minutes > 0:
+            raise ValueError(f"max_minutes must be positive, or None for no limit, got {self.max_minutes}")

@@ -16,11 +16,15 @@ from torch import Tensor, nn
 
 from algoformer.data.protocol import Loss, Share
 from algoformer.trace import Unroll
-from algoformer.training.options import ParallelName
-from algoformer.training.process_group import LossFunction, Model, ProcessGroup, Result, Stop
-
-VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
-"""The environment variables by which torchrun tells a process its rank."""
+from algoformer.training.config import ParallelName
+from algoformer.training.process_group import (
+    LossFunction,
+    Model,
+    ProcessGroup,
+    Result,
+    Stop,
+    started_by_torchrun,
+)
 
 RAISED_BY_ALL = (ValueError, FloatingPointError, OSError, KeyboardInterrupt)
 """Errors that all processes of a run raise together; any other has happened to one of them."""
@@ -34,23 +38,9 @@ SENT_ERRORS = (KeyboardInterrupt, FloatingPointError, OSError, ValueError)
 logger = logging.getLogger("algoformer.training")
 
 
-def started_by_torchrun() -> bool:
-    """Return whether this process is one of those that torchrun started."""
-    return dist.is_available() and all(name in os.environ for name in VARIABLES)
-
-
 @contextmanager
-def join_torchrun(device: str | torch.device = "cpu") -> Iterator[None]:
-    """Make the processes that torchrun started a group inside, so that `train` uses all of them.
-
-    Without torchrun, or in a program that has made the group itself, nothing happens.
-
-    Raises:
-        ValueError: there are more processes on this machine than GPUs.
-    """
-    if not started_by_torchrun() or dist.is_initialized():
-        yield
-        return
+def joined(device: str | torch.device) -> Iterator[None]:
+    """Make the processes that torchrun started a group inside; see `process_group.join_torchrun`."""
     if torch.device(device).type == "cuda":
         torch.cuda.set_device(_own_gpu())
         dist.init_process_group("cpu:gloo,cuda:nccl")

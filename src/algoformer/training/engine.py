@@ -13,9 +13,9 @@ import torch
 from algoformer.model.algoformer import AlgoFormer
 from algoformer.training.captured import CapturedStep
 from algoformer.training.compiled import compiled_body, compiled_pieces
+from algoformer.training.config import EngineName as EngineName
 from algoformer.training.config import Experiment, build_model
 from algoformer.training.fused import FusedBody, why_not_fused
-from algoformer.training.options import EngineName as EngineName
 from algoformer.training.step import Step
 
 WORTH_COMPILING = 2000

@@ -12,7 +12,7 @@ from algoformer.language.classify import Classifier
 from algoformer.language.corpora import LABELLED, PARALLEL
 from algoformer.language.token_model import TokenModel
 from algoformer.language.translate import Decoding, Translator
-from algoformer.training.card import exported_facts
+from algoformer.training.run_folder import exported_facts
 
 
 def export_text(

@@ -1,9 +1,7 @@
-"""How exact the matrix products are, and what stays in single precision whatever they are."""
+"""Models whose matrix products are in bf16, and what stays in single precision."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, cast
 
 import torch
@@ -12,17 +10,6 @@ from torch import Tensor, nn
 from algoformer.model.algoformer import AlgoFormer
 from algoformer.prompt import Prompt
 from algoformer.trace import Trace, Unroll
-
-
-@contextmanager
-def matmul_precision(precision: str) -> Iterator[None]:
-    """Allow TF32 products inside, unless the precision is "fp32"; put things back afterwards."""
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("high" if precision in ("tf32", "bf16") else "highest")
-    try:
-        yield
-    finally:
-        torch.set_float32_matmul_precision(before)
 
 
 class RoundedBody(nn.Module):

@@ -5,13 +5,15 @@ All scales have the same curricula in fractions of the run, so that a shorter ru
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
 from algoformer.common.names import check_choice
+from algoformer.data.registry import data_names
 from algoformer.model.presets import PRESETS
 from algoformer.model.program import Loop, Program, default_steps, traced_part
-from algoformer.tasks import TASKS, LinearRegression, Task
+from algoformer.tasks import TASKS, LinearRegression, PuzzleTask, Task, find
 from algoformer.training.config import Experiment, Ramp, TrainConfig
 
 Scale = Literal["smoke", "short", "paper"]
@@ -57,6 +59,31 @@ SMALL_RATES: dict[str, float] = {"nested": 1.5e-3}
 """Learning rates of `smoke` where 3e-3 is too much: a loop in a loop did not learn at all with it."""
 
 
+def named_experiment(
+    name: str, program: str | Program, scale: Any = "smoke", *, files: Sequence[str] = ()
+) -> Experiment:
+    """Return the recipe for a task or a kind of text by name, with the user's own program and files.
+
+    Args:
+        name: a task, also as package.module:Class; a kind of text; or data that was registered.
+        program: a named program, or one of the user's own.
+        scale: how large the model and how long the training are.
+        files: the text, for kinds of text.
+    """
+    if name not in TASKS and ":" not in name and name != "prompts" and name in data_names():
+        from algoformer.training.text_recipes import experiment_on_files
+
+        return experiment_on_files(name, program, scale, files)
+    if files:
+        raise ValueError(f"--data {name} is a task and takes no files, got {files[0]!r}")
+    if ":" in name:
+        find(name)  # imports and registers package.module:Class
+    if isinstance(program, str):
+        return experiment(name, program, scale)
+    like = experiment(name, "algoformer", scale)
+    return replace(like, program=program, training=recommended(program, like.task, scale))
+
+
 def experiment(task: str, program: str, scale: Scale = "smoke", *, seed: int = 0) -> Experiment:
     """The named program on the named task at a scale.
 
@@ -64,18 +91,24 @@ def experiment(task: str, program: str, scale: Scale = "smoke", *, seed: int = 0
     >>> run.width, run.training.steps, run.training.window
     (256, 500000, 15)
     """
-    check_choice("task", task, TASKS)
-    check_choice("program", program, PRESETS)
+    for word, name, table in (("task", task, TASKS), ("program", program, PRESETS)):
+        if name not in table:
+            check_choice(word, name, table)
     small = scale == "smoke"
     chosen: Task = TASKS[task](**(SMALL_TASKS if small else FULL_TASKS).get(task, {}))
     heads = 4 if small else 8
     shape: dict[str, int] = SMALL_PROGRAMS.get(program, {}) if small else {}
-    built = PRESETS[program](heads=heads, **shape)
+    built = PRESETS[program](heads=heads, **shape, causal=not full_attention(chosen))
     width = 32 if small else 256
     recipe = recommended(built, chosen, scale, seed=seed)
-    if small:
-        recipe = replace(recipe, lr=SMALL_RATES.get(program, recipe.lr))
+    if small and program in SMALL_RATES:
+        recipe = replace(recipe, lr=SMALL_RATES[program])
     return Experiment(program=built, data=chosen, width=width, training=recipe)
+
+
+def full_attention(task: Task) -> bool:
+    """Return whether every row of the task's prompts may attend to every other: no row shows an answer."""
+    return isinstance(task, PuzzleTask) and not task.answers_in_rows
 
 
 def recommended(program: Program, task: Task, scale: Scale, *, seed: int = 0) -> TrainConfig:
@@ -95,7 +128,7 @@ def training(program: Program, task: Task, scale: Scale, *, seed: int = 0) -> Tr
     window = min(steps, 15 if scale != "smoke" else 4)
     curricula = TrainConfig(
         dims=Ramp(start=min(5, task.dim), increment=1) if task.takes_dims else None,
-        samples=Ramp(start=min(11, task.points), increment=2),
+        samples=None if isinstance(task, PuzzleTask) else Ramp(start=min(11, task.points), increment=2),
         iterations=Ramp(start=window, increment=2, interval=0.001)
         if traced_part(program) is not None
         else None,
@@ -123,7 +156,9 @@ def training(program: Program, task: Task, scale: Scale, *, seed: int = 0) -> Tr
         lr=3e-3,
         warmup=0.05,
         dims=Ramp(start=1, increment=1, interval=0.12) if task.takes_dims else None,
-        samples=Ramp(start=min(5, task.points), increment=2, interval=0.06),
+        samples=None
+        if isinstance(task, PuzzleTask)
+        else Ramp(start=min(5, task.points), increment=2, interval=0.06),
         log_every=50,
         checkpoint_every=500,
     )

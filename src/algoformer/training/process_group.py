@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import os
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from enum import IntEnum
 from typing import Any, TypeVar
 
@@ -14,11 +15,35 @@ from torch import Tensor, nn
 
 from algoformer.data.protocol import Loss, Share
 from algoformer.trace import Unroll
-from algoformer.training.options import ParallelName
+from algoformer.training.config import ParallelName
 
 Result = TypeVar("Result")
 Model = TypeVar("Model", bound=nn.Module)
 LossFunction = Callable[[Any, Unroll], Loss]
+
+
+VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+"""The environment variables by which torchrun tells a process its rank."""
+
+
+def started_by_torchrun() -> bool:
+    """Return whether this process is one of those that torchrun started."""
+    return dist.is_available() and all(name in os.environ for name in VARIABLES)
+
+
+def join_torchrun(device: str | torch.device = "cpu") -> AbstractContextManager[None]:
+    """Make the processes that torchrun started a group inside, so that `train` uses all of them.
+
+    Without torchrun, or in a program that has made the group itself, nothing happens.
+
+    Raises:
+        ValueError: there are more processes on this machine than GPUs.
+    """
+    if not started_by_torchrun() or dist.is_initialized():
+        return nullcontext()
+    from algoformer.training.distributed import joined
+
+    return joined(device)
 
 
 def join_group(wanted: ParallelName, device: torch.device) -> tuple[ProcessGroup, torch.device]:

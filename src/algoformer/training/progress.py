@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from algoformer.training.options import Callback
+from algoformer.training.config import Callback
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -53,6 +54,14 @@ class ProgressBar(Callback):
     def on_end(self, step: int) -> None:
         """Close the display."""
         self._stack.close()
+
+
+def progress_callbacks(wanted: bool | None) -> tuple[Callback, ...]:
+    """Return a progress bar, or nothing; None shows one on a terminal and in a notebook."""
+    watched = sys.stderr.isatty() or "ipykernel" in sys.modules
+    if not (watched if wanted is None else wanted):
+        return ()
+    return (ProgressBar(),)
 
 
 @contextmanager

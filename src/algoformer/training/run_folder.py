@@ -1,4 +1,4 @@
-"""The folder of a run: config, metrics, checkpoints, and one process at a time that writes them."""
+"""The folder of a run: config, metrics, checkpoints with their cards, and one process that writes them."""
 
 from __future__ import annotations
 
@@ -8,24 +8,34 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from algoformer.checkpoint import Checkpoint, load_checkpoint, write_checkpoint
+import torch
+
+from algoformer.checkpoint import BEST, LATEST, Checkpoint, load_checkpoint, write_checkpoint
+from algoformer.common.devices import device_name
 from algoformer.common.files import append_line, read_json, remove_leftovers, write_json, write_text
+from algoformer.common.provenance import source_commit
 from algoformer.common.tensor_file import read_header
 from algoformer.training.config import Experiment, is_data_of
+
+if TYPE_CHECKING:
+    from algoformer.training.session import Session
 
 Metrics = Mapping[str, float]
 """One row: counts (step, iterations, dims, samples) and measurements, by name; all of them floats."""
 
-CHECKPOINT = "checkpoint.safetensors"
-"""The newest checkpoint of a run; there is one from step 0 on."""
-
-BEST = "best.safetensors"
-"""The weights that did best in validation so far."""
-
 LOCK = ".lock"
 """The file that a process locks before it looks at a folder."""
+
+ORIGIN = "initial"
+"""The fact on a card that tells of the checkpoint that the run began with."""
+
+OF_ORIGIN = ("step", "seconds", "precision", "device", "command", "experiment", "commit", ORIGIN)
+"""The facts that a run tells of the checkpoint it began with."""
+
+ONLY_WHILE_TRAINING = ("best", "validations_since_best")
+"""The facts that a run needs to go on, and that an exported model does not keep."""
 
 
 class RunFolder:
@@ -39,7 +49,7 @@ class RunFolder:
     @property
     def checkpoint_path(self) -> Path:
         """The path of the newest checkpoint."""
-        return self.path / CHECKPOINT
+        return self.path / LATEST
 
     def load(self) -> Checkpoint | None:
         """Return the newest checkpoint, if there is one."""
@@ -109,8 +119,8 @@ def stored_experiment(folder: Path) -> object:
     Raises:
         ValueError: there is no run, or its checkpoint cannot be read.
     """
-    if (folder / CHECKPOINT).exists():
-        card = read_header(folder / CHECKPOINT).get("card")
+    if (folder / LATEST).exists():
+        card = read_header(folder / LATEST).get("card")
         return card.get("experiment") if isinstance(card, dict) else None
     return read_json(folder / "config.json")
 
@@ -136,6 +146,42 @@ def read_metrics(folder: Path | str) -> list[Metrics]:
     return [row for line in lines if (row := _read_row(line)) is not None]
 
 
+def exported_facts(card: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the facts of a run's card that an exported model keeps."""
+    return {name: fact for name, fact in card.items() if name not in ONLY_WHILE_TRAINING}
+
+
+def origin_of(card: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the facts of a card that a run tells of the checkpoint it began with."""
+    return {name: card[name] for name in OF_ORIGIN if name in card}
+
+
+def card_of(session: Session) -> dict[str, Any]:
+    """Return the card of a run at this moment."""
+    step, group = session.learner, session.learner.group
+    card: dict[str, Any] = {
+        "step": session.step,
+        "seconds": session.clock.seconds,
+        "precision": step.training.precision,
+        "engine": str(session.plan),
+        "device": device_name(step.device),
+        "weights": "raw" if step.average is None else "average",
+        "experiment": step.experiment.to_data(),
+        "torch": torch.__version__,
+        "commit": source_commit(),
+        **step.data.facts(),
+    }
+    if session.command:
+        card["command"] = session.command
+    if session.origin is not None:
+        card[ORIGIN] = session.origin
+    if not group.is_single:
+        card |= {"processes": group.processes, "parallel": group.kind}
+    if session.best is not None:
+        card |= {"best": dict(session.best), "validations_since_best": session.validations_since_best}
+    return card
+
+
 def _read_row(line: str) -> Metrics | None:
     try:
         row = json.loads(line)
@@ -147,7 +193,7 @@ def _read_row(line: str) -> Metrics | None:
 
 def _check(path: Path, experiment: Experiment, *, resume: bool) -> None:
     if resume:
-        if not (path / CHECKPOINT).exists():
+        if not (path / LATEST).exists():
             why = "; it was stopped before it began, start it again" if (path / LOCK).exists() else ""
             raise ValueError(f"{path} holds no run to resume{why}")
         if not is_data_of(stored_experiment(path), experiment):

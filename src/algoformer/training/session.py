@@ -4,26 +4,56 @@ from __future__ import annotations
 
 import logging
 import math
+import signal
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from types import FrameType
 from typing import Any
 
 import torch
 
 from algoformer.checkpoint import Checkpoint
-from algoformer.training.card import ORIGIN, card_of
+from algoformer.common.devices import matmul_precision
+from algoformer.common.plain_data import MOST
+from algoformer.common.terminal import short
+from algoformer.config import learning_rate
+from algoformer.training.config import Callback, RunOptions
 from algoformer.training.engine import Plan, open_engine
-from algoformer.training.interrupts import deferred_interrupt
-from algoformer.training.options import Callback, RunOptions
-from algoformer.training.precision import matmul_precision
 from algoformer.training.process_group import Stop
 from algoformer.training.resume import restore, snapshot
-from algoformer.training.run_folder import Metrics, RunFolder
-from algoformer.training.schedule import iterations_at, learning_rate
-from algoformer.training.step import Step
+from algoformer.training.run_folder import ORIGIN, Metrics, RunFolder, card_of
+from algoformer.training.step import Step, iterations_at
 
 logger = logging.getLogger("algoformer.training")
+
+
+@contextmanager
+def deferred_interrupt() -> Iterator[Callable[[], bool]]:
+    """Inside, a first Ctrl-C is only noted, for the yielded function to tell; a second one interrupts.
+
+    Where somebody else handles Ctrl-C, or outside the main thread, nothing is changed.
+    """
+    asked = False
+
+    def note(number: int, frame: FrameType | None) -> None:
+        nonlocal asked
+        if asked:
+            raise KeyboardInterrupt
+        asked = True
+
+    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield lambda: asked
+        return
+    try:
+        signal.signal(signal.SIGINT, note)
+    except ValueError:  # not the main thread
+        yield lambda: asked
+        return
+    try:
+        yield lambda: asked
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 class Clock:
@@ -139,7 +169,7 @@ class Session:
         """
         if self.folder is None or self.saved == self.step:
             return
-        self._refuse_not_finite()
+        self._finite_sums()
         checkpoint, folder = snapshot(self.learner, card_of(self)), self.folder
         self.group.on_rank_zero(lambda: folder.save(checkpoint))
         self.saved = self.step
@@ -153,10 +183,10 @@ class Session:
             self.save()
 
     def _log(self) -> None:
-        self._refuse_not_finite()  # waits for the device, so that the clock below is right
+        sums = self._finite_sums()  # waits for the device, so that the clock below is right
         learner, config = self.learner, self.config
         count = (self.step - 1) % config.log_every + 1
-        means = [total / count for total in learner.read_sums()]
+        means = [total / count for total in sums]
         learner.sums.zero_()
         now = self.clock.seconds
         (step, seconds), self.logged = self.logged, (self.step, now)
@@ -176,8 +206,7 @@ class Session:
             with self.clock.paused():
                 numbers |= self._validate()
         row = {name: float(number) for name, number in numbers.items()}
-        self.metrics.append(self.group.on_rank_zero(lambda: self._written(row)))
-        self.group.on_rank_zero(lambda: self._call("on_log", self.step, row))
+        self.metrics.append(self.group.on_rank_zero(lambda: self._tell(row)))
 
     def _validate(self) -> dict[str, float]:
         """Validate, and keep the weights if they are the best so far."""
@@ -204,9 +233,10 @@ class Session:
         self.folder.write_config(self.learner.experiment)
         return self.folder.keep_metrics(self.step)
 
-    def _written(self, row: Metrics) -> Metrics:
+    def _tell(self, row: Metrics) -> Metrics:
         if self.folder is not None:
             self.folder.add_metrics(row)
+        self._call("on_log", self.step, row)
         return row
 
     def _call(self, name: str, *arguments: Any) -> None:
@@ -216,13 +246,22 @@ class Session:
     def _restore_card(self, card: Mapping[str, Any]) -> None:
         # a resumed run keeps what it was begun with, whatever it is resumed by
         self.command, self.origin = str(card.get("command", "")), card.get(ORIGIN)
-        best = card.get("best")
-        if isinstance(best, Mapping):
-            self.best = {str(name): float(value) for name, value in best.items()}
-            self.validations_since_best = int(card.get("validations_since_best", 0))
+        best, since = card.get("best"), card.get("validations_since_best", 0)
+        if best is None:
+            return
+        numbers = isinstance(best, Mapping) and all(type(value) is float for value in best.values())
+        if not numbers or type(since) is not int or not 0 <= since <= MOST:
+            raise ValueError(f"the checkpoint's best validation is damaged: {short(best)}, {short(since)}")
+        try:
+            self.learner.data.merit(best)
+        except KeyError as error:
+            raise ValueError(f"the checkpoint's best validation lacks {error}") from None
+        self.best, self.validations_since_best = dict(best), since
 
-    def _refuse_not_finite(self) -> None:
-        loss = self.learner.read_sums()[0]
+    def _finite_sums(self) -> list[float]:
+        """Return the sums since the last row of metrics; refuse a loss or weights that are not finite."""
+        sums = self.learner.read_sums()
+        loss = sums[0]
         pieces = self.group.local(list(self.learner.model.parameters()))
         finite = bool(torch.stack([piece.isfinite().all() for piece in pieces]).all())
         if not (math.isfinite(loss) and all(self.group.all_gather_object(finite))):
@@ -232,3 +271,4 @@ class Session:
                 f"the {what} not finite at step {self.step}{kept}. "
                 "Try a lower learning rate, or clip the gradient (clip_norm)"
             )
+        return sums

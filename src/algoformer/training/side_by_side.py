@@ -13,9 +13,8 @@ from multiprocessing.queues import Queue
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from algoformer.training.config import Experiment
-from algoformer.training.options import Callback
-from algoformer.training.run_folder import CHECKPOINT
+from algoformer.checkpoint import LATEST
+from algoformer.training.config import Callback, Experiment
 
 Progress = Callable[[str, int, int, Mapping[str, float]], None]
 """Called with the run's name, steps done, steps in all and the newest metrics."""
@@ -69,7 +68,7 @@ class Planned:
         run = train(
             self.experiment,
             self.folder,
-            resume=(self.folder / CHECKPOINT).exists(),
+            resume=(self.folder / LATEST).exists(),
             device=device,
             max_minutes=max_minutes,
             command=self.command,

@@ -11,16 +11,16 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from algoformer.config import TrainConfig
+from algoformer.config import TrainConfig, learning_rate, ramp_value
 from algoformer.data.protocol import Data, Loss
 from algoformer.model.algoformer import AlgoFormer
+from algoformer.model.program import Program, default_steps, traced_part
 from algoformer.trace import Unroll
 from algoformer.training.average import Average
 from algoformer.training.config import Experiment
 from algoformer.training.optimizer import ModelOptimizer
 from algoformer.training.precision import HalfBody, RoundedBody
 from algoformer.training.process_group import ProcessGroup
-from algoformer.training.schedule import learning_rate, unroll_at
 
 
 class Step:
@@ -149,3 +149,26 @@ def _seeded(seed: int, device: torch.device) -> Iterator[None]:
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.manual_seed(seed)
         yield
+
+
+def unroll_at(program: Program, config: TrainConfig, step: int) -> Unroll:
+    """Return how far the loop runs at `step`, what the loss reads and what the gradient passes through.
+
+    The number of burn-in iterations depends on the seed and the step alone.
+    """
+    if traced_part(program) is None:
+        return Unroll(steps=1, window=1)
+    iterations = iterations_at(program, config, step)
+    window = min(config.window, iterations)
+    extra = random.Random(f"{config.seed}/{step}").choice(config.burn_in) if config.burn_in else 0
+    return Unroll(
+        steps=iterations + extra,
+        window=window,
+        grad_steps=window if config.backprop == "window" else iterations,
+        recompute=config.gradient_checkpointing,
+    )
+
+
+def iterations_at(program: Program, config: TrainConfig, step: int) -> int:
+    """Return the iterations of the loop at `step` by the curriculum, without burn-in."""
+    return ramp_value(config.iterations, step, steps=config.steps, end=default_steps(program))

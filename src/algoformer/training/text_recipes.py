@@ -6,11 +6,13 @@ paper: the paper's sizes. tuned: larger and regularized, for the best scores.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 from algoformer.common.names import check_choice
 from algoformer.data import Data, LabelledData, TextData, TranslationData
+from algoformer.data.registry import data_class
 from algoformer.model import presets
 from algoformer.model.program import Program, default_steps, traced_part
 from algoformer.training.config import Experiment, TrainConfig
@@ -180,6 +182,37 @@ def text_experiment(
         width=shape.width,
         training=text_training(shape.program(program, causal=kind != "labels"), kind, scale),
     )
+
+
+def experiment_on_files(
+    kind: str, program: str | Program, scale: Any = "smoke", files: Sequence[str] = ()
+) -> Experiment:
+    """Return an experiment on the user's own files, or on the corpus of the recipe.
+
+    Args:
+        kind: "translation", "labels", "text", or the name of registered data, which is trained like "text".
+        program: a named program, or one of the user's own.
+        scale: how large the model and how long the training are.
+        files: a source and a target file for translation; any number of files for other text.
+    """
+    if kind not in get_args(TextKind):
+        shape, data = SHAPES["text"][scale], data_class(kind)
+        built = shape.program(program, causal=True) if isinstance(program, str) else program
+        found = data(files=tuple(files)) if files else data()
+        return Experiment(built, found, width=shape.width, training=text_training(built, "text", scale))
+    settings: dict[str, Any] = {"files": tuple(files)} if files else {}
+    if files and kind == "translation":
+        if len(files) != 2:
+            raise ValueError(
+                f"--data translation takes two files, the source and the target, got {len(files)}; "
+                "line n of one is the translation of line n of the other"
+            )
+        settings = {"source": files[0], "target": files[1]}
+    if isinstance(program, str):
+        return text_experiment(kind, program, scale, **settings)  # type: ignore[arg-type]
+    like = text_experiment(kind, "algoformer", scale, **settings)  # type: ignore[arg-type]
+    training = text_training(program, kind, scale)  # type: ignore[arg-type]
+    return replace(like, program=program, training=replace(training, window=default_steps(program)))
 
 
 def text_data(kind: TextKind, scale: TextScale = "smoke", **data: Any) -> Data:

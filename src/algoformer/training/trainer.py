@@ -13,12 +13,12 @@ from torch import nn
 
 from algoformer.checkpoint import Checkpoint, refuse_unbuildable
 from algoformer.common.devices import device_name
-from algoformer.training.card import origin_of
-from algoformer.training.config import Experiment, build_model, refuse_unlike
+from algoformer.data.registry import BUILT_IN
+from algoformer.training.config import Experiment, RunOptions, build_model, refuse_unlike
 from algoformer.training.engine import Plan, plan_for
-from algoformer.training.options import RunOptions, progress_callbacks
 from algoformer.training.process_group import ProcessGroup, join_group
-from algoformer.training.run_folder import Metrics, RunFolder, open_folder
+from algoformer.training.progress import progress_callbacks
+from algoformer.training.run_folder import Metrics, RunFolder, open_folder, origin_of
 from algoformer.training.session import Session
 from algoformer.training.step import Step
 
@@ -149,7 +149,8 @@ def _open(
     resume: bool,
 ) -> RunFolder:
     """Open the folder on rank zero, which owns it; the others only read in it."""
-    group.check_same("experiment", experiment.to_data())
+    if not group.is_single:
+        group.check_same("experiment", experiment.to_data())
     opening = open_folder(path, experiment, resume=resume, tensorboard=options.tensorboard)
     return group.rank_zero_first(
         lambda: stack.enter_context(opening) if group.is_rank_zero else RunFolder(path)
@@ -171,8 +172,8 @@ def _session(
         experiment = replace(experiment, data=experiment.data.resumed(stored.data))
     like = start.model if isinstance(start, Checkpoint) else start
     model = build_model(experiment, like=like)
-    if folder is not None:
-        refuse_unbuildable(model)
+    if folder is not None and not (like is None and experiment.data.name in BUILT_IN):
+        refuse_unbuildable(model)  # a model from elsewhere may not be what its program builds
     return Session(
         Step(experiment, model.to(device), group),
         folder,

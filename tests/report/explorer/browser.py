@@ -79,8 +79,16 @@ class Browser:
         answer: dict[str, Any] = json.loads(text)
         return answer
 
-    def page(self, file: Path, *, width: int = 1100, height: int = 900, dark: bool = False) -> Page:
-        """Open a file and wait until the model has answered."""
+    def page(
+        self,
+        file: Path,
+        *,
+        width: int = 1100,
+        height: int = 900,
+        dark: bool = False,
+        ready: str = "document.documentElement.dataset.state",
+    ) -> Page:
+        """Open a file and wait until the model has answered, or until another condition is true."""
         target = self.send("Target.createTarget", url="about:blank")["targetId"]
         session = self.send("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         page = Page(self, target, session)
@@ -90,7 +98,7 @@ class Browser:
         scheme = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
         page.send("Emulation.setEmulatedMedia", features=scheme)
         page.send("Page.navigate", url=file.resolve().as_uri())
-        page.wait("document.documentElement.dataset.state")
+        page.wait(ready)
         return page
 
     def close(self) -> None:
@@ -121,13 +129,13 @@ class Page:
         return found["result"].get("value")
 
     def wait(self, condition: str) -> Any:
-        """Wait until an expression is true; after two minutes something must be broken."""
+        """Wait until an expression is true; after 8,000 looks something must be broken."""
         reason = json.dumps(f"never: {condition}")
         return self.run(
-            "new Promise((done, refuse) => { const began = Date.now(); const look = () => { "
+            "new Promise((done, refuse) => { let looks = 0; const look = () => { "
             f"let value = null; try {{ value = ({condition}); }} catch {{}} "
             "if (value) return done(value); "
-            f"if (Date.now() - began > 120000) return refuse(new Error({reason})); "
+            f"if (++looks > 8000) return refuse(new Error({reason})); "
             "setTimeout(look, 15); }; look(); })"
         )
 

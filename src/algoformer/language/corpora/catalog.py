@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeVar
 
-from algoformer.common.names import check_choice
 from algoformer.language.corpora import clean
 
 
@@ -177,28 +175,3 @@ LABELLED: Mapping[str, Source] = _by_name(
     ),
 )
 """Sets for classification."""
-
-Value = TypeVar("Value")
-
-
-def known(
-    name: str, table: Mapping[str, Value], *, others: Iterable[str] = (), elsewhere: Mapping[str, str]
-) -> Value:
-    """Return the entry of that name, or raise ValueError with the nearest known one.
-
-    Args:
-        name: of a set.
-        table: where it is looked for.
-        others: further names that would do, but are not in the table.
-        elsewhere: names that would not do, and what they are for.
-    """
-    if name in table:
-        return table[name]
-    names = [*others, *table]
-    if name in elsewhere:
-        kind = elsewhere[name]
-        raise ValueError(
-            f"{name!r} is a set for {kind}: give --kind {kind}, or choose from {', '.join(names)}"
-        )
-    check_choice("set of text", name, names)
-    return table[name]

@@ -14,44 +14,27 @@ SPLITS = {"train": "train", "validation": "valid", "test": "test"}
 """The names of splits on the hub, and their names here."""
 
 
-def parallel_from_hub(source: Source) -> dict[str, ParallelText]:
-    """Return the splits of a parallel corpus from the hub, repaired but not yet checked for overlap."""
-    hub = _place(source)
-
-    def split(rows: Any) -> ParallelText:
-        cells = [row[hub.nested] if hub.nested else row for row in rows]
-        source_column, target_column = hub.columns
-        return ParallelText(
-            source=tuple(plain(source.repair(cell[source_column])) for cell in cells),
-            target=tuple(plain(source.repair(cell[target_column])) for cell in cells),
-        )
-
-    return _splits(source, hub, split)
-
-
-def labelled_from_hub(source: Source) -> tuple[dict[str, LabelledText], tuple[str, ...]]:
-    """Return the splits of a labelled set as they are on the hub, and the names of its classes."""
-    hub = _place(source)
-    names: list[str] = []
-
-    def split(rows: Any) -> LabelledText:
-        names[:] = names or getattr(rows.features[hub.label], "names", None) or source.classes
-        texts, labels = [], []
-        for row in rows:
-            texts.append(plain(source.repair(" ".join(row[column] or "" for column in hub.columns))))
-            labels.append(int(row[hub.label]))
-        if not names:
-            names[:] = map(str, range(max(labels) + 1))
-        return LabelledText(texts=tuple(texts), labels=tuple(labels))
-
-    splits = _splits(source, hub, split)
-    return splits, tuple(names)
-
-
-def _place(source: Source) -> Hub:
+def from_hub(source: Source) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Return the splits of a corpus from the hub, repaired but not checked for overlap, and its classes."""
     if source.hub is None:
         raise ValueError(f"{source.name} is not on the hub in this form; it is {source.where}")
-    return source.hub
+    hub = source.hub
+    names: list[str] = []
+
+    def parallel(rows: Any) -> ParallelText:
+        cells = [row[hub.nested] if hub.nested else row for row in rows]
+        sides = [tuple(plain(source.repair(cell[column])) for cell in cells) for column in hub.columns]
+        return ParallelText(source=sides[0], target=sides[1])
+
+    def labelled(rows: Any) -> LabelledText:
+        names[:] = names or getattr(rows.features[hub.label], "names", None) or source.classes
+        labels = tuple(int(row[hub.label]) for row in rows)
+        joined = (" ".join(row[column] or "" for column in hub.columns) for row in rows)
+        names[:] = names or map(str, range(max(labels) + 1))
+        return LabelledText(texts=tuple(plain(source.repair(text)) for text in joined), labels=labels)
+
+    splits = _splits(source, hub, parallel if hub.label is None else labelled)
+    return splits, tuple(names)
 
 
 def _splits(source: Source, hub: Hub, read: Callable[[Any], Any]) -> dict[str, Any]:

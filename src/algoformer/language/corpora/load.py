@@ -1,106 +1,115 @@
-"""Sets of text by name, from files, from the hub or from the package itself, all in the same form."""
+"""Load corpora by name: from files, from the hub, from the package itself, or registered from outside."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-from algoformer.language.corpora import hub
-from algoformer.language.corpora.catalog import LABELLED, PARALLEL, Source, known
+from algoformer.common.registry import Registry
+from algoformer.language.corpora.catalog import LABELLED, PARALLEL, Source
 from algoformer.language.corpora.checksums import CHECKSUMS
 from algoformer.language.corpora.clean import plain
 from algoformer.language.corpora.files import Reader
 from algoformer.language.corpora.folder import HUB, data_place
+from algoformer.language.corpora.hub import from_hub
 from algoformer.language.corpora.small import small_parallel, small_topics
 from algoformer.language.corpora.splits import hold_out, without_overlap
 from algoformer.language.text import Corpus, LabelledText, ParallelText, Split
 
+LANGUAGES = "de", "en"
+"""The endings of the source and target files of parallel corpora."""
+
+SOURCES = {**PARALLEL, **LABELLED}
+"""The corpora of the catalog, which are read from files or from the hub."""
+
 VALID_SHARE = 0.04
 """The fraction of a training split that is held out for validation if a corpus has no such split."""
 
-SMALL_PARALLEL: Mapping[str, Callable[[], Corpus[ParallelText]]] = {"small_de_en": small_parallel}
-SMALL_LABELLED: Mapping[str, Callable[[], Corpus[LabelledText]]] = {"small_topics": small_topics}
+CORPORA: Registry[Callable[[], Corpus[Any]]] = Registry(
+    "corpus",
+    {"small_de_en": small_parallel, "small_topics": small_topics},
+    group="algoformer.corpora",
+    register="algoformer.language.register_corpus",
+)
+"""Functions that return a corpus, by name: those of the package, and those registered from outside."""
 
 
-def load_parallel(
-    name: str,
-    *,
-    data: Path | str | None = None,
-    strict: bool = False,
-    languages: tuple[str, str] = ("de", "en"),
-) -> Corpus[ParallelText]:
-    """Sentences with their translations.
+def register_corpus(name: str, load: Callable[[], Corpus[Any]]) -> None:
+    """Make a corpus known by name, so that data and commands accept it.
+
+    A package can also name the function in the entry point group `algoformer.corpora`.
 
     Args:
-        name: a key of `PARALLEL`, or small_de_en, which is part of the package.
-        data: the data folder, or "hub"; None for the one in the environment variable ALGOFORMER_DATA.
-        strict: refuse known files with unknown content, where otherwise a warning says so.
-        languages: the endings of the source's and the target's files.
+        name: the name, as in `TranslationData(corpus=name)` and `train --data.corpus NAME`.
+        load: returns the corpus, of `ParallelText` or `LabelledText`. It is called when the text is needed.
 
     Raises:
-        ValueError: no such set, or a file is missing or damaged; the message says which and how to get it.
+        ValueError: the name belongs to another corpus.
     """
-    if name in SMALL_PARALLEL:
-        return SMALL_PARALLEL[name]()
-    labelled = dict.fromkeys((*SMALL_LABELLED, *LABELLED), "classification")
-    source = known(name, PARALLEL, others=SMALL_PARALLEL, elsewhere=labelled)
-    place = data_place(data)
-    if place == HUB:
-        return _assembled(source, hub.parallel_from_hub(source), Reader(Path()), classes=())
-    reader = Reader(Path(place), CHECKSUMS, strict)
-    splits = {}
-    for split, path in _split_names(source).items():
-        paths = [reader.find(f"{name}/{path}.{language}") for language in languages]
-        if None in paths and split not in ("train", source.test):
-            continue
-        sides = [
-            _lines(reader, source, found or _missing(source, reader, f"{name}/{path}.{language}"))
-            for found, language in zip(paths, languages, strict=True)
-        ]
-        if len(sides[0]) != len(sides[1]):
-            raise ValueError(
-                f"{paths[0]} has {len(sides[0])} lines and {paths[1]} has {len(sides[1])} in "
-                f"{reader.folder}: line i of one must translate line i of the other"
-            )
-        splits["test" if split == source.test else split] = ParallelText(source=sides[0], target=sides[1])
-    return _assembled(source, splits, reader, classes=())
+    if name in SOURCES:
+        raise ValueError(f"the corpus {name!r} is registered already; choose another name")
+    CORPORA.register(name, load)
+
+
+def load_parallel(name: str, *, data: Path | str | None = None, strict: bool = False) -> Corpus[ParallelText]:
+    """Return sentences with their translations.
+
+    Args:
+        name: a key of `PARALLEL`, small_de_en, or the name of a registered corpus.
+        data: the data folder, or "hub"; None for the one in the environment variable ALGOFORMER_DATA.
+        strict: refuse known files with unknown content, where otherwise a warning says so.
+
+    Raises:
+        ValueError: no such corpus, or a file is missing or damaged; the message says how to get it.
+    """
+    return _load(name, ParallelText, data, strict)
 
 
 def load_labelled(name: str, *, data: Path | str | None = None, strict: bool = False) -> Corpus[LabelledText]:
-    """Texts with a class each.
+    """Return texts with a class each.
 
     A csv file has either the header `label,text` with labels from 0, or, as such sets are published, no
     header, labels from 1 in the first column and text in all the others.
 
     Args:
-        name: a key of `LABELLED`, or small_topics, which is part of the package.
-        data: the data folder, or "hub"; None for the one in the environment variable ALGOFORMER_DATA.
-        strict: refuse known files with unknown content, where otherwise a warning says so.
+        name: a key of `LABELLED`, small_topics, or the name of a registered corpus.
+        data: and `strict`: as for `load_parallel`.
 
     Raises:
-        ValueError: no such set, or a file is missing or damaged; the message says which and how to get it.
+        ValueError: no such corpus, or a file is missing or damaged; the message says how to get it.
     """
-    if name in SMALL_LABELLED:
-        return SMALL_LABELLED[name]()
-    parallel = dict.fromkeys((*SMALL_PARALLEL, *PARALLEL), "translation")
-    source = known(name, LABELLED, others=SMALL_LABELLED, elsewhere=parallel)
+    return _load(name, LabelledText, data, strict)
+
+
+def _load(name: str, kind: type, data: Path | str | None, strict: bool) -> Corpus[Any]:
+    source = SOURCES.get(name)
+    if source is None:
+        corpus = CORPORA.find(name, others=SOURCES)()
+        if not isinstance(corpus.train, kind):
+            _refuse_kind(name, kind)
+        return corpus
+    if (name in PARALLEL) != (kind is ParallelText):
+        _refuse_kind(name, kind)
     place = data_place(data)
     if place == HUB:
-        splits, classes = hub.labelled_from_hub(source)
+        splits, classes = from_hub(source)
         return _assembled(source, splits, Reader(Path()), classes=classes)
     reader = Reader(Path(place), CHECKSUMS, strict)
+    read = _parallel if kind is ParallelText else _labelled
     splits = {}
-    for split, path in _split_names(source).items():
-        found = reader.find(f"{name}/{path}.csv")
+    for split in ("train", "valid", source.test, *source.further):
+        needed = split in ("train", source.test)
+        found = read(reader, source, f"{name}/{split}", needed=needed)
         if found is not None:
-            splits[split] = _labelled(reader, source, found)
-        elif split in ("train", source.test):
-            _missing(source, reader, f"{name}/{path}.csv")
-    return _assembled(source, splits, reader, classes=_classes(source, reader))
+            splits["test" if split == source.test else split] = found
+    classes = _classes(source, reader) if kind is LabelledText else ()
+    return _assembled(source, splits, reader, classes=classes)
 
 
-def _split_names(source: Source) -> dict[str, str]:
-    return {name: name for name in ("train", "valid", source.test, *source.further)}
+def _refuse_kind(name: str, kind: type) -> None:
+    is_for, data = ("classification", "labels") if kind is ParallelText else ("translation", "translation")
+    raise ValueError(f"{name!r} is a corpus for {is_for}; give --data {data}, or choose another corpus")
 
 
 def _missing(source: Source, reader: Reader, path: str) -> str:
@@ -118,28 +127,44 @@ def _refuse_empty(source: Source, reader: Reader, path: str) -> None:
     )
 
 
-def _lines(reader: Reader, source: Source, path: str) -> tuple[str, ...]:
-    lines = tuple(plain(source.repair(line)) for line in reader.lines(path))
-    if not any(lines):
-        _refuse_empty(source, reader, path)
-    return lines
+def _parallel(reader: Reader, source: Source, path: str, *, needed: bool) -> ParallelText | None:
+    paths = [reader.find(f"{path}.{language}") for language in LANGUAGES]
+    if None in paths and not needed:
+        return None
+    sides = []
+    for found, language in zip(paths, LANGUAGES, strict=True):
+        found = found or _missing(source, reader, f"{path}.{language}")
+        sides.append(tuple(plain(source.repair(line)) for line in reader.lines(found)))
+        if not any(sides[-1]):
+            _refuse_empty(source, reader, found)
+    if len(sides[0]) != len(sides[1]):
+        raise ValueError(
+            f"{paths[0]} has {len(sides[0])} lines and {paths[1]} has {len(sides[1])} in "
+            f"{reader.folder}: line i of one must translate line i of the other"
+        )
+    return ParallelText(source=sides[0], target=sides[1])
 
 
-def _labelled(reader: Reader, source: Source, path: str) -> LabelledText:
+def _labelled(reader: Reader, source: Source, path: str, *, needed: bool) -> LabelledText | None:
+    found = reader.find(f"{path}.csv")
+    if found is None:
+        if needed:
+            _missing(source, reader, f"{path}.csv")
+        return None
     texts, labels = [], []
     first = 1
-    for number, (line, row) in enumerate(reader.rows(path)):
+    for number, (line, row) in enumerate(reader.rows(found)):
         if number == 0 and [cell.strip().lower() for cell in row] == ["label", "text"]:
             first = 0
             continue
         if len(row) < 2 or not row[0].strip().isdecimal():
             raise ValueError(
-                f"{reader.folder / path}, line {line}: a row is a label and text, got {str(row)[:60]}"
+                f"{reader.folder / found}, line {line}: a row is a label and text, got {str(row)[:60]}"
             )
         labels.append(int(row[0]) - first)
         texts.append(plain(source.repair(" ".join(row[1:]))))
     if not any(texts):
-        _refuse_empty(source, reader, path)
+        _refuse_empty(source, reader, found)
     return LabelledText(texts=tuple(texts), labels=tuple(labels))
 
 

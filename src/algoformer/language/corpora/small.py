@@ -13,7 +13,6 @@ from algoformer.language.text import Corpus, LabelledText, ParallelText
 TERMS = "part of algoformer, under its licence"
 
 
-@cache
 def small_parallel() -> Corpus[ParallelText]:
     """Return German sentences with their English translations, generated from a grammar.
 
@@ -24,15 +23,9 @@ def small_parallel() -> Corpus[ParallelText]:
     >>> len(corpus.train), corpus.test.source[0]
     (4000, 'Jeden Tag verkaufen wir ein Bild.')
     """
-    splits = _read("small_de_en")["splits"]
-    train, valid, test = (
-        ParallelText(source=tuple(splits[name]["source"]), target=tuple(splits[name]["target"]))
-        for name in ("train", "valid", "test")
-    )
-    return Corpus(name="small_de_en", terms=TERMS, train=train, valid=valid, test=test)
+    return _read("small_de_en", ParallelText)
 
 
-@cache
 def small_topics() -> Corpus[LabelledText]:
     """Return short English texts on four topics.
 
@@ -41,18 +34,15 @@ def small_topics() -> Corpus[LabelledText]:
     >>> small_topics().classes
     ('cooking', 'sport', 'music', 'travel')
     """
-    stored = _read("small_topics")
-    train, valid, test = (
-        LabelledText(
-            texts=tuple(stored["splits"][name]["texts"]), labels=tuple(stored["splits"][name]["labels"])
-        )
-        for name in ("train", "valid", "test")
-    )
-    classes = tuple(stored["classes"])
-    return Corpus(name="small_topics", terms=TERMS, classes=classes, train=train, valid=valid, test=test)
+    return _read("small_topics", LabelledText)
 
 
-def _read(name: str) -> dict[str, Any]:
+@cache
+def _read(name: str, kind: Any) -> Corpus[Any]:
     packed = files("algoformer.language").joinpath("data", f"{name}.json.xz").read_bytes()
-    stored: dict[str, Any] = json.loads(lzma.decompress(packed))
-    return stored
+    stored = json.loads(lzma.decompress(packed))
+    splits = {
+        split: kind(**{column: tuple(values) for column, values in columns.items()})
+        for split, columns in stored["splits"].items()
+    }
+    return Corpus(name=name, terms=TERMS, classes=tuple(stored.get("classes", ())), **splits)

@@ -19,6 +19,9 @@ FORMAT = 1
 LARGEST_PAGE = 96 * 2**20
 """The most bytes of base64 weights that a page may hold; browsers become slow beyond it."""
 
+INSTEAD = "measure this model with algoformer evaluate"
+"""What to do with a model that a page cannot run."""
+
 ASSETS = Path(__file__).parent / "page"
 """The folder with the scripts, the style and the skeleton of the page."""
 
@@ -88,26 +91,25 @@ def smallest_exact(tensors: list[Tensor]) -> torch.dtype:
 def check_program(program: list[Any], words: Mapping[str, Mapping[str, Any]]) -> None:
     """Refuse a program, as JSON data, that the page cannot run.
 
-    >>> check_program([{"part": "layers", "norm": "batch"}], known_words())
-    Traceback (most recent call last):
-        ...
-    ValueError: the page cannot run norm='batch' of layers; it knows layer, rms, plain, none, True, False
+    Raises:
+        ValueError: a part, a field or a value is unknown; the message says what is known and what to do.
     """
     for part in _all_parts(program):
         kind = str(part.get("part"))
         if kind not in words:
-            raise ValueError(f"the page cannot run the part {kind!r}; it knows {', '.join(words)}")
+            raise ValueError(f"the page cannot run the part {kind!r}; it knows {', '.join(words)}; {INSTEAD}")
         for name, value in part.items():
             if name == "part" or value is None:
                 continue
             allowed = words[kind].get(name)
             if allowed is None and value not in (False, 0, "none"):
-                raise ValueError(f"the page cannot run {name}={value!r} of {kind}; it does not know {name}")
+                raise ValueError(
+                    f"the page cannot run {name}={value!r} of {kind}; it does not know {name}; {INSTEAD}"
+                )
             values = str(value).split("+") if name == "norm_at" else [value]
             if isinstance(allowed, list) and any(item not in allowed for item in values):
-                raise ValueError(
-                    f"the page cannot run {name}={value!r} of {kind}; it knows {', '.join(map(str, allowed))}"
-                )
+                choices = ", ".join(map(str, allowed))
+                raise ValueError(f"the page cannot run {name}={value!r} of {kind}, only {choices}; {INSTEAD}")
 
 
 def _all_parts(program: list[Any]) -> Iterator[Mapping[str, Any]]:
@@ -125,5 +127,5 @@ def _check_size(parameters: int, stored: torch.dtype) -> None:
         raise ValueError(
             f"the page would hold {size / 2**20:.0f} MB of weights, more than {LARGEST_PAGE / 2**20:.0f}; "
             f"in {str(stored).removeprefix('torch.')} a page takes at most {most / 1e6:.0f} million "
-            f"parameters, this model has {parameters / 1e6:.0f} million; measure it with algoformer evaluate"
+            f"parameters, this model has {parameters / 1e6:.0f} million; {INSTEAD}"
         )

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import html
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,6 +11,7 @@ from algoformer.model import AlgoFormer
 from algoformer.model.program import default_steps, traced_part
 from algoformer.report.explorer.pack import ASSETS, pack_model
 from algoformer.report.explorer.verdict import verdict_of
+from algoformer.report.page import Fact, Page, render
 
 ENGINE = ("arithmetic", "layer", "interpreter", "model", "worker")
 """Scripts that run the model, in the order they are loaded; the Web Worker is made from them."""
@@ -70,7 +69,7 @@ class Exploration:
             raise ValueError("prompts must hold at least one prompt where pairs is false, got none")
 
 
-def explorer_page(model: AlgoFormer, exploration: Exploration) -> str:
+def explorer_page(model: AlgoFormer, exploration: Exploration, page: Page | None = None) -> str:
     """Return one self-contained HTML file in which `model` runs.
 
     >>> from algoformer import programs
@@ -79,43 +78,33 @@ def explorer_page(model: AlgoFormer, exploration: Exploration) -> str:
     >>> "<h1>A &lt; B</h1>" in page, "src=" in page
     (True, False)
 
+    Args:
+        model: runs in the page.
+        exploration: what is shown besides the model.
+        page: a report whose sections follow the explorer, with its own title, lead and facts; None makes a
+            page of the explorer alone.
+
     Raises:
         ValueError: the page cannot run the program, or would be too large.
     """
-    pack = pack_model(model) | _settings(model, exploration)
-    try:
-        data = json.dumps(pack, allow_nan=False)
-    except ValueError as error:
-        raise ValueError(f"the page can hold finite numbers only: {error}") from None
+    pairs, facts = exploration.pairs, tuple(Fact(name=name, value=value) for name, value in exploration.facts)
+    page = page or Page(title=exploration.title, lead=exploration.lead, facts=facts)
     texts = {
-        "title": html.escape(exploration.title),
-        "lead": html.escape(exploration.lead) or "Computing …",
-        "hint": PAIRS_HINT if exploration.pairs else ROWS_HINT,
-        "distance": "error (squared distance from least squares)"
-        if exploration.pairs
-        else "mean squared error",
+        "template": "explorer/page/explorer.html",
+        "hint": PAIRS_HINT if pairs else ROWS_HINT,
+        "distance": "error (squared distance from least squares)" if pairs else "mean squared error",
         "about": ABOUT,
-        **_hidden(model, exploration),
-        "style": _asset("page.css"),
-        "engine": _scripts(ENGINE),
-        "scripts": _scripts(SCRIPTS),
-        "model": data.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"),
-    }
-    return re.sub(r"\{(\w+)\}", lambda found: texts[found[1]], _asset("page.html"))
-
-
-def _hidden(model: AlgoFormer, exploration: Exploration) -> dict[str, str]:
-    """Return what is left out of the skeleton, so that nothing moves when the scripts start."""
-    pairs = exploration.pairs
-    absent = {
+        "engine": scripts(ENGINE),
+        "scripts": scripts(SCRIPTS),
+        "data": page_data(pack_model(model) | _settings(model, exploration) | {"lead": page.lead}),
+        # what is left out of the skeleton is left out at once, so that nothing moves when the scripts start
         "no_pairs": not pairs,
         "no_rows": pairs,
         "no_coordinates": model.dim == 1,
         "no_loop": traced_part(model.program) is None,
         "no_verdict": exploration.identification is None,
     }
-    marks = {name: " hidden" if missing else "" for name, missing in absent.items()}
-    return marks | {"stored": "" if pairs else ' class="stored"'}
+    return render(page, texts)
 
 
 def is_small(model: AlgoFormer) -> bool:
@@ -126,7 +115,6 @@ def is_small(model: AlgoFormer) -> bool:
 def _settings(model: AlgoFormer, exploration: Exploration) -> dict[str, Any]:
     trained, found = default_steps(model.program), exploration.identification
     return {
-        "lead": exploration.lead,
         "pairs": exploration.pairs,
         "scale": exploration.scale,
         "noise": exploration.noise,
@@ -135,7 +123,6 @@ def _settings(model: AlgoFormer, exploration: Exploration) -> dict[str, Any]:
         "rivals": dict(exploration.rivals),
         "textbook": exploration.textbook,
         "identification": None if found is None else verdict_of(found),
-        "facts": [list(fact) for fact in exploration.facts],
         "trained": trained,
         "depth": trained * ((2 if exploration.textbook else 5) if is_small(model) else 1),
         "looping": traced_part(model.program) is not None,
@@ -143,9 +130,19 @@ def _settings(model: AlgoFormer, exploration: Exploration) -> dict[str, Any]:
     }
 
 
-def _scripts(names: tuple[str, ...]) -> str:
-    return "\n".join(_asset(f"{name}.js") for name in names)
+def page_data(data: Mapping[str, Any]) -> str:
+    """Return JSON that can stand in a script element, whatever texts it holds.
+
+    Raises:
+        ValueError: a number is not finite.
+    """
+    try:
+        text = json.dumps(data, allow_nan=False)
+    except ValueError as error:
+        raise ValueError(f"the page can hold finite numbers only: {error}") from None
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-def _asset(name: str) -> str:
-    return (ASSETS / name).read_text(encoding="utf-8")
+def scripts(names: tuple[str, ...]) -> str:
+    """Return scripts of the page, one after the other."""
+    return "\n".join((ASSETS / f"{name}.js").read_text(encoding="utf-8") for name in names)

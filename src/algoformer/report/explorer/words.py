@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from algoformer.evaluation import Evaluation
-from algoformer.report.numbers import show
+from algoformer.evaluation.numbers import show
 
 UNLEARNED = 0.9
 """A model with a larger error does hardly better than the answer 0, whose error is 1."""

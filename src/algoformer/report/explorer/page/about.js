@@ -1,4 +1,4 @@
-// What the page says besides its own measurements: facts about the model, and what identification found.
+// What the page says besides its own measurements: the legends, and what identification found.
 "use strict";
 (function (algoformer) {
   const {html, svg, plot, line} = algoformer;
@@ -39,7 +39,6 @@
   };
 
   algoformer.describePage = (pack) => {
-    byId("facts").replaceChildren(...pack.facts.flatMap(([name, value]) => [html("dt", {}, name), html("dd", {}, value)]));
     const legend = pack.textbook ? ["model", "textbook", "least"] : pack.pairs ? ["model", "descent", "newton", "least"] : ["model"];
     const words = {model: "the model", descent: "gradient descent", newton: "Newton's method", least: "least squares", textbook: "the textbook method"};
     const items = (names) => names.map((name) =>

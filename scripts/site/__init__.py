@@ -1,0 +1,1 @@
+"""The documentation site: pages of the repository, API reference, model cards, explorers and notebooks."""

@@ -1,0 +1,59 @@
+"""Packages whose public names are imported when they are first used."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+
+def lazy_attribute(package: str, name: str) -> Any:
+    """Import a public name of a package: bound to the package, its `__getattr__` (PEP 562).
+
+    The names are those that the package imports under `if TYPE_CHECKING:`, so that they are listed once, in
+    the form that type checkers and editors read:
+
+        if TYPE_CHECKING:
+            from package.module import name as name
+        else:
+            __getattr__ = partial(lazy_attribute, __name__)
+            __dir__ = partial(lazy_dir, __name__)
+
+    A submodule must not have the name of something that is imported this way: once it is loaded, Python
+    makes it an attribute of the package.
+    """
+    homes = _homes(package)
+    if name == "__all__":
+        return list(homes)
+    if name not in homes:
+        raise AttributeError(f"module {package!r} has no attribute {name!r}")
+    module, attribute = homes[name]
+    found = import_module(f"{module}.{attribute}") if module == package else _import_from(module, attribute)
+    setattr(sys.modules[package], name, found)
+    return found
+
+
+def lazy_dir(package: str) -> list[str]:
+    """Return the names in a package: bound to the package, its `__dir__`."""
+    return sorted({*vars(sys.modules[package]), *_homes(package)})
+
+
+@cache
+def _homes(package: str) -> dict[str, tuple[str, str]]:
+    """Return each name under `if TYPE_CHECKING:` with its module and its name there."""
+    loader: Any = sys.modules[package].__spec__.loader  # type: ignore[union-attr]
+    homes: dict[str, tuple[str, str]] = {}
+    for node in ast.parse(loader.get_source(package)).body:
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            for line in node.body:
+                if isinstance(line, ast.ImportFrom) and line.module:
+                    homes |= {one.asname or one.name: (line.module, one.name) for one in line.names}
+    return homes
+
+
+def _import_from(module: str, attribute: str) -> Any:
+    """Import as `from module import attribute` does: something in the module, or a submodule."""
+    found = import_module(module)
+    return getattr(found, attribute) if hasattr(found, attribute) else import_module(f"{module}.{attribute}")

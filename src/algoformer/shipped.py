@@ -1,0 +1,54 @@
+"""Load a checkpoint: a file, the folder of a run, or a model that comes with the library, by its name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from algoformer.checkpoint import BEST, LATEST, Checkpoint, load_checkpoint
+from algoformer.common.names import did_you_mean
+
+PACKAGE = Path(__file__).resolve().parent
+PLACES = (PACKAGE / "checkpoints", PACKAGE.parents[1] / "checkpoints")
+"""Where shipped models are: inside an installed wheel, or beside the sources in a checkout."""
+
+
+def load(name: Path | str, *, best: bool = False) -> Checkpoint:
+    """Load a checkpoint: a file, the folder of a run, or a shipped model such as "linear".
+
+    Args:
+        name: the path or the name.
+        best: take the weights of a run that did best in validation, where it was validated.
+
+    Raises:
+        ValueError: there is no such file or model, or it cannot be read.
+    """
+    path = Path(name)
+    if path.is_dir():
+        return load_checkpoint(path / (BEST if best and (path / BEST).exists() else LATEST))
+    if path.exists() or path.suffix or len(path.parts) > 1:
+        return load_checkpoint(path)
+    return load_checkpoint(shipped_path(str(name)))
+
+
+def shipped_names() -> list[str]:
+    """Return the names of the models that come with the library, as far as they are here."""
+    return sorted({file.stem for place in PLACES for file in place.glob("*.safetensors")})
+
+
+def shipped_path(name: str) -> Path:
+    """Return the file of a shipped model.
+
+    Raises:
+        ValueError: there is no such model here; the message names those that there are.
+    """
+    for place in PLACES:
+        if (place / f"{name}.safetensors").is_file():
+            return place / f"{name}.safetensors"
+    names = shipped_names()
+    if not names:
+        raise ValueError(
+            f"{name!r} is no file, and this installation comes without trained models: "
+            "use a checkout of the repository, or give the path of a checkpoint"
+        )
+    hint = did_you_mean(name, names)
+    raise ValueError(f"{name!r} is neither a file nor a shipped model{hint}; known are {', '.join(names)}")

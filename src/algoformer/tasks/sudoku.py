@@ -1,0 +1,172 @@
+"""Sudoku: complete a board."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from algoformer.common.names import check_choice
+from algoformer.common.terminal import short
+from algoformer.prompt import Prompt
+from algoformer.tasks.checks import check_count
+from algoformer.tasks.draw import refuse_dims
+from algoformer.tasks.sudoku_boards import propagate_once, small_puzzles, solved_puzzles
+from algoformer.tasks.symbols import PuzzleTask, one_hot, symbol_prompt, textbook
+from algoformer.trace import Solver
+
+Split = Literal["train", "valid", "test"]
+
+HELD_OUT = {"test": 10_000, "valid": 1_000}
+"""Puzzles of a file that are held out, as in Palm et al. (2018); at most a fifth and a tenth of it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sudoku(PuzzleTask):
+    """Boards of Sudoku: every cell is a row of the prompt and a question, and all cells attend to all.
+
+    Boards follow the protocol of Palm et al. (2018, "Recurrent Relational Networks"): a puzzle of the pool,
+    with its digits exchanged at random, and some further cells of its solution revealed. The pool of 9 × 9
+    puzzles is a file with one puzzle a line. Training, validation and test draw from different puzzles.
+
+    Attributes:
+        size: 9, or 4 for boards of 4 × 4 cells, whose puzzles need no file.
+        puzzles: the path of a file of 9 × 9 puzzles with one solution each; empty for size 4.
+        least: the least number of cells that are revealed besides a puzzle's own givens.
+        most: the largest number of them.
+        boards: the number of distinct boards of the split; 0 draws a new board every time.
+        split: "train", "valid" or "test".
+
+    >>> prompt = Sudoku(size=4).sample(2, generator=torch.Generator().manual_seed(0))
+    >>> prompt.rows.shape, prompt.targets.shape
+    (torch.Size([2, 16, 5]), torch.Size([2, 16, 4]))
+    """
+
+    size: int = 4
+    puzzles: str = ""
+    least: int = 0
+    most: int = 0
+    boards: int = 0
+    split: Split = "train"
+
+    def __post_init__(self) -> None:
+        if self.size not in (4, 9):
+            raise ValueError(f"size must be 4 or 9, got {short(self.size)}")
+        if (self.size == 9) != bool(self.puzzles):
+            raise ValueError(
+                f"size={self.size} with puzzles={short(self.puzzles)}: boards of size 9 need a file of "
+                "puzzles, boards of size 4 need none"
+            )
+        check_count("least", self.least, 0, self.context)
+        check_count("most", self.most, self.least, self.context)
+        check_count("boards", self.boards, 0)
+        check_choice("split", self.split, ("train", "valid", "test"))
+
+    @property
+    def dim(self) -> int:
+        """A cell is empty or holds a digit: a one-hot row of size + 1 numbers."""
+        return self.size + 1
+
+    @property
+    def out(self) -> int:
+        """The number of digits."""
+        return self.size
+
+    @property
+    def context(self) -> int:
+        """The number of cells."""
+        return self.size * self.size
+
+    @property
+    def points(self) -> int:
+        """Every cell is a question."""
+        return self.context
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        """The rows and columns in which a picture shows the answers."""
+        return self.size, self.size
+
+    def held_out(self, split: Split) -> Sudoku:
+        """Return the task on other puzzles: those of validation or of the test."""
+        return Sudoku(**{**self.__dict__, "split": split, "boards": 0})
+
+    def sample(
+        self,
+        batch: int,
+        *,
+        generator: torch.Generator,
+        dtype: torch.dtype = torch.float32,
+        active_dims: int | Int[Tensor, ""] | None = None,
+    ) -> Prompt:
+        """Draw `batch` boards on the generator's device; the generator alone decides which."""
+        refuse_dims(active_dims)
+        if self.boards:
+            cells, solutions = _fixed_boards(self, str(generator.device))
+            index = torch.randint(self.boards, (batch,), generator=generator, device=generator.device)
+            cells, solutions = cells[index], solutions[index]
+        else:
+            cells, solutions = self._draw(batch, generator)
+        reads = tuple(range(self.context))
+        return symbol_prompt(cells, solutions - 1, reads=reads, dim=self.dim, out=self.out, dtype=dtype)
+
+    def _draw(self, batch: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        device = generator.device
+        puzzles, solutions = _pool(self.size, self.puzzles, self.split, str(device))
+        index = torch.randint(len(puzzles), (batch,), generator=generator, device=device)
+        order = torch.rand(batch, self.size, generator=generator, device=device).argsort(dim=1) + 1
+        digits = torch.cat([torch.zeros_like(order[:, :1]), order], dim=1)
+        cells, solution = digits.gather(1, puzzles[index]), digits.gather(1, solutions[index])
+        # the first `count` empty cells in a random order are revealed; givens come last in that order
+        score = torch.rand(batch, self.context, generator=generator, device=device) + (cells > 0)
+        rank = score.argsort(dim=1).argsort(dim=1)
+        count = torch.randint(self.least, self.most + 1, (batch, 1), generator=generator, device=device)
+        return torch.where(rank < count, solution, cells), solution
+
+    def textbook(self) -> Solver:
+        """Return constraint propagation: at every iteration, cells and digits with one possibility are set.
+
+        It does not guess, so that it leaves cells open on harder puzzles; an open cell is answered with its
+        smallest candidate.
+        """
+        return textbook(self._propagation)
+
+    def _propagation(self, prompt: Prompt) -> Iterator[Float[Tensor, "batch cell digit"]]:
+        candidates = np.where(
+            (cells := prompt.rows.argmax(dim=2).cpu().numpy()) > 0, 1 << (cells - 1), (1 << self.size) - 1
+        )
+        while True:
+            candidates = propagate_once(candidates.astype(np.uint16), self.size)
+            smallest = torch.from_numpy(np.log2(np.maximum(candidates & -candidates.astype(np.int64), 1)))
+            yield one_hot(smallest.long().to(prompt.rows.device), self.size, prompt.rows.dtype)
+
+
+@lru_cache(maxsize=8)
+def _pool(size: int, path: str, split: str, device: str) -> tuple[Tensor, Tensor]:
+    puzzles, solutions = small_puzzles() if size == 4 else solved_puzzles(path)
+    order = np.random.default_rng(0).permutation(len(puzzles))
+    test, valid = min(HELD_OUT["test"], len(order) // 5), min(HELD_OUT["valid"], len(order) // 10)
+    test, valid = max(test, 1), max(valid, 1)
+    places = {"test": order[:test], "valid": order[test : test + valid], "train": order[test + valid :]}[
+        split
+    ]
+    if not len(places):
+        raise ValueError(
+            f"puzzles: {short(path)} holds {len(order)} puzzles, too few to hold some out; give at least 3"
+        )
+    with torch.inference_mode(False):
+        return torch.from_numpy(puzzles[places]).to(device), torch.from_numpy(solutions[places]).to(device)
+
+
+@lru_cache(maxsize=4)
+def _fixed_boards(task: Sudoku, device: str) -> tuple[Tensor, Tensor]:
+    generator = torch.Generator("cpu").manual_seed(["train", "valid", "test"].index(task.split))
+    with torch.inference_mode(False):
+        cells, solutions = task._draw(task.boards, generator)
+        return cells.to(device), solutions.to(device)

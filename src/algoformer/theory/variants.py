@@ -1,0 +1,121 @@
+"""Variants of gradient descent in the same loop: ridge regression, and momentum (Polyak's heavy ball).
+
+Ridge regression is the remark after Theorem 3.1, built. The loss 1/2n Σ_i |A x_i - y_i|² + λ/2 |A|² adds
+-ηλ A to a gradient step. In values at the tokens,
+
+    A x_j  ←  A x_j - η/n Σ_i (A x_i - y_i) (x_i · x_j) - ηλ A x_j.
+
+The decay acts on A x_j and not on the residual A x_j - y_j, so each example must remember its y_j. And it
+must act on A x_j as it was before the gradient came in, so the gradient waits in coordinates of its own,
+`change`, until the feed-forward network has read both.
+
+Momentum, A_{k+1} = A_k - η ∇L(A_k) + β (A_k - A_{k-1}), needs the last move v_j = A_k x_j - A_{k-1} x_j:
+
+    v_j ← β v_j - η/n Σ_i residual_i (x_i · x_j),      residual_j ← residual_j + v_j.
+
+The sum is the gradient head of the lemma; the rest is linear at each token, which the feed-forward network
+does exactly. So either costs `out` coordinates and no layer and no head.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from algoformer.model import AlgoFormer
+from algoformer.theory.checks import check_momentum, check_pairs, check_penalty, check_step_size
+from algoformer.theory.constants import DOUBLE, Constants
+from algoformer.theory.representation import join_layer, pair_blueprint, pair_descent, pair_space
+from algoformer.theory.subspace import Subspaces
+
+
+def ridge(
+    *,
+    dim: int,
+    examples: int,
+    step_size: float,
+    penalty: float,
+    out: int = 1,
+    constants: Constants = DOUBLE,
+    steps: int = 20,
+    dtype: torch.dtype = torch.float64,
+) -> AlgoFormer:
+    """Build gradient descent on the ridge loss: pre 1 layer × 2 heads, loop 1 × 2, post 1 × 1.
+
+    It answers `prompt.prefix(i)` for any i with at most `examples` examples. With n of them it tends to
+    (Σ x xᵀ + nλ I)⁻¹ Σ y x.
+
+    Args:
+        dim: the numbers in x.
+        examples: the most examples a prompt may show before its question.
+        step_size: η; converges below 2/(λ_max + λ), λ_max of the mean of x xᵀ (see `check_converges`).
+        penalty: λ ≥ 0, the weight of |A|²/2 beside the mean loss.
+        out: the numbers in y.
+        constants: the free parameters.
+        steps: the loop's iterations unless an unroll says otherwise.
+        dtype: the dtype of the finished model.
+    """
+    check_pairs(dim=dim, examples=examples, out=out)
+    check_step_size(step_size)
+    check_penalty(penalty)
+    space = _space("target", "y_i at the x tokens of examples", dim=dim, out=out, examples=examples)
+    residual, x = space.read("residual"), space.read("x")
+    pre = join_layer(space, constants)
+    note = "feed-forward: target ← y_i at x tokens (residual is -y there; at y tokens the two cancel)"
+    pre.add(-residual - space.read("y"), "target", note=note)
+    loop = pair_descent(space, constants, features=x, step_size=step_size, examples=examples, into="change")
+    decay = step_size * penalty * (residual + space.read("target"))
+    note = "feed-forward: residual += change - ηλ (residual + target), change ← 0"
+    loop.add(space.read("change") - decay, "residual", note=note)
+    loop.clear("change")
+    return pair_blueprint(space, [pre], loop, examples=examples).build(steps=steps, dtype=dtype)
+
+
+def heavy_ball(
+    *,
+    dim: int,
+    examples: int,
+    step_size: float,
+    momentum: float,
+    out: int = 1,
+    constants: Constants = DOUBLE,
+    steps: int = 20,
+    dtype: torch.dtype = torch.float64,
+) -> AlgoFormer:
+    """Build heavy-ball steps from A_0 = A_{-1} = 0: pre 1 layer × 2 heads, loop 1 × 2, post 1 × 1.
+
+    It answers `prompt.prefix(i)` for any i with at most `examples` examples.
+
+    Args:
+        dim: the numbers in x.
+        examples: the most examples a prompt may show before its question.
+        step_size: η; converges below 2(1 + β)/λ_max of the mean of x xᵀ (see `check_converges`).
+        momentum: β in [0, 1); 0 is plain gradient descent.
+        out: the numbers in y.
+        constants: the free parameters.
+        steps: the loop's iterations unless an unroll says otherwise.
+        dtype: the dtype of the finished model.
+    """
+    check_pairs(dim=dim, examples=examples, out=out)
+    check_step_size(step_size)
+    check_momentum(momentum)
+    space = _space("velocity", "A_k x - A_{k-1} x at x tokens", dim=dim, out=out, examples=examples)
+    loop = pair_descent(
+        space, constants, features=space.read("x"), step_size=step_size, examples=examples, into="change"
+    )
+    change, velocity = space.read("change"), space.read("velocity")
+    note = "feed-forward: residual += β velocity + change"
+    loop.add(change + momentum * velocity, "residual", note=note)
+    note = "feed-forward: velocity ← β velocity + change, change ← 0"
+    loop.add(change + (momentum - 1) * velocity, "velocity", note=note)
+    loop.clear("change")
+    pre = [join_layer(space, constants)]
+    return pair_blueprint(space, pre, loop, examples=examples).build(steps=steps, dtype=dtype)
+
+
+def _space(memory: str, meaning: str, *, dim: int, out: int, examples: int) -> Subspaces:
+    own = {
+        "residual": (out, "A_k x - y at examples, A_k x at the question"),
+        "change": (out, "what the gradient does to A_k x, between attention and feed-forward"),
+        memory: (out, meaning),
+    }
+    return pair_space(own, dim=dim, out=out, examples=examples)

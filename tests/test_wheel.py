@@ -1,0 +1,45 @@
+"""The wheel holds the package, its data and the shipped models, and nothing else."""
+
+import subprocess
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+DATA = {".safetensors", ".typed", ".html", ".js", ".css", ".j2", ".txt", ".md", ".json", ".csv", ".gz", ".xz"}
+
+
+@pytest.fixture(scope="module")
+def names(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    wheel = pytest.importorskip("hatchling.builders.wheel", reason="pip install algoformer[test]")
+    (path,) = wheel.WheelBuilder(str(ROOT)).build(
+        directory=str(tmp_path_factory.mktemp("wheel")), versions=["standard"]
+    )
+    with zipfile.ZipFile(path) as archive:
+        return sorted(archive.namelist())
+
+
+def tracked(folder: str) -> set[str]:
+    done = subprocess.run(["git", "ls-files", folder], cwd=ROOT, capture_output=True, text=True, check=True)
+    return {line for line in done.stdout.splitlines() if (ROOT / line).is_file()}
+
+
+def test_the_wheel_holds_the_package_and_its_metadata_only(names: list[str]) -> None:
+    tops = {name.split("/")[0] for name in names}
+    assert tops == {"algoformer", next(top for top in tops if top.endswith(".dist-info"))}
+
+
+def test_every_file_of_the_package_is_tracked_by_git(names: list[str]) -> None:
+    if not (ROOT / ".git").exists():
+        pytest.skip("this is not a checkout")
+    expected = {name.removeprefix("src/") for name in tracked("src")}
+    expected |= {f"algoformer/{name}" for name in tracked("checkpoints")}
+    found = {name for name in names if name.startswith("algoformer/")}
+    assert found <= expected, sorted(found - expected)[:5]
+    assert {name for name in expected if name.endswith((".py", ".safetensors"))} <= found
+
+
+def test_files_of_the_wheel_are_python_or_known_data(names: list[str]) -> None:
+    inside = [name for name in names if name.startswith("algoformer/")]
+    assert {Path(name).suffix for name in inside} <= DATA | {".py"}

@@ -1,0 +1,63 @@
+"""`python -m torture`: kills, races and mutants, counted in a table and in a JSON file."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from algoformer.common.files import write_json
+from algoformer.common.provenance import source_commit
+from torture.child import warm_up
+
+DESCRIPTION = "Kill, race and mutate the library, and count what happens; the exit status is 1 with a fault."
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the sections that the options ask for; return 1 if anything went wrong, else 0."""
+    parser = argparse.ArgumentParser(prog="python -m torture", description=DESCRIPTION)
+    parser.add_argument("--kills", type=int, default=500, help="training runs to kill (default: 500)")
+    parser.add_argument("--races", type=int, default=1000, help="races for one folder (default: 1000)")
+    parser.add_argument("--mutants", type=int, default=30_000, help="changed inputs (default: 30000)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of everything that is drawn")
+    parser.add_argument("--out", type=Path, default=Path("torture.json"), help="the file for the counts")
+    chosen = parser.parse_args(arguments)
+    warm_up()
+    table: dict[str, Any] = {"seed": chosen.seed, "commit": source_commit()}
+    with tempfile.TemporaryDirectory(prefix="torture-") as folder:
+        os.chmod(folder, 0o755)
+        os.environ["ALGOFORMER_CACHE"] = f"{folder}/cache"
+        for name, section in _sections().items():
+            count = getattr(chosen, name)
+            if count:
+                scratch = Path(folder) / name
+                scratch.mkdir()
+                began = time.monotonic()
+                table[name] = section(count, seed=chosen.seed, scratch=scratch).table()
+                table[name]["wall seconds"] = round(time.monotonic() - began)
+                write_json(chosen.out, table)
+    print(formatted(table))
+    return int(any(table[name]["faults"] for name in _sections() if name in table))
+
+
+def _sections() -> dict[str, Callable[..., Any]]:
+    from torture.kills import kill_runs
+    from torture.mutants import mutate
+    from torture.races import race
+
+    return {"races": race, "mutants": mutate, "kills": kill_runs}
+
+
+def formatted(table: dict[str, Any]) -> str:
+    """Return the counts as lines of text."""
+    rows = []
+    for name, section in table.items():
+        if isinstance(section, dict):
+            rows.append(f"\n{name}")
+            rows += [f"  {key:45} {value}" for key, value in section.items() if key != "examples"]
+            rows += [f"  fault: {example}" for example in section.get("examples", [])]
+    return "\n".join(rows)

@@ -1,0 +1,264 @@
+"""The sources of mutants, with a small valid sample for each format."""
+
+from __future__ import annotations
+
+import json
+import random
+from contextlib import redirect_stderr, redirect_stdout
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from algoformer.checkpoint import LATEST, load_checkpoint, model_header, model_kind
+from algoformer.cli import main
+from algoformer.common.files import read_json
+from algoformer.common.plain_data import read_object
+from algoformer.common.tensor_file import read_tensors, write_tensors
+from algoformer.data.files import read_labelled, read_parallel
+from algoformer.data.token_file import text_blocks
+from algoformer.evaluation.curve import Curve
+from algoformer.evaluation.evaluation import Evaluation
+from algoformer.insight.certificate import DepthCertificate
+from algoformer.insight.identification import Identification
+from algoformer.language.tokenizer import Tokenizer
+from algoformer.model.cost import cost
+from algoformer.model.presets import PRESETS
+from algoformer.model.program import Program
+from algoformer.shipped import shipped_path
+from algoformer.tasks import TASKS
+from algoformer.training import Experiment
+from algoformer.training.presets import experiment
+from torture.child import finish, start
+from torture.lines import changed_line, lines, run_line, words_to_replace
+from torture.mutate import mutate_bytes, mutate_json, mutate_text
+from torture.run_folders import run_folders
+from torture.samples import data_files, scenarios, sentences
+from torture.sources import Source, file_source, json_source
+from torture.verdicts import Mutant, NonsenseError
+
+DATA = "algoformer.data."
+
+
+def all_sources(scratch: Path) -> list[Source]:
+    """Train a small model of every kind, and return the sources of mutants.
+
+    Raises:
+        RuntimeError: a sample could not be made.
+    """
+    runs = _runs(scratch)
+    files = data_files(scratch / "data")
+    temporary = scratch / "mutants"
+    temporary.mkdir(mode=0o777)
+    temporary.chmod(0o777)
+    return [
+        *_json_sources(runs, scratch),
+        _configs(runs),
+        *_checkpoints(runs, temporary),
+        *_data_sources(files, temporary, scratch),
+        run_folders(runs, temporary, changed_checkpoint),
+        _command_lines(runs, scratch),
+    ]
+
+
+def _runs(scratch: Path) -> dict[str, Path]:
+    """Train a small run for every kind of data, by name."""
+    found = {}
+    words_of = scenarios(scratch)
+    for name in ("task linear", "translation de", "labels csv", "text txt"):
+        words = words_of[name]
+        folder = scratch / f"run {name}"
+        output = scratch / "output"
+        ended = finish(start(lambda: main(["train", *words, "--out", str(folder)]), output=output))  # noqa: B023
+        if ended.code:
+            raise RuntimeError(f"{name} cannot be trained: {output.read_text()[-500:]}")
+        found[name] = folder
+    return found
+
+
+def _called(*words: str) -> None:
+    with redirect_stdout(StringIO()), redirect_stderr(StringIO()) as said:
+        if main(list(words)):
+            raise RuntimeError(f"{' '.join(words)}: {said.getvalue()[-500:]}")
+
+
+def _json_sources(runs: dict[str, Path], scratch: Path) -> list[Source]:
+    linear, out = str(runs["task linear"]), scratch / "measured"
+    _called("evaluate", linear, "--prompts", "24", "--out", str(out))
+    _called("certify", linear, "--reach", "2", "--out", str(out))
+    _called("identify", linear, "--steps", "3", "--prompts", "24", "--out", str(out))
+    evaluations = read_json(out / "evaluation.json")
+    one = evaluations[0] if isinstance(evaluations, list) else next(iter(evaluations.values()))
+    one = one[0] if isinstance(one, list) else one
+    texts = [load_checkpoint(path / LATEST).tokenizer for path in runs.values()]
+    return [
+        json_source(Program, [preset().to_json() for preset in PRESETS.values()], _sane_program),
+        json_source(Tokenizer, [text for text in texts if text], lambda found: found.encode("a b")),
+        json_source(Evaluation, [json.dumps(one)], repr),
+        json_source(Curve, [json.dumps(one["by_step"]), json.dumps(one["by_sample"])], repr),
+        json_source(DepthCertificate, [(out / "certificate.json").read_text()], str),
+        json_source(Identification, [(out / "identification.json").read_text()], str),
+    ]
+
+
+def _sane_program(program: Program) -> None:
+    str(program)
+    cost(program, dim=2, out=1, context=6, width=64)
+
+
+def _configs(runs: dict[str, Path]) -> Source:
+    samples = [(path / "config.json").read_text() for path in runs.values()]
+    for task in TASKS:
+        samples += [json.dumps(experiment(task, program, "paper").to_data()) for program in PRESETS]
+
+    def mutant(rng: random.Random) -> Mutant:
+        text = mutate_text(rng, rng.choice(samples))
+
+        def run() -> None:
+            found = Experiment.from_data(read_object(text))
+            if Experiment.from_data(json.loads(json.dumps(found.to_data()))) != found:
+                raise NonsenseError("what was read is not what is written")
+
+        return Mutant(f"config {text[:600]}", run)
+
+    reads = (
+        *("algoformer.training.config.Experiment.from_data", "algoformer.tasks.catalog.from_data"),
+        *("algoformer.model.program.from_data", "algoformer.common.plain_data.read_dataclass"),
+        *(f"{DATA}prompts.PromptData.from_header", f"{DATA}text.TextData.from_header"),
+        *(f"{DATA}labelled.LabelledData.from_header", f"{DATA}tokenized.TokenizedData.from_header"),
+    )
+    return Source("configs", 6, reads, mutant)
+
+
+def _checkpoints(runs: dict[str, Path], folder: Path) -> list[Source]:
+    paths = [path / LATEST for path in runs.values()]
+    samples = [read_tensors(path, lambda header, tensors: (header, tensors), what="sample") for path in paths]
+
+    def sane(path: Path) -> None:
+        model_kind(path)
+        checkpoint = load_checkpoint(path)
+        model_header(checkpoint.model)
+        repr(checkpoint)
+
+    def mutant(rng: random.Random) -> Mutant:
+        header, tensors = rng.choice(samples)
+        changed = changed_checkpoint(rng, header, tensors)
+        path = folder / f"{rng.getrandbits(60)}.safetensors"
+
+        def run() -> None:
+            try:
+                write_tensors(path, *changed)
+                sane(path)
+            finally:
+                path.unlink(missing_ok=True)
+
+        return Mutant(f"checkpoint {json.dumps(changed[0])[:1500]}", run)
+
+    reads = (
+        *("algoformer.checkpoint.load_checkpoint", "algoformer.common.tensor_file.read_tensors"),
+        *("algoformer.common.tensor_file.read_header", "algoformer.cli.measure.load_contender"),
+        "algoformer.cli.insight_results.load_in_context",
+    )
+    whole = file_source("checkpoints, changed bytes", paths, sane, reads, folder, weight=3)
+    return [Source("checkpoints, changed content", 8, reads, mutant), whole]
+
+
+def changed_checkpoint(
+    rng: random.Random, header: dict[str, Any], tensors: dict[str, Tensor]
+) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """Return a header and tensors with changes, to be written with a right checksum."""
+    if rng.random() < 0.8:
+        found = mutate_json(rng, header)
+        return (found if isinstance(found, dict) else {"model": found}), tensors
+    changed = dict(tensors)
+    name = rng.choice(sorted(changed))
+    value = changed.pop(name)
+    what = rng.randrange(6)
+    if what == 1:
+        changed[name + rng.choice(["x", "", ".weight", "\x1b[2J"])] = value
+    elif what == 2:
+        changed[name] = value.reshape(-1) if value.numel() else value.new_zeros(3)
+    elif what == 3:
+        changed[name] = value.to(rng.choice([torch.float64, torch.int64, torch.bool, torch.float8_e4m3fn]))
+    elif what == 4:
+        changed[name] = torch.full_like(value, rng.choice([float("nan"), float("inf"), 3e38, 0.0]))
+    elif what == 5:
+        changed[name] = torch.zeros(rng.choice([(0,), (1, 0, 5), (2,) * 9]))
+    return header, changed
+
+
+def _data_sources(files: dict[str, list[list[str]]], temporary: Path, scratch: Path) -> list[Source]:
+    """Return mutants of data files, read directly, and a few through `algoformer train`."""
+    labels = [Path(one[0]) for one in files["labels"]]
+    ((german, english),) = files["translation"]
+    (book,) = files["text"][0]
+
+    def parallel(path: Path) -> None:
+        read_parallel([(str(path), english)], validation=None, test=None, seed=0)
+
+    def trained(rng: random.Random) -> Mutant:
+        kind = rng.choice([kind for kind, formats in files.items() if formats])
+        paths = [Path(one) for one in rng.choice(files[kind])]
+        contents = [path.read_bytes() for path in paths]
+        which = rng.randrange(len(paths))
+        contents[which] = mutate_bytes(rng, contents[which])
+        number = rng.getrandbits(60)
+
+        def run() -> None:
+            given = [temporary / f"{number} {path.name}" for path in paths]
+            for path, content in zip(given, contents, strict=True):
+                path.write_bytes(content)
+            options = ("--steps", "1", "--width", "8", "--no-evaluate", "--device", "cpu")
+            run_line(
+                ["train", "--data", kind, *map(str, given), "--data.vocabulary", "300", *options], scratch
+            )
+
+        return Mutant(f"train --data {kind} with {contents[which][:200]!r}", run)
+
+    shared = (f"{DATA}files.read_text", f"{DATA}files.read_lines")
+    return [
+        file_source(
+            "parallel text",
+            [Path(german)],
+            parallel,
+            (*shared, f"{DATA}files.read_parallel"),
+            temporary,
+        ),
+        file_source(
+            "tables with labels",
+            labels,
+            lambda path: read_labelled([str(path)]),
+            (*shared, f"{DATA}files.read_labelled"),
+            temporary,
+        ),
+        file_source("plain text", [Path(book)], lambda path: list(text_blocks(path)), (), temporary),
+        Source("data files through train", 0.15, (), trained),
+    ]
+
+
+def stand_ins(runs: dict[str, Path], scratch: Path) -> dict[str, list[str]]:
+    """Return small models and files in place of those in the examples of the commands.
+
+    Raises:
+        KeyError: an example names a model for which there is no stand-in.
+    """
+    text = scratch / "lines.txt"
+    text.write_text("\n".join(sentences(3)) + "\n")
+    kinds = {_kind_of(path / LATEST): str(path) for path in runs.values()}
+    found = {"RUN": [str(path) for path in runs.values()]}
+    for word in words_to_replace() - {"RUN"}:
+        found[word] = [str(text) if word.endswith(".txt") else kinds[_kind_of(shipped_path(word))]]
+    return found
+
+
+def _kind_of(path: Path) -> tuple[str, str]:
+    checkpoint = load_checkpoint(path)
+    return type(checkpoint.model).__name__, "" if checkpoint.data is None else checkpoint.data.name
+
+
+def _command_lines(runs: dict[str, Path], scratch: Path) -> Source:
+    known = lines(stand_ins(runs, scratch))
+    reads = ("algoformer.cli.choose.read_experiment", "algoformer.cli.choose.read_program")
+    return Source("command lines", 0.6, reads, lambda rng: changed_line(rng, rng.choice(known), scratch))
