@@ -15,7 +15,10 @@ from types import SimpleNamespace
 from typing import Any, get_args, get_type_hints
 
 import jaxtyping
-from beartype import beartype
+from beartype import BeartypeConf, beartype
+
+CONF = BeartypeConf(violation_type=TypeError)
+"""A wrong type raises TypeError, as it does where nothing checks types."""
 
 
 def checked(function: Any = None, **settings: Any) -> Any:
@@ -42,7 +45,7 @@ def _checked(function: Callable[..., Any]) -> Callable[..., Any]:
     written = function.__annotations__
     hints = {name: _resolved(hint, function.__globals__) for name, hint in written.items()}
     function.__annotations__ = hints
-    typed = beartype(function)
+    typed = beartype(function, conf=CONF)
     function.__annotations__ = written
     has_shapes = any(map(_has_shape, hints.values()))
 

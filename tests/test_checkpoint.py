@@ -18,6 +18,7 @@ from algoformer.common.tensor_file import FORMAT, checksum
 from algoformer.data import PromptData
 from algoformer.model.presets import PRESETS
 from algoformer.training import Checkpoint, build_model, load_checkpoint, save_checkpoint
+from small_tasks import small_task
 from training.small import same_weights, small
 
 TASK = tasks.LinearRegression(dim=2, points=4)
@@ -52,7 +53,7 @@ def test_every_preset_comes_back_and_answers_the_same(name: str, tmp_path: Path)
     assert torch.equal(found.model(prompt, unroll).predictions, model(prompt, unroll).predictions)
 
 
-@pytest.mark.parametrize("task", [kind(dim=2, points=5) for kind in tasks.TASKS.values()], ids=str)
+@pytest.mark.parametrize("task", [small_task(name) for name in tasks.TASKS], ids=str)
 def test_every_task_comes_back(task: Any, tmp_path: Path) -> None:
     save_checkpoint(tmp_path / "c", Checkpoint(model=build_model(small(task=task)), data=PromptData(task)))
     assert load_checkpoint(tmp_path / "c").task == task

@@ -18,7 +18,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "trace": {"prompt"},
     "problems": {"prompt"},
     "config": set(),
-    "tasks": {"prompt", "problems"},
+    "tasks": SOLVING,
     "algorithms": SOLVING,
     "nn": set(),
     "kernels": set(),

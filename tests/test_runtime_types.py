@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
-from beartype.roar import BeartypeCallHintViolation
 from jaxtyping import Float
 from torch import Tensor
 
@@ -67,7 +66,7 @@ def test_what_fits_passes_and_sizes_are_forgotten_between_calls() -> None:
     ],
 )
 def test_what_does_not_fit_is_refused(function: Any, arguments: Any) -> None:
-    with pytest.raises(BeartypeCallHintViolation):
+    with pytest.raises(TypeError, match="violates"):
         function(*arguments)
 
 
@@ -78,5 +77,5 @@ def test_checks_can_be_switched_off() -> None:
 
 
 def test_the_library_is_checked() -> None:
-    with pytest.raises(BeartypeCallHintViolation):
+    with pytest.raises(TypeError, match="violates"):
         AlgoFormer(programs.algoformer(), dim="three", out=1, context=8)  # type: ignore[arg-type]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import random
 from contextlib import redirect_stderr, redirect_stdout
@@ -29,6 +30,7 @@ from algoformer.model.presets import PRESETS
 from algoformer.model.program import Program
 from algoformer.shipped import shipped_path
 from algoformer.tasks import TASKS
+from algoformer.tasks.sudoku_boards import read_puzzles
 from algoformer.training import Experiment
 from algoformer.training.presets import experiment
 from torture.child import finish, start
@@ -40,6 +42,7 @@ from torture.sources import Source, file_source, json_source
 from torture.verdicts import Mutant, NonsenseError
 
 DATA = "algoformer.data."
+READ_PUZZLES = "algoformer.tasks.sudoku_boards.read_puzzles"
 
 
 def all_sources(scratch: Path) -> list[Source]:
@@ -194,6 +197,9 @@ def _data_sources(files: dict[str, list[list[str]]], temporary: Path, scratch: P
     labels = [Path(one[0]) for one in files["labels"]]
     ((german, english),) = files["translation"]
     (book,) = files["text"][0]
+    boards = [scratch / "boards.txt", scratch / "boards.gz"]
+    boards[0].write_text(f"{'1' + '.' * 80}\n{'.' * 40 + '9' + '0' * 40}\n")
+    boards[1].write_bytes(gzip.compress(boards[0].read_bytes()))
 
     def parallel(path: Path) -> None:
         read_parallel([(str(path), english)], validation=None, test=None, seed=0)
@@ -234,6 +240,7 @@ def _data_sources(files: dict[str, list[list[str]]], temporary: Path, scratch: P
             temporary,
         ),
         file_source("plain text", [Path(book)], lambda path: list(text_blocks(path)), (), temporary),
+        file_source("Sudoku puzzles", boards, read_puzzles, (READ_PUZZLES,), temporary),
         Source("data files through train", 0.15, (), trained),
     ]
 

@@ -135,6 +135,7 @@ def test_a_missing_or_binary_file_is_refused(tmp_path: Path) -> None:
             Sudoku(size=9, puzzles=str(tmp_path / name)).sample(1, generator=torch.Generator())
 
 
+@pytest.mark.usefixtures("as_a_user")
 def test_impossible_settings_are_refused() -> None:
     for settings, message in (
         ({"size": 5}, "size must be 4 or 9, got 5"),

@@ -54,7 +54,7 @@ def test_every_command_has_a_line_with_its_options() -> None:
 
 
 def test_a_new_kind_of_data_needs_a_sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(data_registry, "_REGISTERED", {})
+    monkeypatch.setattr(data_registry._KINDS, "registered", {})
 
     @register_data
     class Puzzles:

@@ -17,9 +17,9 @@ from algoformer import programs
 from algoformer.cli import main
 from algoformer.cli.failure import is_reported_by_rank_zero
 from algoformer.training import Run, load_checkpoint, read_metrics, train
-from algoformer.training.distributed import VARIABLES, DistributedGroup, _Agreement, _to_send, plan_group
+from algoformer.training.distributed import DistributedGroup, _Agreement, _to_send, plan_group
 from algoformer.training.engine import plan_engine
-from algoformer.training.process_group import Stop
+from algoformer.training.process_group import VARIABLES, Stop
 from tiny import TINY
 from training.pair import Mishap, Outcome, Pair
 from training.small import small, timeless, told

@@ -12,6 +12,7 @@ from algoformer.config import learning_rate, ramp_value
 from algoformer.data.prompts import samples_of
 from algoformer.training import Ramp, TrainConfig
 from algoformer.training.step import unroll_at
+from small_tasks import small_task
 from training.small import small, stepper
 
 
@@ -184,6 +185,6 @@ def test_the_metrics_say_where_all_curricula_stand() -> None:
 def test_samples_are_counted_as_prompts_show_them(name: str) -> None:
     import torch
 
-    task = tasks.TASKS[name](dim=3, points=7)
+    task = small_task(name)
     prompt = task.sample(1, generator=torch.Generator().manual_seed(0))
     assert samples_of(task) == prompt.samples

@@ -11,6 +11,7 @@ from algoformer.data.protocol import Share
 from algoformer.prompt import Prompt
 from algoformer.training import Ramp
 from algoformer.training.step import unroll_at
+from small_tasks import small_task
 from training.small import loss_at, same_weights, small, stepper
 
 
@@ -164,7 +165,7 @@ class NothingReadBack(TorchDispatchMode):
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 @pytest.mark.parametrize("name", tasks.TASKS)
 def test_nothing_in_a_step_is_read_back(name: str, precision: Any) -> None:
-    task = tasks.TASKS[name](dim=3, points=6)
+    task = small_task(name)
     dims = Ramp(start=1, increment=1) if task.takes_dims else None
     experiment = small(task=task, clip_norm=1.0, burn_in=(1,), precision=precision, dims=dims)
     step = stepper(experiment)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from algoformer import programs
 from algoformer.algorithms import GradientDescent, LeastSquares, Newton
 from algoformer.cli.explore_pages import textbook_constants
 from algoformer.evaluation import Evaluation, compare, evaluation_prompts
 from algoformer.evaluation.errors import Progress
+from algoformer.model import presets as programs
 from algoformer.model.program import default_steps
 from algoformer.tasks import LinearRegression, Task
 from algoformer.trace import Solver

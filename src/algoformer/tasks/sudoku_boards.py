@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import zlib
 from collections.abc import Iterator
 from functools import lru_cache
 from itertools import permutations, product
@@ -15,6 +16,9 @@ from algoformer.common.terminal import short
 
 MAX_PUZZLES = 2_000_000
 """The largest number of puzzles that a file may hold."""
+
+LONGEST_LINE = 1000
+"""The number of characters of a line that are read; a puzzle has 81."""
 
 AT_ONCE = 1024
 """Boards that are worked on at the same time."""
@@ -130,21 +134,26 @@ def read_puzzles(path: str | Path) -> Int[np.ndarray, "board cell"]:
     Raises:
         ValueError: the file does not exist, is not text, or a line is not a puzzle; the line is named.
     """
-    path = Path(path)
+    path, lines = Path(path), []
     try:
-        with gzip.open(path, "rt") if path.suffix == ".gz" else path.open(encoding="ascii") as file:
-            lines = [line.strip() for _, line in zip(range(MAX_PUZZLES + 1), file, strict=False)]
-    except (OSError, EOFError, UnicodeDecodeError) as error:
+        opened = gzip.open if path.suffix == ".gz" else open
+        with opened(path, "rt", encoding="ascii") as file:
+            # a line is read up to a bound, so that a damaged file cannot fill the memory
+            for number, line in enumerate(iter(lambda: file.readline(LONGEST_LINE), ""), start=1):
+                if not (line := line.strip()) or line.startswith("#"):
+                    continue
+                if len(line) != 81 or not set(line) <= set(".0123456789"):
+                    raise ValueError(
+                        f"puzzles: line {number} of {short(str(path))} is not a puzzle of 81 digits or dots: "
+                        f"{short(line)}"
+                    )
+                lines.append(line)
+                if len(lines) > MAX_PUZZLES:
+                    raise ValueError(
+                        f"puzzles: {short(str(path))} has more than {MAX_PUZZLES:,} puzzles; split it"
+                    )
+    except (OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
         raise ValueError(f"puzzles: {short(str(path))} cannot be read: {short(str(error))}") from None
-    if len(lines) > MAX_PUZZLES:
-        raise ValueError(f"puzzles: {short(str(path))} has more than {MAX_PUZZLES:,} lines; split it")
-    lines = [line for line in lines if line and not line.startswith("#")]
-    for number, line in enumerate(lines, start=1):
-        if len(line) != 81 or not set(line) <= set(".0123456789"):
-            raise ValueError(
-                f"puzzles: line {number} of {short(str(path))} is not a puzzle of 81 digits or dots: "
-                f"{short(line)}"
-            )
     if not lines:
         raise ValueError(f"puzzles: {short(str(path))} holds no puzzle")
     text = "".join(lines).replace(".", "0").encode()
