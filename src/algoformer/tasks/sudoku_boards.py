@@ -64,8 +64,8 @@ def solve(
             if counts[board] < most:
                 solutions[board], counts[board] = cells, counts[board] + 1
         alive &= ~done & (counts[owner] < most)
-        branches = _branch(owner[alive], candidates[alive], size)
-        waiting = tuple(np.concatenate(both) for both in zip(waiting, branches, strict=True))
+        owner, candidates = _branch(owner[alive], candidates[alive], size)
+        waiting = np.concatenate([waiting[0], owner]), np.concatenate([waiting[1], candidates])
     return solutions, counts
 
 
