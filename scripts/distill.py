@@ -21,8 +21,8 @@ import torch
 from torch import Tensor, nn
 
 from algoformer import Prompt, Trace, Unroll, tasks
+from algoformer.common.devices import source_commit
 from algoformer.common.files import write_json
-from algoformer.common.provenance import source_commit
 from algoformer.insight import identify
 
 PASSES, BATCH, LEARNING_RATE, STEP_SIZE, ALPHA = 4, 64, 5e-3, 0.25, 0.15

@@ -18,8 +18,8 @@ from typing import Any
 
 import torch
 
+from algoformer.common.devices import source_commit
 from algoformer.common.files import write_json
-from algoformer.common.provenance import source_commit
 from algoformer.data import PromptData
 from algoformer.insight import Identification, certify, identify, layers_as_passes
 from algoformer.model import AlgoFormer

@@ -6,7 +6,7 @@ from importlib import metadata
 import pytest
 
 from algoformer import Experiment, TrainConfig, programs, train
-from algoformer.common import registry
+from algoformer.common import names
 from algoformer.data import LabelledData, TranslationData
 from algoformer.language import (
     Corpus,
@@ -77,6 +77,6 @@ def test_names_of_the_library_cannot_be_taken() -> None:
 
 def test_an_installed_package_offers_corpora_by_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
     offered = metadata.EntryPoint(name="ours", value=f"{__name__}:colors", group="algoformer.corpora")
-    monkeypatch.setattr(registry, "entry_points", lambda group: [offered] if group == offered.group else [])
+    monkeypatch.setattr(names, "entry_points", lambda group: [offered] if group == offered.group else [])
     assert load_labelled("ours").classes == ("warm", "cold")
     assert "ours" in CORPORA.names()

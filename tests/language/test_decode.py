@@ -8,7 +8,7 @@ from torch import Tensor
 
 from algoformer import Program, Unroll, programs
 from algoformer.language import CachedDecoder, TokenModel, UncachedDecoder, beam_search, greedy_search
-from algoformer.model.context import ForwardContext
+from algoformer.model.driver import ForwardContext
 from tests.language.small_models import PROGRAMS, VOCABULARY, alone, padded, token_model
 from tests.random_programs import programs as random_programs
 

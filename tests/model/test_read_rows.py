@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from algoformer.model import AlgoFormer, Layers, Loop, Parallel, Program, addresses
-from algoformer.model.context import DEFAULT, ForwardContext
+from algoformer.model.driver import DEFAULT, ForwardContext
 from algoformer.model.parts import ProgramModule
 from algoformer.nn import Layer
 from algoformer.prompt import Prompt

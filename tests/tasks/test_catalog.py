@@ -11,7 +11,7 @@ import pytest
 from algoformer import tasks
 from algoformer.common.terminal import short
 from algoformer.tasks import TASKS, LinearRegression, find, from_data, register, to_data
-from algoformer.tasks.checks import check_count, check_positive, check_spread
+from algoformer.tasks.task import check_count, check_positive, check_spread
 
 STORED = {"name": "linear", "dim": 3, "points": 5, "noise": 0.0}
 

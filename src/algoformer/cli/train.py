@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from algoformer.cli import is_first_process
 from algoformer.cli.choose import Field, option, read_experiment, with_folder
-from algoformer.cli.failure import is_first_process
 
 if TYPE_CHECKING:
     from algoformer.training import Experiment, Run

@@ -16,7 +16,7 @@ from algoformer.hf.installed import transformers
 from algoformer.language.cache import slots_of
 from algoformer.language.token_model import TokenModel
 from algoformer.language.trunk import positions_of
-from algoformer.model.context import DEFAULT, ForwardContext
+from algoformer.model.driver import DEFAULT, ForwardContext
 from algoformer.trace import Unroll
 
 

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from algoformer.model import AlgoFormer
-from algoformer.model.context import ForwardContext
+from algoformer.model.driver import ForwardContext
 from algoformer.model.parts import LoopModule
 from algoformer.prompt import Prompt
 from algoformer.trace import Unroll

@@ -7,8 +7,7 @@ from torch import Tensor
 
 from algoformer.language.cache import KeyValueCache
 from algoformer.language.token_model import TokenModel
-from algoformer.model.context import ForwardContext
-from algoformer.model.driver import LoopDriver, Settled, run_until
+from algoformer.model.driver import ForwardContext, LoopDriver, Settled, run_until
 from algoformer.model.parts import LoopModule
 from algoformer.model.stopping import StoppingRule
 

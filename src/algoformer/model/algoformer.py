@@ -11,12 +11,12 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from algoformer.model.context import Edit, ForwardContext, StateAccess, select_rows
+from algoformer.model.driver import Edit, ForwardContext, StateAccess, select_rows
 from algoformer.model.parts import ProgramModule
 from algoformer.model.program import Part, Program, as_program, default_steps, modules_of
 from algoformer.model.rebuild import why_not_rebuilt
 from algoformer.model.stopping import StoppingRule
-from algoformer.nn.positions import LearnedPositions
+from algoformer.nn.tables import LearnedPositions
 from algoformer.prompt import Prompt
 from algoformer.trace import Trace, Unroll
 

@@ -13,8 +13,16 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from algoformer.model.address import check_address, part_address
-from algoformer.model.context import DEFAULT, Edit, ForwardContext, StateAccess, select_rows
-from algoformer.model.driver import LoopDriver, Settled, run_until
+from algoformer.model.driver import (
+    DEFAULT,
+    Edit,
+    ForwardContext,
+    LoopDriver,
+    Settled,
+    StateAccess,
+    run_until,
+    select_rows,
+)
 from algoformer.model.injections import INJECTIONS, STARTS
 from algoformer.model.program import Layers, Loop, Parallel, Part, Program, traced_part
 from algoformer.model.recompute import run_again

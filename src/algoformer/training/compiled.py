@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from algoformer.model.algoformer import AlgoFormer
-from algoformer.model.context import DEFAULT, ForwardContext
+from algoformer.model.driver import DEFAULT, ForwardContext
 from algoformer.model.parts import LayersModule, LoopModule, ParallelModule, ProgramModule
 from algoformer.nn import AttentionContext
 from algoformer.trace import Unroll

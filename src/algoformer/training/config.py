@@ -16,8 +16,7 @@ from algoformer.common.plain_data import as_data, read_dataclass
 from algoformer.config import Precision as Precision
 from algoformer.config import Ramp as Ramp
 from algoformer.config import TrainConfig as TrainConfig
-from algoformer.data.protocol import Data
-from algoformer.data.registry import as_data_object, data_from_header
+from algoformer.data.protocol import Data, as_data_object, data_from_header
 from algoformer.model.program import (
     Loop,
     Parallel,

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from algoformer.common.names import check_choice
-from algoformer.data.registry import data_names
+from algoformer.data.protocol import data_names
 from algoformer.model.presets import PRESETS
 from algoformer.model.program import Loop, Program, default_steps, traced_part
 from algoformer.tasks import TASKS, LinearRegression, PuzzleTask, Task, find

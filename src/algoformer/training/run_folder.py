@@ -13,10 +13,15 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from algoformer.checkpoint import BEST, LATEST, Checkpoint, load_checkpoint, write_checkpoint
-from algoformer.common.devices import device_name
-from algoformer.common.files import append_line, read_json, remove_leftovers, write_json, write_text
-from algoformer.common.provenance import source_commit
-from algoformer.common.tensor_file import read_header
+from algoformer.common.devices import device_name, source_commit
+from algoformer.common.files import (
+    append_line,
+    read_header,
+    read_json,
+    remove_leftovers,
+    write_json,
+    write_text,
+)
 from algoformer.training.config import Experiment, is_data_of
 
 if TYPE_CHECKING:

@@ -10,8 +10,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from algoformer.model.algoformer import AlgoFormer
-from algoformer.model.context import ForwardContext
-from algoformer.model.driver import LoopDriver
+from algoformer.model.driver import ForwardContext, LoopDriver
 from algoformer.model.parts import LoopModule
 from algoformer.model.program import default_steps
 from algoformer.prompt import Prompt

@@ -13,7 +13,7 @@ from torch import nn
 
 from algoformer.checkpoint import Checkpoint, refuse_unbuildable
 from algoformer.common.devices import device_name
-from algoformer.data.registry import BUILT_IN
+from algoformer.data.protocol import BUILT_IN
 from algoformer.training.config import Experiment, RunOptions, build_model, refuse_unlike
 from algoformer.training.engine import Plan, plan_for
 from algoformer.training.process_group import ProcessGroup, join_group
