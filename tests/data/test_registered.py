@@ -38,7 +38,7 @@ def registered() -> Iterator[None]:
     register_corpus("colors", colors)
     register_metric("errors", errors)
     yield
-    del CORPORA.registered["colors"], METRICS.registered["errors"]
+    del CORPORA["colors"], METRICS["errors"]
 
 
 def test_a_registered_corpus_is_trained_on_and_scored_by_a_registered_metric() -> None:

@@ -53,7 +53,8 @@ def test_every_command_has_a_line_with_its_options() -> None:
 
 
 def test_a_new_kind_of_data_needs_a_sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(protocol._KINDS, "registered", {})
+    monkeypatch.setitem(protocol._KINDS, "riddles", None)
+    del protocol._KINDS["riddles"]  # registered below, and removed after the test
 
     @register_data
     class Puzzles:

@@ -1,5 +1,6 @@
 import pytest
 
+from algoformer import tasks
 from algoformer.cli.demo_runs import MODELS, plan
 from algoformer.data.prompts import curricula
 from algoformer.model.presets import PRESETS
@@ -8,12 +9,21 @@ from algoformer.training.presets import experiment
 from algoformer.training.step import iterations_at
 
 
+def whole(task: tasks.Task) -> dict[str, int]:
+    return {"dims": task.dim, "samples": -(-task.context // task.parts)}
+
+
 @pytest.mark.parametrize("scale", ["smoke", "short", "paper"])
 @pytest.mark.parametrize("program", PRESETS)
 @pytest.mark.parametrize("task", TASKS)
 def test_every_program_can_be_trained_on_every_task_at_every_scale(task, program, scale) -> None:
     run = experiment(task, program, scale)
-    dims, samples = curricula(run.task, run.training, run.training.steps - 1)
+    dims, samples = curricula(
+        run.training,
+        run.training.steps - 1,
+        dims=run.task.dim,
+        samples=-(-run.task.context // run.task.parts),
+    )
     assert dims == run.task.dim, "the curriculum must reach the whole task"
     assert samples * run.task.parts >= run.task.context
 
@@ -23,7 +33,7 @@ def test_the_paper_scale_is_the_protocols_default_configuration() -> None:
     training = run.training
 
     def stages(place: int, *steps: int) -> list[int]:
-        return [curricula(run.task, training, step)[place] for step in steps]
+        return [curricula(training, step, **whole(run.task))[place] for step in steps]
 
     assert (run.width, training.steps, training.batch_size, training.lr) == (256, 500_000, 64, 1e-4)
     assert (training.window, training.schedule, training.clip_norm, training.warmup) == (
@@ -58,7 +68,7 @@ def test_linear_regression_is_trained_as_recommended_where_that_was_tried() -> N
     training = run.training
 
     def stages(place: int, *steps: int) -> list[int]:
-        return [curricula(run.task, training, step)[place] for step in steps]
+        return [curricula(training, step, **whole(run.task))[place] for step in steps]
 
     assert (training.loss, training.precision) == ("log", "tf32")
     # a thousand steps with 5 coordinates, then one more every 200

@@ -146,7 +146,7 @@ def is_first_process() -> bool:
     """Return whether this process prints messages: of those that torchrun started, only rank zero does."""
     if os.environ.get("RANK", "0") == "0":
         return True
-    from algoformer.training.process_group import started_by_torchrun
+    from algoformer.training.trainer import started_by_torchrun
 
     return not started_by_torchrun()
 

@@ -96,7 +96,7 @@ def run_train(arguments: list[str]) -> int:
         arguments, command="train", description=DESCRIPTION, extra=options(), short_help=HELP
     )
     from algoformer.common.devices import pick_device
-    from algoformer.training.process_group import join_torchrun
+    from algoformer.training.trainer import join_torchrun
 
     if settings.config is not None and settings.out is None:
         raise ValueError("a run that starts from --config needs a folder of its own: give --out")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
 from difflib import get_close_matches
 from importlib import import_module
-from importlib.metadata import entry_points
-from typing import Any, Generic, TypeVar, cast
+from importlib.metadata import EntryPoint, entry_points
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from algoformer.common.terminal import short
 
@@ -85,17 +86,20 @@ def _hint(name: str, names: list[str], elsewhere: Mapping[str, str]) -> str:
 
 Entry = TypeVar("Entry")
 
+_NAME = re.compile(r"[A-Za-z_][\w.:-]{0,199}")
 
-class Registry(Generic[Entry]):
-    """Entries by name: built in, registered by a user, or offered by an installed package as an entry point.
+
+class Registry(dict[str, Entry]):
+    """Entries by name: the library's, registered by a user, or offered by an installed package.
 
     Args:
         kind: what an entry is called in messages, such as "corpus".
-        built_in: the library's entries, or their import paths ("module:attribute"), imported when needed.
-        group: the entry point group in which packages offer entries.
+        entries: the library's entries, or their import paths ("module:attribute"), imported when needed.
         register: the function that users register with, for messages.
+        group: the entry point group in which packages offer entries; empty for none.
+        aliases: other spellings that are still read, such as the booleans of old checkpoints.
 
-    >>> colors = Registry("color", {"red": 1}, group="algoformer.colors", register="paint")
+    >>> colors = Registry("color", {"red": 1}, register="paint")
     >>> colors.register("blue", 2)
     >>> colors.find("blue"), colors.names()
     (2, ['red', 'blue'])
@@ -104,52 +108,83 @@ class Registry(Generic[Entry]):
     ValueError: unknown color 'bleu' (did you mean 'blue'?); choose from red, blue; add your own with paint
     """
 
-    def __init__(self, kind: str, built_in: Mapping[str, Entry | str], *, group: str, register: str) -> None:
-        self.kind, self.group, self.how = kind, group, register
-        self.built_in = dict(built_in)
-        self.registered: dict[str, Entry] = {}
+    def __init__(
+        self,
+        kind: str,
+        entries: Mapping[str, Entry | str],
+        *,
+        register: str,
+        group: str = "",
+        aliases: Mapping[object, str] | None = None,
+    ) -> None:
+        super().__init__(cast(Mapping[str, Entry], entries))
+        self.kind, self.how, self.group, self.aliases = kind, register, group, dict(aliases or {})
 
     def register(self, name: str, entry: Entry) -> None:
         """Add an entry; registering the same one again is allowed.
 
         Raises:
-            ValueError: the name is empty, or belongs to another entry.
+            ValueError: the name belongs to another entry, or cannot be one.
         """
-        if not isinstance(name, str) or not name:
-            raise ValueError(f"the name of a {self.kind} must be a non-empty string, got {short(name)}")
-        known = self.registered.get(name, entry)
-        if name in self.built_in or _origin(known) != _origin(entry):
-            raise ValueError(f"the {self.kind} {name!r} is registered already; choose another name")
-        self.registered[name] = entry
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            raise ValueError(
+                f"the name of a {self.kind} begins with a letter and has no spaces, got {short(name)}"
+            )
+        known = self.get(name, entry)
+        if _origin(known) != _origin(entry):
+            owner = f", it belongs to {known.__name__}" if isinstance(known, type) else ""
+            raise ValueError(f"the {self.kind} {name!r} is registered already{owner}; choose another name")
+        self[name] = entry
 
-    def find(self, name: str, *, others: Iterable[str] = ()) -> Entry:
+    def find(self, name: object, *, others: Iterable[str] = ()) -> Entry:
         """Return the entry of a name.
 
         Args:
-            name: the name.
+            name: the name, or another spelling of it.
             others: further names for the message that are known elsewhere.
 
         Raises:
             ValueError: there is none; the message suggests the nearest name.
         """
-        found: object = self.registered.get(name, self.built_in.get(name))
+        known = self.name_of(name, others=others)
+        found: object = self.get(known)
         if isinstance(found, str):
             module, _, attribute = found.partition(":")
             return cast(Entry, getattr(import_module(module), attribute))
-        if found is None:
-            found = next((one.load() for one in entry_points(group=self.group) if one.name == name), None)
-        if found is None:
-            names = [*self.names(), *others]
-            raise ValueError(
-                f"unknown {self.kind} {short(name)}{did_you_mean(str(name)[:200], names)}; "
-                f"choose from {', '.join(names)}; add your own with {self.how}"
-            )
-        return cast(Entry, found)
+        return cast(
+            Entry, next(o.load() for o in self._offered() if o.name == known) if found is None else found
+        )
+
+    def name_of(self, value: object, *, others: Iterable[str] = ()) -> str:
+        """Return the name that `value` spells.
+
+        Raises:
+            ValueError: there is no such entry; the message suggests the nearest name.
+        """
+        name = self.aliases.get(value, value) if isinstance(value, str | bool) else value
+        if isinstance(name, str) and (
+            name in self or any(name == offered.name for offered in self._offered())
+        ):
+            return name
+        names = [*self.names(), *others]
+        raise ValueError(
+            f"unknown {self.kind} {short(value)}{did_you_mean(value, names)}; "
+            f"choose from {', '.join(names)}; add your own with {self.how}"
+        )
 
     def names(self) -> list[str]:
-        """Return all known names: built in, registered, and offered by installed packages."""
-        offered = [entry.name for entry in entry_points(group=self.group)]
-        return list(dict.fromkeys([*self.built_in, *self.registered, *offered]))
+        """Return all known names: the library's, registered ones, and those of installed packages."""
+        return list(dict.fromkeys([*self, *(offered.name for offered in self._offered())]))
+
+    def _offered(self) -> Iterable[EntryPoint]:
+        return entry_points(group=self.group) if self.group else ()
+
+    def __missing__(self, value: object) -> Entry:
+        return self.find(value)
+
+    if TYPE_CHECKING:  # other spellings are looked up too
+
+        def __getitem__(self, value: object) -> Entry: ...
 
 
 def _origin(entry: object) -> object:

@@ -226,12 +226,11 @@ class AlgoFormer(nn.Module):
                 f"an AlgoFormer answers a Prompt, got {type(prompt).__name__}; make one with "
                 "Prompt.of_pairs(xs, ys) or task.sample(batch, generator=...)"
             )
-        if prompt.dim != self.dim:
-            raise ValueError(f"this model reads rows of dim={self.dim}, the prompt's have {prompt.dim}")
-        if prompt.out != self.out:
-            raise ValueError(
-                f"this model answers with out={self.out} numbers, the prompt asks for {prompt.out}"
-            )
+        dim, out = prompt.rows.shape[2], prompt.targets.shape[2]
+        if dim != self.dim:
+            raise ValueError(f"this model reads rows of dim={self.dim}, the prompt's have {dim}")
+        if out != self.out:
+            raise ValueError(f"this model answers with out={self.out} numbers, the prompt asks for {out}")
         if prompt.rows.shape[1] > self.context and self.has_learned_positions:
             raise ValueError(
                 f"the prompt has {prompt.rows.shape[1]} rows, this model was built for context={self.context}"

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import torch
+from torch import nn
 
 from algoformer.model.injections import INJECTIONS, STARTS
 from algoformer.model.parts import LayersModule
@@ -197,7 +198,12 @@ def _loop_parameters(inject: str, start: str, width: int) -> int:
     sizes = LayerSizes(width=width)
     with torch.device("meta"):
         modules = INJECTIONS[inject].build(sizes), STARTS[start].build(sizes)
-    return sum(parameter.numel() for module in modules for parameter in module.parameters())
+    return sum(
+        parameter.numel()
+        for module in modules
+        if isinstance(module, nn.Module)
+        for parameter in module.parameters()
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

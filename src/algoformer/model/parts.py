@@ -47,16 +47,17 @@ class LayersModule(nn.Module):
         super().__init__()
         self.settings, self.causal = layers, layers.causal
         sizes = LayerSizes(width=width, context=context, norm_eps=layers.norm_eps, settings=layers)
-        added = POSITIONS[layers.positions].added
-        self.positions = None if added is None else added(sizes)
-        self.layers: list[Layer] = nn.ModuleList(  # type: ignore[assignment]
-            build_layer(layers, width) for _ in range(layers.count)
-        )
-        self.final_norm = NORMS[layers.final_norm_kind].build(sizes) if layers.final_norm else None
-        for layer in self.layers:
+        built = [build_layer(layers, width) for _ in range(layers.count)]
+        for layer in built:
             initialize(layer, depth=layers.count)
+        final_norm, added = NORMS[layers.final_norm_kind].build, POSITIONS[layers.positions].added
+        last = final_norm(sizes) if layers.final_norm else None
+        self.positions = None if added is None else added(sizes)
         if isinstance(self.positions, LearnedPositions):
             self.positions.reset_parameters()  # drawn last
+        # weights are stored in this order: positions, layers, final norm
+        self.layers: list[Layer] = nn.ModuleList(built)  # type: ignore[assignment]
+        self.final_norm = last
 
     def forward(self, stream: Tensor, context: ForwardContext = DEFAULT) -> Tensor:
         """Run the layers once."""
@@ -135,8 +136,8 @@ class LoopModule(nn.Module):
         Iterations before the last `grad_steps` keep no graph, so memory grows with those and not with
         the number of steps. With `recompute` each of those keeps its input only.
         """
-        driver = self.driver(entry, context, recompute=unroll.recompute)
         states, first, rows = [], unroll.first_step, context.read_rows
+        driver = self.driver(entry, context, recompute=unroll.recompute)
         # nothing continues from the last state, so only there unread rows can be left out
         for state in driver.run(unroll.steps, tracked=unroll.grad_steps, final=True):
             if driver.iteration >= first:
@@ -174,7 +175,7 @@ class ProgramModule(nn.Module):
     def __init__(self, program: Program, *, width: int, context: int) -> None:
         super().__init__()
         self.program = program
-        self.parts = nn.ModuleList(build_part(part, width=width, context=context) for part in program.parts)
+        self.parts = nn.ModuleList([build_part(part, width=width, context=context) for part in program.parts])
         self.traced = traced_part(program)
         self.edits: Mapping[str, Edit] = {}
 

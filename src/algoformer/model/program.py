@@ -6,13 +6,15 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 from algoformer.common.names import check_choice
 from algoformer.common.terminal import short
 from algoformer.model.injections import INJECTIONS, STARTS
 from algoformer.model.layers import Layers as Layers
-from algoformer.model.layers import check_count, check_name, describe_layers
+from algoformer.model.layers import check_count, check_name
+from algoformer.nn import NORMS, POSITIONS
 
 Injection: TypeAlias = str
 """A name in the table `INJECTIONS`: how a loop's input reaches each iteration."""
@@ -178,22 +180,25 @@ def has_loop(part: Part) -> bool:
     return isinstance(part, Loop) or any(has_loop(inner) for body in part.bodies for inner in body)
 
 
-def modules_of(program: Program) -> list[Layers]:
+@lru_cache(maxsize=256)
+def modules_of(program: Program) -> tuple[Layers, ...]:
     """Return every module of layers in the program, in the order they run, each once."""
     found: list[Layers] = []
     for part in program:
         if isinstance(part, Layers):
             found.append(part)
         found += [layers for body in part.bodies for layers in modules_of(body)]
-    return found
+    return tuple(found)
 
 
+@lru_cache(maxsize=256)
 def traced_part(program: Program) -> int | None:
     """Return which part an unroll runs: the last one with a loop. Later parts run on all its states."""
     looping = [index for index, part in enumerate(program) if has_loop(part)]
     return looping[-1] if looping else None
 
 
+@lru_cache(maxsize=256)
 def default_steps(program: Program) -> int:
     """Return how often the traced loop runs unless an unroll says otherwise; 1 without a loop."""
     index = traced_part(program)
@@ -220,6 +225,35 @@ def _outline(program: Program, indent: str = "") -> Iterator[str]:
             for number, branch in enumerate(part.branches, start=1):
                 yield f"{indent}  branch {number}"
                 yield from _outline(branch, indent + "    ")
+
+
+def describe_layers(layers: Layers) -> str:
+    """Describe layers in one line: their number and heads, and what differs from the trained default."""
+    text = f"{layers.count} layer{'' if layers.count == 1 else 's'}"
+    if layers.count:
+        text += f" × {layers.heads} head{'' if layers.heads == 1 else 's'}"
+    words = {
+        "causal": "full attention",
+        "norm": NORMS[layers.norm].outline,
+        "norm_at": f"norms {layers.norm_at.replace('+', ' and ')}",
+        "qk_norm": f"QK norm {layers.qk_norm}",
+        "scaled": "unscaled scores",
+        "bias": "QKV bias only" if layers.bias == "qkv" else "no bias",
+        "output_gate": "gated heads",
+        "positions": POSITIONS[layers.positions].outline,
+        "final_norm": "no final norm",
+    }
+    if not layers.count:
+        words = {name: words[name] for name in ("norm", "positions", "final_norm")}
+    notes = [word for name, word in words.items() if getattr(layers, name) != getattr(Layers, name)]
+    if not layers.count:
+        return ", ".join([text, *notes])
+    gated = "gated " if layers.gated else ""
+    notes += [gated + layers.activation] if gated or layers.activation != Layers.activation else []
+    notes += [f"{layers.kv_heads} KV heads"] if layers.kv_heads is not None else []
+    notes += [f"heads {layers.head_width} wide"] if layers.head_width is not None else []
+    notes += [f"hidden {layers.hidden}"] if layers.hidden is not None else []
+    return ", ".join([text, *notes])
 
 
 def describe_loop(loop: Loop) -> str:

@@ -14,7 +14,6 @@ from algoformer.nn.tables import PLACES as PLACES
 from algoformer.nn.tables import POSITIONS as POSITIONS
 from algoformer.nn.tables import LayerSizes as LayerSizes
 from algoformer.nn.tables import LearnedPositions as LearnedPositions
-from algoformer.nn.tables import Table as Table
 from algoformer.nn.tables import check_places as check_places
 from algoformer.nn.tables import register_activation as register_activation
 from algoformer.nn.tables import register_norm as register_norm

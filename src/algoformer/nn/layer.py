@@ -246,12 +246,10 @@ class Layer(nn.Module):
         if norm_at not in PLACES:
             norm_at = check_places(norm_at)
         places = norm_at.split("+") if kind is not NORMS["none"] else []
-        norms = {
-            place: [kind.build(sizes) if place in places else None for _ in range(2)] for place in PLACES
-        }
-        self.attention_norm, feedforward_norm = (one or nn.Identity() for one in norms["in"])
-        self.attention_out_norm, feedforward_out_norm = norms["out"]
-        self.attention_after_norm, feedforward_after_norm = norms["after"]
+        norms = [kind.build(sizes) if place in places else None for place in PLACES for _ in range(2)]
+        self.attention_norm, feedforward_norm = norms[0] or nn.Identity(), norms[1] or nn.Identity()
+        self.attention_out_norm, feedforward_out_norm = norms[2:4]
+        self.attention_after_norm, feedforward_after_norm = norms[4:]
         self.attention = Attention(
             width=width,
             heads=heads,

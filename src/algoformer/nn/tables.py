@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from algoformer.common.names import Registry
 from algoformer.common.terminal import short
-
-Kind = TypeVar("Kind")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,57 +35,6 @@ class LayerSizes:
     settings: Any = None
 
 
-class Table(dict[str, Kind], Generic[Kind]):
-    """Entries by name. A program names them; modules, costs, outlines, diagrams and kernels read them.
-
-    Args:
-        field: the field of a program that holds a name of this table.
-        entries: the entries the library comes with.
-        aliases: other spellings that are still read, such as the booleans of old checkpoints.
-    """
-
-    def __init__(
-        self, field: str, entries: Mapping[str, Kind], *, aliases: Mapping[object, str] | None = None
-    ) -> None:
-        super().__init__(entries)
-        self.field = field
-        self._aliases = dict(aliases or {})
-
-    def register(self, name: str, kind: Kind) -> None:
-        """Add an entry; programs can name it from now on.
-
-        Raises:
-            ValueError: the name is taken, or is not an identifier.
-        """
-        if not isinstance(name, str) or not name.isidentifier():
-            raise ValueError(f"a name for {self.field} must be an identifier, got {name!r}")
-        if name in self:
-            raise ValueError(f"{self.field} {name!r} is registered already; choose another name")
-        self[name] = kind
-
-    def name_of(self, value: object) -> str:
-        """Return the name that `value` spells.
-
-        Raises:
-            ValueError: there is no such entry; the message lists those that exist.
-        """
-        name = self._aliases.get(value, value) if isinstance(value, str | bool) else value
-        if not isinstance(name, str) or name not in self:
-            shown = repr(value) if len(repr(value)) <= 60 else f"{repr(value)[:60]}…"
-            raise ValueError(
-                f"{self.field} must be one of {', '.join(self)}, got {shown}; "
-                f"a kind of your own must be registered first (register_{self.field})"
-            )
-        return name
-
-    def __missing__(self, value: object) -> Kind:
-        return self[self.name_of(value)]
-
-    if TYPE_CHECKING:  # other spellings are looked up too
-
-        def __getitem__(self, value: object) -> Kind: ...
-
-
 @dataclass(frozen=True, kw_only=True)
 class NormKind:
     """One kind of norm.
@@ -106,7 +54,7 @@ class NormKind:
     fused: bool = False
 
 
-NORMS = Table(
+NORMS = Registry(
     "norm",
     {
         "layer": NormKind(
@@ -130,6 +78,7 @@ NORMS = Table(
             build=lambda sizes: nn.Identity(), kept=lambda width: 0, outline="no norm", weighted=False
         ),
     },
+    register="register_norm",
     aliases={True: "layer", False: "none"},
 )
 """Norms by name: layer norm or RMS norm (with or without weights) for trained layers, none for Equation 1."""
@@ -191,7 +140,7 @@ def squared_relu(hidden: Tensor) -> Tensor:
     return F.relu(hidden).square()
 
 
-ACTIVATIONS = Table(
+ACTIVATIONS = Registry(
     "activation",
     {
         "gelu": ActivationKind(function=partial(F.gelu, approximate="tanh"), fused=True),
@@ -200,6 +149,7 @@ ACTIVATIONS = Table(
         "relu2": ActivationKind(function=squared_relu, keeps_input=False),
         "gelu_exact": ActivationKind(function=F.gelu),
     },
+    register="register_activation",
 )
 """Activations by name: GPT-2's tanh GELU for trained layers, ReLU for the paper's Equation 1.
 
@@ -311,7 +261,7 @@ class PositionKind:
     fused: bool = False
 
 
-POSITIONS = Table(
+POSITIONS = Registry(
     "positions",
     {
         "learned": PositionKind(
@@ -328,6 +278,7 @@ POSITIONS = Table(
         "sinusoid": PositionKind(added=lambda sizes: SinusoidPositions(), outline="sinusoid positions"),
         "none": PositionKind(outline="no positions", fused=True),
     },
+    register="register_positions",
     aliases={True: "learned", False: "none"},
 )
 """Kinds of positions by name."""

@@ -9,8 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from algoformer.model.injections import INJECTIONS
-from algoformer.model.layers import Layers, describe_layers
-from algoformer.model.program import Loop, Parallel, Part, Program
+from algoformer.model.program import Layers, Loop, Parallel, Part, Program, describe_layers
 
 TEXT, SMALL = 14.0, 12.0
 LINE = 18.0

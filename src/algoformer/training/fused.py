@@ -85,9 +85,9 @@ def _why_not_untouched(body: nn.Module) -> str | None:
 
 def _why_not_words(layers: Layers) -> str | None:
     for table in (NORMS, POSITIONS, ACTIVATIONS):
-        word = getattr(layers, table.field)
+        word = getattr(layers, table.kind)
         if not table[word].fused:
-            return f"there is no kernel for {table.field} {word!r}"
+            return f"there is no kernel for {table.kind} {word!r}"
     if layers.bias is not True:
         return "a layer has no bias"
     plain = Layers(1)

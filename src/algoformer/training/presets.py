@@ -126,19 +126,33 @@ def training(program: Program, task: Task, scale: Scale, *, seed: int = 0) -> Tr
     """How the paper's recipe is run at a scale on this program and task."""
     steps = default_steps(program)
     window = min(steps, 15 if scale != "smoke" else 4)
+    looping, samples = traced_part(program) is not None, not isinstance(task, PuzzleTask)
+    depth: dict[str, Any] = {
+        "iterations": Ramp(start=window, increment=2, interval=0.001) if looping else None,
+        "window": window,
+        "seed": seed,
+    }
+    if scale == "smoke":
+        return TrainConfig(
+            **depth,
+            dims=Ramp(start=1, increment=1, interval=0.12) if task.takes_dims else None,
+            samples=Ramp(start=min(5, task.points), increment=2, interval=0.06) if samples else None,
+            steps=3500,
+            batch_size=32,
+            lr=3e-3,
+            schedule="cosine",
+            warmup=0.05,
+            clip_norm=1.0,
+            log_every=50,
+            checkpoint_every=500,
+        )
     curricula = TrainConfig(
+        **depth,
         dims=Ramp(start=min(5, task.dim), increment=1) if task.takes_dims else None,
-        samples=None if isinstance(task, PuzzleTask) else Ramp(start=min(11, task.points), increment=2),
-        iterations=Ramp(start=window, increment=2, interval=0.001)
-        if traced_part(program) is not None
-        else None,
-        window=window,
-        seed=seed,
+        samples=Ramp(start=min(11, task.points), increment=2) if samples else None,
     )
-    if scale == "paper":
-        return curricula
-    quick = replace(curricula, schedule="cosine", warmup=0.02, clip_norm=1.0)
     if scale == "short":
+        quick = replace(curricula, schedule="cosine", warmup=0.02, clip_norm=1.0)
         minutes = replace(
             quick,
             steps=10_000,
@@ -149,19 +163,7 @@ def training(program: Program, task: Task, scale: Scale, *, seed: int = 0) -> Tr
             samples=stretch(quick.samples, 2.5),
         )
         return holding(minutes, program, LONG_BURN_IN if isinstance(task, LinearRegression) else BURN_IN)
-    return replace(
-        quick,
-        steps=3500,
-        batch_size=32,
-        lr=3e-3,
-        warmup=0.05,
-        dims=Ramp(start=1, increment=1, interval=0.12) if task.takes_dims else None,
-        samples=None
-        if isinstance(task, PuzzleTask)
-        else Ramp(start=min(5, task.points), increment=2, interval=0.06),
-        log_every=50,
-        checkpoint_every=500,
-    )
+    return curricula
 
 
 def holding(config: TrainConfig, program: Program, burn_in: tuple[int, ...]) -> TrainConfig:

@@ -25,7 +25,9 @@ from algoformer.common.files import (
 from algoformer.training.config import Experiment, is_data_of
 
 if TYPE_CHECKING:
+    from algoformer.training.engine import Plan
     from algoformer.training.session import Session
+    from algoformer.training.step import Step
 
 Metrics = Mapping[str, float]
 """One row: counts (step, iterations, dims, samples) and measurements, by name; all of them floats."""
@@ -161,14 +163,11 @@ def origin_of(card: Mapping[str, Any]) -> dict[str, Any]:
     return {name: card[name] for name in OF_ORIGIN if name in card}
 
 
-def card_of(session: Session) -> dict[str, Any]:
-    """Return the card of a run at this moment."""
-    step, group = session.learner, session.learner.group
-    card: dict[str, Any] = {
-        "step": session.step,
-        "seconds": session.clock.seconds,
+def fixed_facts(step: Step, plan: Plan) -> dict[str, Any]:
+    """Return the facts on the card of a run that stay the same while it trains."""
+    return {
         "precision": step.training.precision,
-        "engine": str(session.plan),
+        "engine": str(plan),
         "device": device_name(step.device),
         "weights": "raw" if step.average is None else "average",
         "experiment": step.experiment.to_data(),
@@ -176,6 +175,12 @@ def card_of(session: Session) -> dict[str, Any]:
         "commit": source_commit(),
         **step.data.facts(),
     }
+
+
+def card_of(session: Session) -> dict[str, Any]:
+    """Return the card of a run at this moment."""
+    group = session.learner.group
+    card: dict[str, Any] = {"step": session.step, "seconds": session.clock.seconds, **session.facts}
     if session.command:
         card["command"] = session.command
     if session.origin is not None:
