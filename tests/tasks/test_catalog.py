@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import pytest
 
-from algoformer import tasks
+from algoformer.common import names
 from algoformer.common.terminal import short
 from algoformer.tasks import TASKS, LinearRegression, find, from_data, register, to_data
 from algoformer.tasks.task import check_count, check_positive, check_spread
@@ -126,12 +126,12 @@ def test_an_unregistered_task_in_a_file_is_refused_with_the_way_out(registry: di
     register(Odd, name="mine")
     data = to_data(Odd())
     del registry["mine"]
-    with pytest.raises(ValueError, match=r"unknown task 'mine'.*registered with tasks\.register before"):
+    with pytest.raises(ValueError, match=r"unknown task 'mine'.*add your own with tasks\.register"):
         from_data(data)
 
 
 def test_a_name_belongs_to_one_class(registry: dict[str, type]) -> None:
-    with pytest.raises(ValueError, match="the task name 'linear' already belongs to LinearRegression"):
+    with pytest.raises(ValueError, match="'linear' is registered already, it belongs to LinearRegression"):
         register(Odd, name="linear")
     assert register(Odd) is register(Odd) is registry["odd"]
 
@@ -193,9 +193,7 @@ def test_an_installed_package_offers_tasks_by_entry_point(
     registry: dict[str, type], importable: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     offered = metadata.EntryPoint(name="mine", value=f"{importable}:Mine", group="algoformer.tasks")
-    monkeypatch.setattr(
-        tasks.catalog, "entry_points", lambda group: [offered] if group == "algoformer.tasks" else []
-    )
+    monkeypatch.setattr(names, "entry_points", lambda group: [offered] if group == "algoformer.tasks" else [])
     stored = {"name": "mine", "dim": 3, "points": 5, "noise": 0.0, "sign": True}
     assert type(from_data(stored)).__name__ == "Mine"
 

@@ -108,7 +108,7 @@ WRONG_PLACE = (
 """Error numbers of files and folders that cannot be where they were asked for: mistakes of the user."""
 
 LOST_PROCESS = ("Connection closed by peer", "Connection reset by peer", "Broken pipe", "remote process")
-"""What gloo and NCCL say when a process of the group is gone."""
+"""The words of gloo and NCCL when a process of the group is gone."""
 
 LONGEST = 2000
 """Characters of a message that are printed; a file can make a message as long as it likes."""

@@ -42,7 +42,7 @@ def read_dataclass(kind: type[Kind], data: object) -> Kind:
 
 
 UNREADABLE = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError)
-"""What goes wrong when something is built from JSON of other types or sizes."""
+"""The errors that come up when something is built from JSON of other types or sizes."""
 
 
 def read_object(text: str) -> dict[str, Any]:

@@ -216,7 +216,7 @@ class AlgoFormer(nn.Module):
 
     @property
     def has_learned_positions(self) -> bool:
-        """Whether positions are learned, which limits prompts to `context` rows."""
+        """True if positions are learned, which limits prompts to `context` rows."""
         return any(isinstance(module, LearnedPositions) for module in self.body.modules())
 
     def check(self, prompt: Prompt) -> None:

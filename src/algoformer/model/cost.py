@@ -1,4 +1,4 @@
-"""What a program costs, from the program alone: parameters, FLOPs, memory, and how models compare.
+"""The cost of a program, from the program alone: parameters, FLOPs, memory, and how models compare.
 
 What is counted, and what is not, stands in `algoformer.model.work`.
 """
@@ -208,7 +208,7 @@ def _loop_parameters(inject: str, start: str, width: int) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class Share:
-    """How much of the computation is done outside the loop, by the pre- and post-transformer.
+    """The share of the computation that is done outside the loop, by the pre- and post-transformer.
 
     Attributes:
         setting: "inference", "training forward" or "training step".

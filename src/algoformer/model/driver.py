@@ -14,7 +14,7 @@ from algoformer.model.stopping import StoppingRule
 from algoformer.nn import AttentionContext, KVCache
 
 Edit = Callable[[Tensor], Tensor] | Tensor
-"""What replaces a state: a function of the state, or a tensor that broadcasts to its shape."""
+"""The replacement of a state: a function of the state, or a tensor that broadcasts to its shape."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,7 +93,7 @@ class ForwardContext:
 
     @property
     def has_addresses(self) -> bool:
-        """Whether anything in this context depends on where a module stands."""
+        """True if anything in this context depends on where a module stands."""
         return self.cache is not None or self.access is not None
 
     @property
@@ -252,7 +252,7 @@ class LoopDriver:
 
 
 class Settled(NamedTuple):
-    """What a loop gave under a stopping rule: the last output of each sequence, and its iterations."""
+    """The result of a loop under a stopping rule: the last output of each sequence, and its iterations."""
 
     output: Float[Tensor, "batch ..."]
     iterations: Int[Tensor, " batch"]

@@ -1,4 +1,4 @@
-"""How the input of a loop reaches its iterations, and the state that the first iteration starts from."""
+"""Injections of a loop's input into its iterations, and the states that first iterations start from."""
 
 from __future__ import annotations
 

@@ -127,7 +127,7 @@ class Layers:
 
     @property
     def adds_positions(self) -> bool:
-        """Whether positions are added to the stream on entry."""
+        """True if positions are added to the stream on entry."""
         return POSITIONS[self.positions].added is not None
 
     @property
@@ -137,7 +137,7 @@ class Layers:
 
     @property
     def ends_with_norm(self) -> bool:
-        """Whether the last thing done to the stream is a norm."""
+        """True if the last thing done to the stream is a norm."""
         after = self.count > 0 and "after" in self.norm_at and self.norm != "none"
         return self.final_norm or after
 

@@ -110,11 +110,11 @@ class LoopModule(nn.Module):
         return sinusoids(torch.tensor([iteration]), self.width)
 
     def driver(
-        self, entry: Tensor, context: ForwardContext = DEFAULT, *, recompute: bool = False
+        self, entry: Tensor, context: ForwardContext = DEFAULT, *, gradient_checkpointing: bool = False
     ) -> LoopDriver:
-        """Return a driver that runs this loop on `entry`; with `recompute` under gradient checkpointing."""
+        """Return a driver that runs this loop on `entry`, with gradient checkpointing if asked."""
         step, state = self.step, self.start(entry)
-        if recompute:
+        if gradient_checkpointing:
             step = run_again(self, self.step)
             if not INJECTIONS[self.settings.inject].sees_input:
                 entry = entry.detach()  # no iteration sees it, so the graph that made it must not be kept
@@ -134,10 +134,10 @@ class LoopModule(nn.Module):
         """Run as often as the unroll says; return the states of its window, stacked.
 
         Iterations before the last `grad_steps` keep no graph, so memory grows with those and not with
-        the number of steps. With `recompute` each of those keeps its input only.
+        the number of steps. With `gradient_checkpointing` each of those keeps its input only.
         """
         states, first, rows = [], unroll.first_step, context.read_rows
-        driver = self.driver(entry, context, recompute=unroll.recompute)
+        driver = self.driver(entry, context, gradient_checkpointing=unroll.gradient_checkpointing)
         # nothing continues from the last state, so only there unread rows can be left out
         for state in driver.run(unroll.steps, tracked=unroll.grad_steps, final=True):
             if driver.iteration >= first:

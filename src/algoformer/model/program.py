@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache
+from importlib import import_module
 from typing import Any, TypeAlias
 
 from algoformer.common.names import check_choice
@@ -150,8 +151,13 @@ class Program:
     def __str__(self) -> str:
         return "\n".join(_outline(self))
 
+    def _repr_svg_(self) -> str:
+        """Return the program as a picture, which notebooks show."""
+        svg: str = import_module("algoformer.report.diagram").diagram(self)
+        return svg
+
     def to_json(self) -> str:
-        """The program as JSON text."""
+        """Return the program as JSON text."""
         return json.dumps(to_data(self))
 
     @classmethod

@@ -46,7 +46,7 @@ class AttentionContext(NamedTuple):
 
     @property
     def is_default(self) -> bool:
-        """Whether a call without this context would do the same."""
+        """True if a call without this context would do the same."""
         return all(value is None for value in self)
 
 

@@ -18,7 +18,7 @@ from algoformer.common.terminal import short
 
 @dataclass(frozen=True, kw_only=True)
 class LayerSizes:
-    """What a builder of a table entry is told.
+    """The sizes that a builder of a table entry is given.
 
     Attributes:
         width: width of the residual stream.
@@ -84,7 +84,7 @@ NORMS = Registry(
 """Norms by name: layer norm or RMS norm (with or without weights) for trained layers, none for Equation 1."""
 
 PLACES = ("in", "out", "after")
-"""Where norms of a layer can stand: f(norm(x)), x + norm(f(x)) and norm(x + f(x))."""
+"""The places where norms of a layer can stand: f(norm(x)), x + norm(f(x)) and norm(x + f(x))."""
 
 
 def check_places(norm_at: object) -> str:

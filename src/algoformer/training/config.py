@@ -36,7 +36,7 @@ ParallelName = Literal["auto", "ddp", "fsdp"]
 @suggests_keywords({"task": "data", "text": "data", "config": "training"})
 @dataclass(frozen=True, init=False)
 class Experiment:
-    """What is trained on what, and how: all that is needed to do it again.
+    """A program, the data it learns from, and how it is trained: all that is needed to do it again.
 
     Attributes:
         program: what is run.
@@ -207,7 +207,7 @@ class Callback:
 @suggests_keywords({"time_limit": "max_minutes", "gpu": "device", "verbose": "progress"})
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """How to carry out a run; none of it changes which weights come out on a CPU.
+    """Options of carrying out a run; none of it changes which weights come out on a CPU.
 
     Attributes:
         device: where to train.

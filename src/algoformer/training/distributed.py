@@ -24,7 +24,7 @@ RAISED_BY_ALL = (ValueError, FloatingPointError, OSError, KeyboardInterrupt)
 """Errors that all processes of a run raise together; any other has happened to one of them."""
 
 SECONDS_BETWEEN_AGREEMENTS = 1.0
-"""How long a Ctrl-C may wait: processes ask each other about this often whether to go on."""
+"""The longest wait after Ctrl-C: processes ask each other about this often whether to go on."""
 
 SENT_ERRORS = (KeyboardInterrupt, FloatingPointError, OSError, ValueError)
 """Kinds of errors that a caller may catch; any other reaches the other processes as a RuntimeError."""

@@ -132,10 +132,11 @@ class FusedBody:
         self.operations = operations or _kernels(next(model.parameters()).device)
 
     def answer(self, prompt: Prompt, unroll: Unroll) -> Trace:
-        """What the model answers after each iteration in the unroll's window."""
-        if unroll.recompute:
+        """Return the model's answers after each iteration in the unroll's window."""
+        if unroll.gradient_checkpointing:
             raise ValueError(
-                "engine 'fused' keeps what recompute=True would drop; choose 'compiled' or 'auto'"
+                "engine 'fused' keeps what gradient_checkpointing=True would drop; "
+                "choose 'compiled' or 'auto'"
             )
         model, body = self.model, self.model.body
         if unroll.keep or body.edits:

@@ -34,7 +34,7 @@ class RoundedBody(nn.Module):
         self.names = [f"model.{name}.{kind}" for name, part in linears for kind, _ in part.named_parameters()]
 
     def call(self, *arguments: Any) -> Any:
-        """What `forward` makes of the arguments, with rounded weights in the body."""
+        """Return what `forward` makes of the arguments, with rounded weights in the body."""
         weights = [self.get_parameter(name) for name in self.names]
         rounded = cast(tuple[Tensor, ...], RoundWeights.apply(*weights))
         copies = dict(zip(self.names, rounded, strict=True))
@@ -47,7 +47,7 @@ class HalfBody(RoundedBody):
     model: AlgoFormer
 
     def answer(self, prompt: Prompt, unroll: Unroll) -> Trace:
-        """What the model answers, with rounded weights in its body."""
+        """Return the model's answers, with rounded weights in its body."""
         return cast(Trace, self.call(prompt, unroll))
 
     def forward(self, prompt: Prompt, unroll: Unroll) -> Trace:

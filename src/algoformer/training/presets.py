@@ -25,10 +25,10 @@ SMALL_TASKS: dict[str, dict[str, Any]] = {
     "chain": {"dim": 3, "points": 8, "layers": 2},
     "robust": {"dim": 3, "points": 12},
 }
-"""What `smoke` changes in a task, so that a prompt is a few dozen rows."""
+"""The changes of `smoke` to a task, so that a prompt is a few dozen rows."""
 
 FULL_TASKS: dict[str, dict[str, Any]] = {"robust": {"dim": 10}}
-"""What the other scales change: in 20 dimensions 40 examples with outliers say too little about w."""
+"""The changes of the other scales: in 20 dimensions 40 examples with outliers say too little about w."""
 
 SMALL_PROGRAMS: dict[str, dict[str, int]] = {
     "standard": {"layers": 4},
@@ -37,7 +37,7 @@ SMALL_PROGRAMS: dict[str, dict[str, int]] = {
     "nested": {"steps": 3, "inner_steps": 2},
     "two_loops": {"steps": 5},
 }
-"""What `smoke` changes in a program."""
+"""The changes of `smoke` to a program."""
 
 BURN_IN = (0, 0, 10, 20)
 """Iterations without gradient before a step, one of these at random: how a loop learns to hold its answer."""
@@ -46,7 +46,7 @@ LONG_BURN_IN = (0, 0, 10, 20, 40, 80)
 """The same for linear regression, where loops that were trained with less drift away far beyond it."""
 
 SHORT_RATE = 3e-3
-"""Of Muon, for all models at the scale `short`.
+"""The learning rate of Muon for all models at the scale `short`.
 
 On regression with representation 4,000 steps brought an AlgoFormer's error on fresh batches to 0.26 with Adam
 at 6e-4, 0.19 with Adam at 1.2e-3, 0.018 with Muon at 1e-3 and 0.011 with Muon at 3e-3.
@@ -112,7 +112,7 @@ def full_attention(task: Task) -> bool:
 
 
 def recommended(program: Program, task: Task, scale: Scale, *, seed: int = 0) -> TrainConfig:
-    """How we would train this program on this task at a scale.
+    """Return the recommended training of this program on this task at a scale.
 
     That is `training`, by which figures compare models, but for linear regression at the scale `short`: there
     10,000 steps as `refined`, but in bf16 with the last quarter in fp32, left an AlgoFormer with an error of
@@ -123,7 +123,7 @@ def recommended(program: Program, task: Task, scale: Scale, *, seed: int = 0) ->
 
 
 def training(program: Program, task: Task, scale: Scale, *, seed: int = 0) -> TrainConfig:
-    """How the paper's recipe is run at a scale on this program and task."""
+    """Return the paper's recipe at a scale for this program and task."""
     steps = default_steps(program)
     window = min(steps, 15 if scale != "smoke" else 4)
     looping, samples = traced_part(program) is not None, not isinstance(task, PuzzleTask)

@@ -46,7 +46,7 @@ ONLY_WHILE_TRAINING = ("best", "validations_since_best")
 
 
 class RunFolder:
-    """What a training run leaves on disk. Open it with `open_folder`."""
+    """The files that a training run leaves. Open it with `open_folder`."""
 
     def __init__(self, path: Path, *, tensorboard: bool = False) -> None:
         self.path = path

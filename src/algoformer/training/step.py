@@ -31,7 +31,7 @@ LossFunction = Callable[[Any, Unroll], Loss]
 
 
 class Stop(IntEnum):
-    """Whether to end a run before its last step, and why; where processes differ, the largest counts."""
+    """The wish to end a run early, with its reason; where processes differ, the largest counts."""
 
     NO = 0
     OUT_OF_TIME = 1
@@ -46,9 +46,9 @@ class ProcessGroup:
     processes = 1
 
     is_single = True
-    """Whether there is no other process."""
+    """True if there is no other process."""
     is_rank_zero = True
-    """Whether this process writes files and talks to people."""
+    """True if this process writes files and prints."""
 
     def __str__(self) -> str:
         return "1 process" if self.is_single else f"{self.processes} processes ({self.kind})"
@@ -133,7 +133,7 @@ class Step:
         self.sums = torch.zeros(len(self.data.measures), dtype=torch.float64, device=self.device)
         self.unroll = Unroll(steps=1)
         self.solver: Callable[..., Any] = model
-        """What answers in place of the model, in another precision or with other kernels."""
+        """The function that answers in place of the model, in another precision or with other kernels."""
         self.rounded: HalfLoss | None = None
         if bf16 and isinstance(model, AlgoFormer):
             self.solver = HalfBody(model).answer
@@ -232,7 +232,7 @@ def unroll_at(program: Program, config: TrainConfig, step: int) -> Unroll:
         steps=iterations + extra,
         window=window,
         grad_steps=window if config.backprop == "window" else iterations,
-        recompute=config.gradient_checkpointing,
+        gradient_checkpointing=config.gradient_checkpointing,
     )
 
 

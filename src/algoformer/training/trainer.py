@@ -54,7 +54,7 @@ class Run:
 
     @property
     def finished(self) -> bool:
-        """Whether all steps were taken, or as many as early stopping allowed."""
+        """True if all steps were taken, or as many as early stopping allowed."""
         return self.stopped_early or self.step == self.experiment.training.steps
 
     @property
