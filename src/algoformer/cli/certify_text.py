@@ -81,14 +81,14 @@ def _loop_map(model: Any, input_ids: Tensor) -> LoopMap:
         entry = model.body.before(model.trunk.embed(input_ids), context)
 
     def read(state: Tensor) -> Tensor:
-        states = model.trunk.finish(model.body.after(state[None], context))
+        states = model.trunk.finish(model.body.after(loop.visible(state)[None], context))
         scores = (
             model.head(masked_mean(states, everything)) if is_classifier else model.scores(states[:, :, -1])
         )
         return scores[0].softmax(-1)[:, None]
 
     return LoopMap(
-        start=loop.start(entry),
+        start=loop.initial_state(entry),
         step=lambda state: loop.step(state, entry, here),
         read=read,
         read_rows=tuple(range(tokens)) if is_classifier else (tokens - 1,),

@@ -126,11 +126,11 @@ def loop_map(model: AlgoFormer, prompt: Prompt, *, dtype: torch.dtype | None = N
     reading = ForwardContext(read_rows=torch.tensor(rows))
 
     def read(state: Tensor) -> Tensor:
-        answers: Tensor = model.read_out(model.body.after(state[None], reading)[0])
+        answers: Tensor = model.read_out(model.body.after(loop.visible(state)[None], reading)[0])
         return answers
 
     return LoopMap(
-        start=loop.start(entry),
+        start=loop.initial_state(entry),
         step=lambda state: loop.step(state, entry),
         read=read,
         read_rows=rows,

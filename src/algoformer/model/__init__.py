@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from algoformer.model.program import Loop as Loop
     from algoformer.model.program import Parallel as Parallel
     from algoformer.model.program import Program as Program
+    from algoformer.model.program import TwoStates as TwoStates
     from algoformer.model.stopping import Converged as Converged
     from algoformer.model.stopping import Fixed as Fixed
     from algoformer.model.stopping import ProbabilityShift as ProbabilityShift

@@ -14,7 +14,16 @@ from torch import nn
 from algoformer.model.injections import INJECTIONS, STARTS
 from algoformer.model.parts import LayersModule
 from algoformer.model.presets import algoformer, looped, standard
-from algoformer.model.program import Layers, Loop, Part, Program, as_program, default_steps, traced_part
+from algoformer.model.program import (
+    Layers,
+    Loop,
+    Part,
+    Program,
+    TwoStates,
+    as_program,
+    default_steps,
+    traced_part,
+)
 from algoformer.model.work import Stream, Work, unrolled_work
 from algoformer.nn import LayerSizes
 from algoformer.trace import Unroll
@@ -166,6 +175,8 @@ def parameters(part: Part, *, width: int, context: int) -> int:
     own = sum(parameters(inner, width=width, context=context) for body in part.bodies for inner in body)
     if isinstance(part, Loop):
         own += _loop_parameters(part.inject, part.start_kind, width)
+    if isinstance(part, TwoStates):
+        own += _loop_parameters("none", part.low_start, width)
     if isinstance(part, Layers):
         each, final, added = _layers_parameters(replace(part, count=1, name=""), width, context)
         own += part.count * each + final + added

@@ -125,7 +125,7 @@ class VectorStart(nn.Module):
 
     def forward(self, entry: Tensor) -> Tensor:
         """Return the vector at every token."""
-        return self.vector.expand_as(entry)
+        return torch.zeros_like(entry) + self.vector
 
 
 def state_only(state: Tensor, entry: Tensor) -> Tensor:

@@ -24,7 +24,7 @@ from algoformer.model.driver import (
     select_rows,
 )
 from algoformer.model.injections import INJECTIONS, STARTS
-from algoformer.model.program import Layers, Loop, Parallel, Part, Program, traced_part
+from algoformer.model.program import Layers, Loop, Parallel, Part, Program, TwoStates, traced_part
 from algoformer.model.recompute import run_again
 from algoformer.model.stopping import StoppingRule
 from algoformer.nn import (
@@ -97,6 +97,15 @@ class LoopModule(nn.Module):
         self.injection = INJECTIONS[loop.inject].build(sizes)
         self.body = ProgramModule(loop.body, width=width, context=context)
 
+    def initial_state(self, entry: Tensor) -> Tensor:
+        """Return the state before the first iteration."""
+        state: Tensor = self.start(entry)
+        return state
+
+    def visible(self, state: Tensor) -> Tensor:
+        """Return what of the state the rest of the program sees: all of it."""
+        return state
+
     def step(self, state: Tensor, entry: Tensor, context: ForwardContext = DEFAULT) -> Tensor:
         """Run one iteration."""
         result = self.body(self.injection(state, entry), context)
@@ -113,7 +122,7 @@ class LoopModule(nn.Module):
         self, entry: Tensor, context: ForwardContext = DEFAULT, *, gradient_checkpointing: bool = False
     ) -> LoopDriver:
         """Return a driver that runs this loop on `entry`, with gradient checkpointing if asked."""
-        step, state = self.step, self.start(entry)
+        step, state = self.step, self.initial_state(entry)
         if gradient_checkpointing:
             step = run_again(self, self.step)
             if not INJECTIONS[self.settings.inject].sees_input:
@@ -141,9 +150,45 @@ class LoopModule(nn.Module):
         # nothing continues from the last state, so only there unread rows can be left out
         for state in driver.run(unroll.steps, tracked=unroll.grad_steps, final=True):
             if driver.iteration >= first:
+                state = self.visible(state)
                 whole = rows is None or driver.iteration == unroll.steps
                 states.append(state if whole else select_rows(state, rows))
         return torch.stack(states)
+
+
+class TwoStatesModule(LoopModule):
+    """A loop whose state is a slow one, which is read out, and beside it the fast one of the low network."""
+
+    settings: TwoStates
+
+    def __init__(self, loop: TwoStates, *, width: int, context: int) -> None:
+        super().__init__(loop, width=width, context=context)
+        self.low_start = STARTS[loop.low_start].build(LayerSizes(width=width, context=context))
+
+    def initial_state(self, entry: Tensor) -> Tensor:
+        """Return both states, one after the other along the stream's axis."""
+        return torch.cat([self.start(entry), self.low_start(entry)], dim=-1)
+
+    def visible(self, state: Tensor) -> Tensor:
+        """Return the slow state."""
+        return state[..., : self.width]
+
+    def step(self, state: Tensor, entry: Tensor, context: ForwardContext = DEFAULT) -> Tensor:
+        """Run the low network as often as it says, then the high one."""
+        # copies: a view that is taken without gradients still claims to require one
+        high, low = (each.contiguous() for each in state.split(self.width, dim=-1))
+        network: LoopModule = self.body.parts[0]  # type: ignore[assignment]
+        here = self.body.at(0, context)
+        driver = LoopDriver(network.step, low, self.injection(high, entry), here)
+        *_, low = driver.run(network.steps - self.settings.shared)
+        if self.settings.shared:
+            driver.state, driver.entry = high, low
+            high = driver.advance(final=True)
+        else:
+            high = self.body.run(high + low, 1, len(self.body.parts), context)
+        if context.access is not None:
+            high = context.visit(high)
+        return torch.cat([high, select_rows(low, context.read_rows)], dim=-1)
 
 
 class ParallelModule(nn.Module):
@@ -181,12 +226,12 @@ class ProgramModule(nn.Module):
 
     def forward(self, stream: Tensor, context: ForwardContext = DEFAULT) -> Tensor:
         """Run every part once, loops as often as they say."""
-        return self._run(stream, 0, len(self.parts), context)
+        return self.run(stream, 0, len(self.parts), context)
 
     def before(self, stream: Tensor, context: ForwardContext = DEFAULT) -> Tensor:
         """Run the parts before the traced one."""
         end = len(self.parts) if self.traced is None else self.traced
-        return self._run(stream, 0, end, context.whole)
+        return self.run(stream, 0, end, context.whole)
 
     def after(
         self, states: Float[Tensor, "step batch token width"], context: ForwardContext = DEFAULT
@@ -195,7 +240,7 @@ class ProgramModule(nn.Module):
         if self.traced is None or self.traced + 1 == len(self.parts):
             return select_rows(states, context.read_rows)
         stacked = context.stacked(len(states))
-        result = self._run(states.flatten(0, 1), self.traced + 1, len(self.parts), stacked)
+        result = self.run(states.flatten(0, 1), self.traced + 1, len(self.parts), stacked)
         return result.unflatten(0, states.shape[:2])
 
     def unroll(
@@ -209,9 +254,9 @@ class ProgramModule(nn.Module):
             stream = self(stream, context)
             return stream.expand(unroll.length, *stream.shape)
         whole = context.whole
-        stream = self._run(stream, 0, self.traced, whole)
+        stream = self.run(stream, 0, self.traced, whole)
         ends = self.traced + 1 == len(self.parts)
-        here = self._at(self.traced, context if ends else whole)
+        here = self.at(self.traced, context if ends else whole)
         states: Tensor = self.parts[self.traced].unroll(stream, unroll, here)  # type: ignore[operator]
         if isinstance(self.program.parts[self.traced], Parallel):
             states = here.visit(states)
@@ -240,7 +285,7 @@ class ProgramModule(nn.Module):
 
         def read(driver: LoopDriver) -> Tensor:
             now = driver.context.at(context.address)
-            return read_out(self.after(driver.state[None], now)[0], now)
+            return read_out(self.after(loop.visible(driver.state)[None], now)[0], now)
 
         return run_until(driver, rule, read, max_steps=rule.max_steps or loop.steps)
 
@@ -249,7 +294,7 @@ class ProgramModule(nn.Module):
         loop = None if self.traced is None else self.parts[self.traced]
         if self.traced is None or not isinstance(loop, LoopModule):
             raise ValueError("early stopping needs a program whose last looping part is a Loop of its own")
-        return loop, self._at(self.traced, context)
+        return loop, self.at(self.traced, context)
 
     @contextmanager
     def edit(self, edits: Mapping[str, Edit]) -> Iterator[None]:
@@ -273,16 +318,18 @@ class ProgramModule(nn.Module):
             check_address(self.program, address, steps)
         return StateAccess(keep=frozenset(keep), edits=self.edits)
 
-    def _run(self, stream: Tensor, first: int, last: int, context: ForwardContext) -> Tensor:
+    def run(self, stream: Tensor, first: int, last: int, context: ForwardContext) -> Tensor:
+        """Run the parts `first` to `last` - 1, each once."""
         for index in range(first, last):
             ends = index + 1 == last or context.read_rows is None
-            here = self._at(index, context if ends else context.whole)
+            here = self.at(index, context if ends else context.whole)
             stream = self.parts[index](stream, here)
             if here.address != context.address and not isinstance(self.program.parts[index], Loop):
                 stream = here.visit(stream)
         return stream
 
-    def _at(self, index: int, context: ForwardContext) -> ForwardContext:
+    def at(self, index: int, context: ForwardContext) -> ForwardContext:
+        """Return the context of a part of this program."""
         if context.access is None and context.cache is None:
             return context
         return context.at(part_address(self.program, index, context.address))
@@ -315,6 +362,8 @@ def build_part(part: Part, *, width: int, context: int) -> LayersModule | LoopMo
     """Return the module of one part."""
     if isinstance(part, Layers):
         return LayersModule(part, width=width, context=context)
+    if isinstance(part, TwoStates):
+        return TwoStatesModule(part, width=width, context=context)
     if isinstance(part, Loop):
         return LoopModule(part, width=width, context=context)
     return ParallelModule(part, width=width, context=context)

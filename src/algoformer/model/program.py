@@ -93,6 +93,81 @@ class Loop:
         return (self.body,)
 
 
+@dataclass(frozen=True, init=False)
+class TwoStates(Loop):
+    """A loop with a fast and a slow state, as in the hierarchical reasoning model (HRM).
+
+    The first part of the body is a `Loop`, the low network; the parts after it are the high network. An
+    iteration runs the low network on its own state, which it keeps from one iteration to the next, and on
+    the slow state, which is added each time. Then the high network replaces the slow state:
+
+        low ← L(low + high + input), `body.parts[0].steps` times
+        high ← H(high + low)
+
+    The slow state is what is read out. If nothing follows the low network it takes both roles: the last of
+    its steps computes high ← L(high + low), as in the tiny recursive model (TRM).
+
+    Attributes:
+        body: the low network as a `Loop` that adds its input, and the parts of the high network.
+        steps: number of iterations.
+        inject: "add" lets the low network see the input at every step, "none" does not.
+        name: for addresses and outlines; empty means the part's place in its program.
+        start: the slow state before the first iteration: "vector" (a learned vector for each of the two
+            states), or "input" (and zeros for the fast state); "auto" means "vector" with "add" and
+            "input" with "none".
+
+    >>> print(Program(TwoStates((Loop(Layers(2), steps=3, name="low"), Layers(2, name="high")), steps=2)))
+    ⟲ 2 steps, inject add, two states
+      low   ⟲ 3 steps, inject add
+        2 layers × 8 heads
+      high  2 layers × 8 heads
+    """
+
+    def __init__(
+        self,
+        body: Program | Part | Sequence[Part],
+        steps: int,
+        inject: str = "add",
+        name: str = "",
+        start: str = "auto",
+        damp: int | float = 1,
+        step_signal: str = "none",
+    ) -> None:
+        super().__init__(body, steps, inject, name, start, damp, step_signal)
+        if damp != 1 or step_signal != "none":
+            raise ValueError("a part with two states has no damping and no step signal; leave both out")
+        check_choice("inject", inject, ("add", "none"))
+        check_choice("start", start, ("auto", "vector", "input"))
+        low = self.body.parts[0]
+        if type(low) is not Loop or low.inject != "add" or low.start != "auto":
+            raise ValueError(
+                "the first part of a body with two states is the low network: "
+                'a Loop with inject="add" and no start of its own'
+            )
+        if self.shared and low.steps < 2:
+            raise ValueError(
+                "without a high network the last step of the low one takes its role, so that it needs "
+                f"at least 2 steps, got {low.steps}"
+            )
+
+    @property
+    def shared(self) -> bool:
+        """Whether the low network also updates the slow state."""
+        return len(self.body) == 1
+
+    @property
+    def start_kind(self) -> str:
+        """The start of the slow state, with "auto" resolved."""
+        if self.start != "auto":
+            return self.start
+        return "vector" if INJECTIONS[self.inject].sees_input else "input"
+
+    @property
+    def low_start(self) -> str:
+        """The start of the fast state."""
+        return "vector" if self.start_kind == "vector" else "zeros"
+
+
 @dataclass(frozen=True)
 class Parallel:
     """Branches that read the same stream and whose results are summed."""
@@ -265,6 +340,7 @@ def describe_layers(layers: Layers) -> str:
 def describe_loop(loop: Loop) -> str:
     """Describe a loop in one line: its steps and injection, and what differs from the default."""
     text = f"⟲ {loop.steps} step{'' if loop.steps == 1 else 's'}, inject {loop.inject}"
+    text += ", two states" if isinstance(loop, TwoStates) else ""
     text += "" if loop.start == "auto" else f", start {loop.start}"
     text += "" if loop.damp == 1 else f", damp {loop.damp:g}"
     return text + ("" if loop.step_signal == "none" else f", {loop.step_signal} of the step added")
@@ -299,7 +375,7 @@ def _part_from(data: object, depth: int) -> Part:
         raise ValueError(f"a part is an object with the key 'part', got {type(data).__name__}")
     rest = dict(data)
     kind = rest.pop("part", None)
-    known = {"layers": Layers, "loop": Loop, "parallel": Parallel}
+    known = {"layers": Layers, "loop": Loop, "twostates": TwoStates, "parallel": Parallel}
     if not isinstance(kind, str) or kind not in known:
         raise ValueError(f"a part is one of {', '.join(known)}, got {short(kind)}")
     allowed = {item.name for item in fields(known[kind])}
@@ -309,8 +385,8 @@ def _part_from(data: object, depth: int) -> Part:
     try:
         if kind == "layers":
             return Layers(**rest)
-        if kind == "loop":
-            return Loop(from_data(rest.pop("body"), depth=depth + 1), **rest)
+        if kind in ("loop", "twostates"):
+            return known[kind](from_data(rest.pop("body"), depth=depth + 1), **rest)
         branches = [from_data(branch, depth=depth + 1) for branch in rest.pop("branches")]
         return Parallel(*branches, **rest)
     except (TypeError, KeyError) as error:

@@ -24,7 +24,7 @@ from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 
 from algoformer.model.injections import INJECTIONS, STARTS
-from algoformer.model.program import Layers, Loop, Part, Program, traced_part
+from algoformer.model.program import Layers, Loop, Part, Program, TwoStates, traced_part
 from algoformer.nn import ACTIVATIONS, NORMS, POSITIONS
 from algoformer.trace import Unroll
 
@@ -185,8 +185,11 @@ def _repeated(loop: Loop, stream: Stream, work: Work, steps: int, *, tracked: in
     if not tracked:
         return work
     again = _iterations(loop, stream, tracked, tracked=0)
-    # the loop's input is kept too, unless it is the first state and nothing else
-    inputs = tracked + (INJECTIONS[loop.inject].sees_input or not _starts_tracked(loop, steps, tracked))
+    if isinstance(loop, TwoStates):
+        inputs = 2 * tracked + 1
+    else:
+        # the loop's input is kept too, unless it is the first state and nothing else
+        inputs = tracked + (INJECTIONS[loop.inject].sees_input or not _starts_tracked(loop, steps, tracked))
     return replace(work, repeated=again.forward, kept=inputs * stream.numbers)
 
 
@@ -210,8 +213,10 @@ def _layer(part: Layers, stream: Stream, *, tracked: bool, carried: bool = True)
     heads, keys = part.heads * one, part.key_heads * one
     entrance = 2 * width * seen * (heads + 2 * keys)
     scores = 2 * read * stream.tokens * heads
-    outputs = 2 * read * heads * width * (1 + part.output_gate)
-    forward = entrance + 2 * scores + outputs + 2 * read * width * hidden * (2 + part.gated)
+    gate = 2 * read * heads * width * part.output_gate
+    forward = (
+        entrance + 2 * scores + gate + 2 * read * heads * width + 2 * read * width * hidden * (2 + part.gated)
+    )
     if not tracked:
         return Work(layers=stream.batches, forward=forward)
     kept = _norms(part, stream) + stream.numbers + left.numbers
@@ -227,7 +232,7 @@ def _layer(part: Layers, stream: Stream, *, tracked: bool, carried: bool = True)
         layers=stream.batches,
         tracked_layers=stream.batches,
         forward=forward,
-        backward=2 * forward - (0 if carried else entrance),
+        backward=2 * forward - (0 if carried else entrance + gate),
         recomputed=scores,
         kept=kept,
     )

@@ -71,7 +71,7 @@ NORMS = Registry(
         "plain": NormKind(
             build=lambda sizes: nn.RMSNorm(sizes.width, eps=sizes.norm_eps, elementwise_affine=False),
             kept=lambda width: width + 1,  # the input and its root mean square
-            outline="RMS norm without weights",
+            outline="plain RMS norm",
             weighted=False,
         ),
         "none": NormKind(
