@@ -118,8 +118,8 @@ def _program(config: Any, family: Family) -> Program:
     if config.model_type == "hrm_text":
         stack = replace(layers, count=config.num_layers_per_stack)
         low = Loop(stack, steps=config.L_cycles, name="low")
-        parts = (low, replace(stack, name="high"))
-        return Program(TwoStates(parts, steps=config.H_cycles, inject="none", name="loop"))
+        both = (low, replace(stack, name="high"))
+        return Program(TwoStates(both, steps=config.H_cycles, inject="none", name="loop"))
     loop = config.loop if isinstance(config, LoopedConfig) else None
     if loop is None:
         return Program(replace(layers, count=config.num_hidden_layers))
