@@ -3,9 +3,10 @@ import pytest
 from algoformer import tasks
 from algoformer.cli.demo_runs import MODELS, plan
 from algoformer.data.prompts import curricula
-from algoformer.model.presets import PRESETS
+from algoformer.model.presets import LOOP_MODELS, PRESETS
+from algoformer.model.program import modules_of
 from algoformer.tasks import TASKS
-from algoformer.training.presets import experiment
+from algoformer.training.presets import experiment, named_experiment
 from algoformer.training.step import iterations_at
 
 
@@ -110,3 +111,13 @@ def test_the_demo_compares_models_under_the_same_conditions(tmp_path) -> None:
     assert len({run.task for run in runs}) == len({run.width for run in runs}) == 1
     same = ("steps", "batch_size", "lr", "schedule", "clip_norm", "dims", "samples", "seed")
     assert all(len({getattr(run.training, name) for run in runs}) == 1 for name in same)
+
+
+@pytest.mark.parametrize("name", LOOP_MODELS)
+@pytest.mark.parametrize("data", ["linear", "sudoku", "labels"])
+def test_loop_models_are_named_as_programs_are(name: str, data: str) -> None:
+    found = named_experiment(data, name)
+    modules = modules_of(found.program)
+    assert {layers.count for layers in modules} <= {0, 1}
+    assert all(layers.causal == (data == "linear") for layers in modules if layers.count)
+    assert found.program != LOOP_MODELS[name]()

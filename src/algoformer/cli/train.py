@@ -20,8 +20,10 @@ Train a model and leave a folder with its config, metrics, checkpoint, numbers a
 
 what to train
   --data NAME [FILE ...]  linear, representation, autoregressive, chain, robust: a task (default: linear);
+                          sudoku, hops, addition, parity, copy and more: a puzzle (see algoformer tasks);
                           translation SOURCE TARGET, labels FILE, text FILE ...: your own files
-  --program NAME          algoformer, looped, standard, nested, two_loops, or a JSON file
+  --program NAME          algoformer, looped, standard, nested, two_loops; ouro, huginn, trm and other loop
+                          models, with one layer in each module (see algoformer programs); or a JSON file
   --scale NAME            smoke (default: two CPU cores), short (GPU minutes), paper (the paper's sizes)
   --config FILE           start from the config.json of a run instead
   --width N               width of the residual stream (d_model)

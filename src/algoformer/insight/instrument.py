@@ -122,7 +122,9 @@ def loop_map(model: AlgoFormer, prompt: Prompt, *, dtype: torch.dtype | None = N
     if not isinstance(loop, LoopModule):
         raise ValueError("a depth certificate needs a program whose last looping part is a single Loop")
     if loop.settings.step_signal != "none":
-        raise ValueError("a loop with a step signal is another map at every iteration; it cannot be certified")
+        raise ValueError(
+            "a loop with a step signal is another map at every iteration and cannot be certified"
+        )
     with torch.no_grad():
         entry = model.body.before(model.read_in(prompt.rows))
     rows = tuple(row + model.blanks[0] for row in prompt.reads)

@@ -9,9 +9,10 @@ loop  ⟲ 4 steps, inject none
 """
 
 from collections.abc import Callable
+from inspect import signature
 from typing import Any
 
-from algoformer.model.program import Layers, Loop, Program, TwoStates
+from algoformer.model.program import Layers, Loop, Program, TwoStates, modules_of
 
 LLAMA: dict[str, Any] = {
     "norm": "rms",
@@ -191,3 +192,18 @@ LOOP_MODELS: dict[str, Callable[..., Program]] = {
     "deq": deq,
 }
 """The loop models of the field by name."""
+
+
+def small_loop_model(name: str, *, heads: int, causal: bool = True) -> Program:
+    """Return a loop model of the field with one layer in each module and `heads` heads, for small widths.
+
+    >>> print(small_loop_model("nanbeige", heads=4))
+    loop  ⟲ 2 steps, inject none
+      1 layer × 4 heads, RMS norm, no bias, RoPE, gated silu, 2 KV heads
+    """
+    preset = LOOP_MODELS[name]
+    counts = {"layers", "prelude", "core", "coda"} & {*signature(preset).parameters}
+    words: dict[str, Any] = dict.fromkeys(counts, 1)
+    if any(layers.kv_heads is not None for layers in modules_of(preset())):
+        words["kv_heads"] = max(1, heads // 2)
+    return preset(heads=heads, head_width=None, causal=causal, **words)

@@ -150,10 +150,9 @@ class LoopModule(nn.Module):
         # nothing continues from the last state, so only there unread rows can be left out
         for state in driver.run(unroll.steps, tracked=unroll.grad_steps, final=True):
             if driver.iteration >= first:
-                state = self.visible(state)
                 whole = rows is None or driver.iteration == unroll.steps
                 states.append(state if whole else select_rows(state, rows))
-        return torch.stack(states)
+        return self.visible(torch.stack(states))
 
 
 class TwoStatesModule(LoopModule):

@@ -136,7 +136,7 @@ def check_loop(program: Program, training: TrainConfig) -> None:
             "choose a smaller window or more steps of the loop"
         )
     cut = training.backprop == "window" and training.window < steps
-    if (cut or training.burn_in) and any(loop.inject == "none" for loop in _unrolled(program)):
+    if (cut or training.burn_in) and sees_input_once(program):
         raise ValueError(
             "with inject='none' a gradient cut at the window never reaches what stands before the loop; "
             "choose backprop='full' without burn_in, or inject='add'"
@@ -178,6 +178,11 @@ def _refuse_wrong_types(program: object, training: object) -> None:
         )
     if not isinstance(training, TrainConfig):
         raise ValueError(f"training must be a TrainConfig, got {type(training).__name__}")
+
+
+def sees_input_once(program: Program) -> bool:
+    """Return whether a loop that an unroll runs sees its input at its first iteration only."""
+    return any(loop.inject == "none" for loop in _unrolled(program))
 
 
 def _unrolled(program: Program) -> Iterator[Loop]:

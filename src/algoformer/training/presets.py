@@ -11,10 +11,11 @@ from typing import Any, Literal
 
 from algoformer.common.names import check_choice
 from algoformer.data.protocol import data_names
+from algoformer.model.loop_models import LOOP_MODELS, small_loop_model
 from algoformer.model.presets import PRESETS
 from algoformer.model.program import Loop, Program, default_steps, traced_part
 from algoformer.tasks import TASKS, LinearRegression, PuzzleTask, Task, find
-from algoformer.training.config import Experiment, Ramp, TrainConfig
+from algoformer.training.config import Experiment, Ramp, TrainConfig, sees_input_once
 
 Scale = Literal["smoke", "short", "paper"]
 
@@ -66,18 +67,22 @@ def named_experiment(
 
     Args:
         name: a task, also as package.module:Class; a kind of text; or data that was registered.
-        program: a named program, or one of the user's own.
+        program: a named program, a loop model of the field, which then has one layer in each module, or a
+            program of the user's own.
         scale: how large the model and how long the training are.
         files: the text, for kinds of text.
     """
+    if ":" in name:
+        find(name)  # imports and registers package.module:Class
+    if isinstance(program, str) and program in LOOP_MODELS:
+        full = full_attention(TASKS[name]()) if name in TASKS else name == "labels"
+        program = small_loop_model(program, heads=4 if scale == "smoke" else 8, causal=not full)
     if name not in TASKS and ":" not in name and name != "prompts" and name in data_names():
         from algoformer.training.text_recipes import experiment_on_files
 
         return experiment_on_files(name, program, scale, files)
     if files:
         raise ValueError(f"--data {name} is a task and takes no files, got {files[0]!r}")
-    if ":" in name:
-        find(name)  # imports and registers package.module:Class
     if isinstance(program, str):
         return experiment(name, program, scale)
     like = experiment(name, "algoformer", scale)
@@ -93,7 +98,7 @@ def experiment(task: str, program: str, scale: Scale = "smoke", *, seed: int = 0
     """
     for word, name, table in (("task", task, TASKS), ("program", program, PRESETS)):
         if name not in table:
-            check_choice(word, name, table)
+            check_choice(word, name, [*table, *(LOOP_MODELS if word == "program" else ())])
     small = scale == "smoke"
     chosen: Task = TASKS[task](**(SMALL_TASKS if small else FULL_TASKS).get(task, {}))
     heads = 4 if small else 8
@@ -130,6 +135,7 @@ def training(program: Program, task: Task, scale: Scale, *, seed: int = 0) -> Tr
     depth: dict[str, Any] = {
         "iterations": Ramp(start=window, increment=2, interval=0.001) if looping else None,
         "window": window,
+        "backprop": "full" if sees_input_once(program) else "window",
         "seed": seed,
     }
     if scale == "smoke":
