@@ -13,7 +13,7 @@ from algoformer.common.terminal import short
 
 OptimizerName = Literal["adam", "adamw", "muon"]
 Schedule = Literal["constant", "cosine", "wsd"]
-LossName = Literal["mean", "log", "stages"]
+LossName = Literal["mean", "log", "stages", "exit", "gate"]
 Backprop = Literal["window", "full"]
 Precision = Literal["fp32", "tf32", "bf16"]
 
@@ -112,7 +112,13 @@ class TrainConfig:
     """For prompts, what is averaged over iterations and questions: squared errors, as in the paper, or their
     logarithms, so that the small errors of late questions count as much as the large ones of early ones.
     "stages" compares each stage of a computation with its own answer, for tasks that have stages. Where
-    answers are classes, the cross-entropy takes the place of the squared error."""
+    answers are classes, the cross-entropy takes the place of the squared error. "exit" trains a loop with an
+    exit gate, also on text: the expected loss under the gate's exits, less `exit_entropy` times their
+    entropy. "gate" trains the gate alone: it learns where another iteration lowers the loss."""
+    exit_entropy: float = 0.05
+    """Weight of the entropy of exits in the loss "exit"."""
+    ponder_cost: float = 0.01
+    """Weight of the number of iterations in the loss of a loop with adaptive computation time."""
     backprop: Backprop = "window"
     """Backpropagate through the iterations of the window only, or through all of them."""
     gradient_checkpointing: bool = False
@@ -154,6 +160,9 @@ class TrainConfig:
             if getattr(self, name) not in typing.get_args(allowed):
                 words = ", ".join(typing.get_args(allowed))
                 raise ValueError(f"{name} must be one of {words}, got {short(getattr(self, name))}")
+        for name in ("exit_entropy", "ponder_cost"):
+            if not 0 <= getattr(self, name) <= LARGEST_RATE:
+                raise ValueError(f"{name} must not be negative, got {getattr(self, name)}")
         self._check_optimizer()
         self._check_schedule()
         self._check_validation()

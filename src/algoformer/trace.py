@@ -61,13 +61,15 @@ class Trace:
     """Predictions for every question after iterations first_step, first_step + 1, ...
 
     `states` holds the hidden states requested by `Unroll.keep`. `iterations` holds the number of iterations
-    of each prompt if the solver stopped prompts individually.
+    of each prompt if the solver stopped prompts individually. `halting` holds what a loop with `halt` says
+    after each iteration: the logit of its exit gate, or the ponder cost of adaptive computation time.
     """
 
     predictions: Float[Tensor, "step batch point out"]
     first_step: int = 1
     states: Mapping[str, Tensor] = field(default_factory=dict)
     iterations: Int[Tensor, " batch"] | None = None
+    halting: Float[Tensor, "step batch point"] | None = None
 
     def __repr__(self) -> str:
         count, batch, questions, out = self.predictions.shape

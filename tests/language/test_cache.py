@@ -83,16 +83,17 @@ def test_keys_can_be_kept_in_half_precision() -> None:
 @pytest.mark.parametrize("policy", ["full", "last"])
 def test_an_iteration_can_take_over_the_one_before_it(policy: str) -> None:
     model = token_model(PROGRAMS["nested"])
-    decoder = CachedDecoder(model, batch=1, length=4, policy=policy)
-    decoder.prefill(torch.tensor([[1, 2]]))
-    decoder.step(torch.tensor([3]))
+    decoder = CachedDecoder(model, batch=2, length=4, policy=policy)
+    decoder.prefill(torch.tensor([[1, 2], [4, 5]]))
+    decoder.step(torch.tensor([3, 6]))
     cache = decoder.cache
     before = {name: slot.keys.clone() for name, slot in cache.slots.items()}
-    cache.carry("loop", 2)
+    cache.carry("loop", 2, torch.tensor([True, False]))
     for name, slot in cache.slots.items():
         if name.startswith("loop[2]"):
             earlier = before[name.replace("loop[2]", "loop[1]")]
-            assert torch.equal(slot.keys[:, :, 2], earlier[:, :, 2])
+            assert torch.equal(slot.keys[0, :, 2], earlier[0, :, 2])
+            assert torch.equal(slot.keys[1], before[name][1])
             assert torch.equal(slot.keys[:, :, :2], before[name][:, :, :2])
         else:
             assert torch.equal(slot.keys, before[name])

@@ -23,7 +23,7 @@ from algoformer.language.corpora import load_labelled
 from algoformer.language.text import Corpus, LabelledText
 from algoformer.language.tokenizer import Tokenizer
 from algoformer.language.tokens import TokenTexts, encode_texts
-from algoformer.model.program import Program
+from algoformer.model.program import Program, halting_of
 from algoformer.trace import Unroll
 
 
@@ -82,6 +82,15 @@ class LabelledData(TokenizedData[TokenTexts]):
         super().check_model(model)
         if tuple(model.labels) != self.labels:
             raise ValueError(f"the model has {len(model.labels)} labels, the data {len(self.labels)} others")
+
+    def check(self, program: Program, training: TrainConfig) -> None:
+        """Refuse settings of training that have no meaning for labelled text."""
+        super().check(program, training)
+        if halting_of(program) != "none":
+            raise ValueError(
+                f"a loop with halt={halting_of(program)!r} halts at each token, and a label belongs to a "
+                "whole text; leave out halt"
+            )
 
     def window_loss(
         self, model: TextClassifier, batch: TextBatch, unroll: Unroll, *, smoothing: float

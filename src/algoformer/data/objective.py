@@ -27,7 +27,7 @@ def window_loss(
     >>> window_loss(trace, prompt).item()
     5.0
     """
-    return _over_questions(_losses(trace.predictions, prompt.targets, prompt.classes), weights)
+    return over_questions(_losses(trace.predictions, prompt.targets, prompt.classes), weights)
 
 
 def stage_loss(
@@ -57,7 +57,7 @@ def stage_loss(
     each = steps // stages
     ends = [place for place, step in enumerate(trace.steps) if step % each == 0]
     first = trace.steps[ends[0]] // each - 1
-    return _over_questions(_losses(trace.predictions[ends], prompt.stages[first:], prompt.classes), weights)
+    return over_questions(_losses(trace.predictions[ends], prompt.stages[first:], prompt.classes), weights)
 
 
 def log_loss(
@@ -90,7 +90,7 @@ def log_loss(
     # the value is that of all processes; the gradient that of this one's errors, divided by all of theirs
     share = errors / whole
     logarithms = whole.log() + (share - share.detach())
-    return _over_questions(logarithms.mean(dim=0), weights)
+    return over_questions(logarithms.mean(dim=0), weights)
 
 
 def _losses(
@@ -99,25 +99,37 @@ def _losses(
     classes: bool,
 ) -> Float[Tensor, " point"]:
     """Return the mean loss of each question."""
-    predictions = _at_least_single(predictions)
+    predictions = at_least_single(predictions)
     if classes:
         return -(answers * predictions.log_softmax(dim=-1)).sum(dim=-1).mean(dim=(0, 1))
     return (predictions - answers).square().mean(dim=(0, 1, 3))
 
 
+def losses_by_step(
+    predictions: Float[Tensor, "step batch point out"], prompt: Prompt
+) -> Float[Tensor, "step batch point"]:
+    """Return the loss of each answer: squared error over its numbers, or cross-entropy of its classes."""
+    predictions = at_least_single(predictions)
+    if prompt.classes:
+        return -(prompt.targets * predictions.log_softmax(dim=-1)).sum(dim=-1)
+    return (predictions - prompt.targets).square().mean(dim=-1)
+
+
 def _squares(trace: Trace, prompt: Prompt) -> Float[Tensor, "step batch point out"]:
-    return (_at_least_single(trace.predictions) - prompt.targets).square()
+    return (at_least_single(trace.predictions) - prompt.targets).square()
 
 
-def _over_questions(
+def over_questions(
     values: Float[Tensor, " point"], weights: Float[Tensor, " point"] | None
 ) -> Float[Tensor, ""]:
+    """Return the mean of a value of each question, weighted."""
     if weights is None:
         return values.mean()
     return torch.dot(values, weights.to(values.dtype)) / weights.sum()
 
 
-def _at_least_single(values: Tensor) -> Tensor:
+def at_least_single(values: Tensor) -> Tensor:
+    """Return values in single precision, or as they are if that is higher."""
     return values.to(torch.promote_types(values.dtype, torch.float32))
 
 
@@ -139,4 +151,4 @@ def error_at(trace: Trace, prompt: Prompt, question: Int[Tensor, "1"]) -> Float[
         trace.predictions[-1].index_select(1, question),
         prompt.targets.index_select(1, question),
     )
-    return (_at_least_single(answers) - targets).square().sum() / len(targets)
+    return (at_least_single(answers) - targets).square().sum() / len(targets)

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from algoformer import tasks
 from algoformer.common.devices import matmul_precision
 from algoformer.config import TrainConfig, ramp_value
+from algoformer.data.exits import EXIT_LOSSES, check_exit, ponder_cost, prompt_exit_loss, unroll_for
 from algoformer.data.objective import error_at, log_loss, stage_loss, window_loss
 from algoformer.data.protocol import Data, Loss, Metrics, Share
 from algoformer.evaluation import Evaluation, evaluate, evaluation_prompts
@@ -58,7 +59,8 @@ class PromptData:
     fixed_shapes: ClassVar[bool] = True
 
     def check(self, program: Program, training: TrainConfig) -> None:
-        """Refuse curricula that the program or the task cannot follow."""
+        """Refuse curricula that the program or the task cannot follow, and a loss that does not fit."""
+        check_exit(program, training)
         if training.samples is not None and not _causal(program):
             raise ValueError(
                 "samples: with full attention only the last question of a prompt is asked, so that there is "
@@ -95,13 +97,17 @@ class PromptData:
         self, model: Callable[..., Any], batch: PromptBatch, unroll: Unroll, training: TrainConfig
     ) -> Loss:
         """Return the loss of the answers over the window, and the error at the last question that counts."""
-        trace: Trace = model(batch.prompt, unroll)
-        if training.loss == "log":
+        trace: Trace = model(batch.prompt, unroll_for(unroll, training))
+        if training.loss in EXIT_LOSSES:
+            value = prompt_exit_loss(trace, batch.prompt, batch.weights, training)
+        elif training.loss == "log":
             value = log_loss(trace, batch.prompt, batch.weights, over_all=batch.mean)
         elif training.loss == "stages":
             value = stage_loss(trace, batch.prompt, batch.weights)
         else:
             value = window_loss(trace, batch.prompt, batch.weights)
+        if trace.halting is not None and training.loss not in EXIT_LOSSES:
+            value = value + ponder_cost(trace, batch.weights, training)
         error = error_at(trace, batch.prompt, batch.last) / self.task.scale
         # of logarithms the metrics show the geometric mean of the errors, a number that can be compared
         shown = value.detach().exp() if training.loss == "log" else value.detach()

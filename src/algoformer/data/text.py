@@ -17,6 +17,7 @@ from torch import nn
 
 from algoformer.common.plain_data import as_data
 from algoformer.config import TrainConfig
+from algoformer.data.exits import token_loss
 from algoformer.data.files import TERMS, read_text
 from algoformer.data.protocol import Loss, Share
 from algoformer.data.text_base import BaseTextData, HeldBatch, Paths, TextBatch, evaluating
@@ -141,8 +142,7 @@ class TextData(BaseTextData):
 
     def loss(self, model: Any, batch: TextBatch, unroll: Unroll, training: TrainConfig) -> Loss:
         """Return the cross-entropy of the next token over the window, and that of the last iteration."""
-        states = model.states(batch["input_ids"], unroll)
-        found = window_cross_entropy(states, model.output_weight, batch["targets"])
+        found = token_loss(model, batch["input_ids"], batch["targets"], None, unroll, training)
         return Loss(found.mean, (found.mean.detach(), found.by_step[-1].detach()))
 
     def validate(self, model: nn.Module, *, bf16: bool = False) -> dict[str, float]:

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from algoformer.common.plain_data import MOST, as_data, read_dataclass
 from algoformer.common.terminal import short
 from algoformer.config import TrainConfig
+from algoformer.data.exits import EXIT_LOSSES, check_exit
 from algoformer.data.protocol import Data, Metrics
 from algoformer.language.token_model import TokenModel
 from algoformer.language.tokenizer import Tokenizer
@@ -75,8 +76,9 @@ class BaseTextData(ABC):
         for name in ("dims", "samples"):
             if getattr(training, name) is not None:
                 raise ValueError(f"{name}: text has no such curriculum; leave it out")
-        if training.loss != "mean":
+        if training.loss not in ("mean", *EXIT_LOSSES):
             raise ValueError(f"loss={training.loss!r} is for prompts; that of text is the cross-entropy")
+        check_exit(program, training)
 
     def merit(self, validation: Metrics) -> tuple[float, ...]:
         """Return the negative loss: the smallest loss is the best."""

@@ -93,6 +93,12 @@ class TokenizedData(BaseTextData, Generic[Split]):
     def _count(self, batch: TextBatch) -> int:
         """Return the number of answers that the loss of a batch is a mean over."""
 
+    def training_loss(
+        self, model: Any, batch: TextBatch, unroll: Unroll, training: TrainConfig
+    ) -> tuple[Tensor, Tensor]:
+        """Return the loss to train with, and the cross-entropy of each iteration without gradient."""
+        return self.window_loss(model, batch, unroll, smoothing=self.label_smoothing)
+
     @abstractmethod
     def window_loss(
         self, model: Any, batch: TextBatch, unroll: Unroll, *, smoothing: float
@@ -149,7 +155,7 @@ class TokenizedData(BaseTextData, Generic[Split]):
 
     def loss(self, model: Any, batch: TextBatch, unroll: Unroll, training: TrainConfig) -> Loss:
         """Return the mean cross-entropy over the window, that of the last iteration, and the tokens read."""
-        mean, by_step = self.window_loss(model, batch, unroll, smoothing=self.label_smoothing)
+        mean, by_step = self.training_loss(model, batch, unroll, training)
         last, tokens = by_step[-1], batch["attention_mask"].sum()
         if "scale" in batch:  # a process's share of the answers may be more or less than its part
             mean, last, tokens = mean * batch["scale"], last * batch["scale"], tokens * batch["processes"]

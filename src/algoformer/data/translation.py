@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from algoformer.config import TrainConfig
+from algoformer.data.exits import token_loss
 from algoformer.data.text_base import Paths, TextBatch
 from algoformer.data.tokenized import TokenizedData
 from algoformer.language import corpora
@@ -89,6 +90,23 @@ class TranslationData(TokenizedData[TokenPairs]):
     def check_model(self, model: nn.Module) -> None:
         """Refuse a model of another kind or vocabulary."""
         self._check_language_model(model, prefix_lm=self.prefix_lm)
+
+    def training_loss(
+        self, model: TokenModel, batch: TextBatch, unroll: Unroll, training: TrainConfig
+    ) -> tuple[Tensor, Tensor]:
+        """Return the loss of the translation's tokens as training says; nothing waits for the device."""
+        positions = TargetPositions(batch["positions"], batch["counts"])
+        found = token_loss(
+            model,
+            batch["input_ids"],
+            batch["targets"],
+            positions,
+            unroll,
+            training,
+            prefix=batch["prefix"],
+            smoothing=self.label_smoothing,
+        )
+        return found.mean, found.by_step
 
     def window_loss(
         self, model: TokenModel, batch: TextBatch, unroll: Unroll, *, smoothing: float

@@ -84,19 +84,27 @@ class Slot:
         for kept, new in ((self.keys, key), (self.values, value)):
             self._write(kept, new.to(kept.dtype))
         # a prefix is all there is: it attends to itself, and not to empty places behind it
-        return (key, value) if self.cache.at_start else (self.keys, self.values)
+        if self.cache.at_start:
+            return key, value
+        rows = self.cache.rows
+        if rows is None or len(key) == self.cache.batch:
+            return self.keys, self.values
+        return self.keys.index_select(0, rows), self.values.index_select(0, rows)
 
     def _write(self, kept: Tensor, new: Tensor) -> None:
-        held = self.cache.held
-        if held is not None:
-            new = torch.where(held[:, None, None, None], kept.index_select(2, self.cache.places), new)
-        kept.index_copy_(2, self.cache.places, new)
+        rows, places = self.cache.rows, self.cache.places
+        if rows is not None:
+            new = new if len(new) == len(rows) else new.index_select(0, rows)
+            new = kept.index_select(2, places).index_copy_(0, rows, new)
+        kept.index_copy_(2, places, new)
 
-    def take(self, other: Slot) -> None:
-        """Take over what another slot holds at the cache's current places."""
+    def take(self, other: Slot, chosen: Bool[Tensor, " batch"]) -> None:
+        """Take over what another slot holds of chosen sequences at the cache's current places."""
         if other is not self:
+            places, mask = self.cache.places, chosen[:, None, None, None]
             for kept, source in ((self.keys, other.keys), (self.values, other.values)):
-                kept.index_copy_(2, self.cache.places, source.index_select(2, self.cache.places))
+                now, new = kept.index_select(2, places), source.index_select(2, places)
+                kept.index_copy_(2, places, torch.where(mask, new, now))
 
     def select(self, rows: Int[Tensor, " row"], *, first: int = 0) -> None:
         """Give each sequence the past of another, from place `first` on; in place if their number stays."""
@@ -143,7 +151,7 @@ class KeyValueCache:
         self.steps = default_steps(program) if steps is None else steps
         self.device, self.dtype = torch.device(device), dtype
         self.prefix = self.filled = 0
-        self.held: Bool[Tensor, " batch"] | None = None
+        self.rows: Int[Tensor, " row"] | None = None  # the sequences that are read; None means all
         self.visible = torch.zeros(batch, length, dtype=torch.bool, device=self.device)
         self.positions = torch.zeros(batch, 1, dtype=torch.int64, device=self.device)
         self.next = torch.zeros(1, dtype=torch.int64, device=self.device)
@@ -204,17 +212,17 @@ class KeyValueCache:
     def clear(self) -> None:
         """Clear the cache, and keep its memory for another prefix."""
         self.prefix = self.filled = 0
-        self.held = None
+        self.rows = None
         self.visible.zero_()
 
-    def carry(self, loop: str, iteration: int) -> None:
+    def carry(self, loop: str, iteration: int, chosen: Bool[Tensor, " batch"]) -> None:
         """Let an iteration of the loop at an address have the keys and values of the one before it.
 
-        Only at the current places: for tokens whose loop ended before that iteration.
+        Only at the current places and for chosen sequences: those whose loop ended before that iteration.
         """
         now, before = f"{loop}[{iteration}]", f"{loop}[{iteration - 1}]"
         for address in [name for name in self.slots if name.startswith(now)]:
-            self.slots[address].take(self.slots[before + address.removeprefix(now)])
+            self.slots[address].take(self.slots[before + address.removeprefix(now)], chosen)
 
     def select(self, rows: Int[Tensor, " row"], *, same_prefix: bool = False) -> None:
         """Give each sequence the past of another: `rows[i]` becomes i. There may be more or fewer of them.

@@ -72,7 +72,7 @@ class CachedDecoder:
     ) -> None:
         check_ready(model, length)
         if early_exit is not None:
-            model.body.traced_loop()
+            model.body.check_rule(early_exit)
         weight = model.output_weight
         possible = weight.is_cuda and early_exit is None
         if captured and not possible:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
@@ -15,34 +16,36 @@ from algoformer.model.stopping import StoppingRule
 class CachedDriver(LoopDriver):
     """Runs a loop on one token of each sequence, with a key-value cache.
 
+    Sequences that have stopped leave the batch: the remaining ones read and write their rows of the cache.
     Later tokens also attend to the iterations that were left out here: there they find the keys and values
-    of the iteration at which this token stopped. Sequences that have stopped stay in the batch, and the
-    cache keeps what they had, so that a result does not depend on the composition of the batch.
+    of the iteration at which this token stopped.
     """
 
     def __init__(
         self, loop: LoopModule, entry: Tensor, context: ForwardContext, cache: KeyValueCache
     ) -> None:
-        signal = None if loop.settings.step_signal == "none" else loop.signal
-        super().__init__(loop.step, loop.initial_state(entry), entry, context, signal)
+        plain = loop.driver(entry, context)
+        super().__init__(plain.step, plain.state, entry, context, plain.signal)
         self.cache = cache
-
-    def advance(self, *, final: bool = False) -> Tensor:
-        """Run one iteration."""
-        if self.cache.held is not None:
-            self.cache.carry(self.context.address, self.iteration + 1)
-        return super().advance(final=final)
+        self.ends = torch.full((cache.batch,), cache.steps, device=entry.device)
 
     def leave(self, running: Bool[Tensor, " batch"]) -> Int[Tensor, " sequence"] | None:
-        """Hold the cache of the sequences that have stopped."""
-        self.cache.held = ~running
-        return None
+        """Take sequences that have stopped out of the batch; the cache keeps what they had."""
+        remaining, rows = super().leave(running), self.cache.rows
+        if remaining is None:  # edits of states keep all in the batch: those that have stopped do not write
+            rows = running.nonzero()[:, 0]
+        else:
+            rows = remaining if rows is None else rows.index_select(0, remaining)
+        self.cache.rows = rows
+        self.ends = self.ends.clamp(max=self.iteration).index_fill_(0, rows, self.cache.steps)
+        return remaining
 
     def finish(self) -> None:
-        """Give the iterations that no sequence ran the keys and values of the last one."""
-        for iteration in range(self.iteration + 1, self.cache.steps + 1):
-            self.cache.carry(self.context.address, iteration)
-        self.cache.held = None
+        """Give the iterations that a sequence did not run the keys and values of its last one."""
+        self.cache.rows = None
+        ends = self.ends.clamp(max=self.iteration)
+        for iteration in range(int(ends.min()) + 1, self.cache.steps + 1):
+            self.cache.carry(self.context.address, iteration, ends < iteration)
 
 
 def run_with_exit(
@@ -55,11 +58,10 @@ def run_with_exit(
     """Return the scores of the next token, and how many iterations each sequence took."""
     trunk = model.trunk
     loop, inside = trunk.body.traced_loop(context)
+
+    def output(state: Tensor, inside: ForwardContext) -> Tensor:
+        states = trunk.body.after(state[None], inside.at(context.address))
+        return model.scores(trunk.finish(states)[0, :, 0])
+
     driver = CachedDriver(loop, trunk.body.before(trunk.embed(tokens[:, None]), context), inside, cache)
-
-    def read(driver: LoopDriver) -> Tensor:
-        return model.scores(
-            trunk.finish(trunk.body.after(loop.visible(driver.state)[None], context))[0, :, 0]
-        )
-
-    return run_until(driver, rule, read, max_steps=cache.steps)
+    return run_until(driver, rule, loop.readings(output), max_steps=cache.steps)

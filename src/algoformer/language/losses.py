@@ -9,15 +9,18 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from algoformer.model.halting import entropy, exit_log_probabilities, gate_targets_loss
+
 ROWS = 8192
 """Scores are made for this many tokens at a time: 320 MB in single precision for ten thousand words."""
 
 
 class WindowLoss(NamedTuple):
-    """The loss to differentiate, and the part of each iteration in it (without a graph)."""
+    """The loss to differentiate; the mean of each iteration and the loss of each target (without a graph)."""
 
     mean: Float[Tensor, ""]
     by_step: Float[Tensor, " step"]
+    by_target: Float[Tensor, "step target"]
 
 
 class TargetPositions(NamedTuple):
@@ -52,6 +55,7 @@ def window_cross_entropy(
     target_mask: Bool[Tensor, "batch token"] | TargetPositions | None = None,
     *,
     smoothing: int | float = 0.0,
+    step_weights: Float[Tensor, "step batch token"] | None = None,
     rows: int = ROWS,
 ) -> WindowLoss:
     """Return the cross-entropy of the next token, a true mean over the window's steps and the targets.
@@ -67,20 +71,94 @@ def window_cross_entropy(
         target_mask: true for the tokens that count (not padding or the source); None means all. With
             `target_positions` nothing here waits for the device, and a step can be captured as a graph.
         smoothing: the share of the target's probability that is spread over the whole vocabulary.
+        step_weights: how much each step counts for a token, in place of one share for each; gradients
+            reach these weights too.
         rows: the number of tokens that scores are made for at a time.
     """
     if not 0 <= smoothing < 1:
         raise ValueError(f"smoothing must lie in 0..1, 1 left out, got {smoothing}")
     if rows < 1:
         raise ValueError(f"rows must be at least 1, got {rows}")
-    chosen, right = states.flatten(1, 2), targets.flatten()
-    counts = torch.ones_like(right, dtype=torch.promote_types(states.dtype, torch.float32))
-    if target_mask is not None:
-        given = target_mask
-        places, counted = given if isinstance(given, TargetPositions) else target_positions(given)
-        chosen, right, counts = chosen.index_select(1, places), right[places], counts[places] * counted
-        right = right.masked_fill(~counted, 0)  # padding may hold what is not a token
-    return WindowLoss(*_Streamed.apply(chosen, weight, right, counts / counts.sum(), float(smoothing), rows))
+    positions = None if target_mask is None else _positions(target_mask)
+    chosen, right = at_targets(states, positions), targets.flatten()
+    if positions is not None:
+        # padding may hold what is not a token
+        right = right[positions.places].masked_fill(~positions.counts, 0)
+    shares = target_shares(right, positions, states.dtype)
+    parts = None if step_weights is None else at_targets(step_weights, positions)
+    value, losses = _Streamed.apply(chosen, weight, right, shares, parts, float(smoothing), rows)
+    return WindowLoss(value, losses @ shares, losses)
+
+
+def exit_cross_entropy(
+    states: Float[Tensor, "step batch token width"],
+    gates: Float[Tensor, "step batch token"],
+    weight: Float[Tensor, "vocabulary width"],
+    targets: Int[Tensor, "batch token"],
+    target_mask: Bool[Tensor, "batch token"] | TargetPositions | None = None,
+    *,
+    exit_entropy: int | float,
+    smoothing: int | float = 0.0,
+) -> WindowLoss:
+    """Return the expected cross-entropy under an exit gate, less the entropy of its exits (Ouro, stage one).
+
+    For each target it is Σ_t p_t L_t - exit_entropy · H(p), where p_t is the probability to exit after
+    iteration t; see `halting.exit_log_probabilities`.
+
+    Args:
+        states: and `weight`, `targets`, `target_mask`, `smoothing`: as for `window_cross_entropy`.
+        gates: logits of the gate, from `TokenModel.states_and_halting`.
+        exit_entropy: weight of the entropy, which keeps the gate from exiting at one iteration always.
+    """
+    positions = None if target_mask is None else _positions(target_mask)
+    exits = exit_log_probabilities(gates)
+    found = window_cross_entropy(
+        states, weight, targets, positions, smoothing=smoothing, step_weights=exits.exp()
+    )
+    return found._replace(mean=found.mean - exit_entropy * mean_over_targets(entropy(exits), positions))
+
+
+def gate_cross_entropy(
+    states: Float[Tensor, "step batch token width"],
+    gates: Float[Tensor, "step batch token"],
+    weight: Float[Tensor, "vocabulary width"],
+    targets: Int[Tensor, "batch token"],
+    target_mask: Bool[Tensor, "batch token"] | TargetPositions | None = None,
+) -> WindowLoss:
+    """Return the loss that teaches a gate where another iteration lowers the cross-entropy (Ouro, stage two).
+
+    Gradients reach the gates only; pass gates of detached states to train nothing else.
+    """
+    positions = None if target_mask is None else _positions(target_mask)
+    found = window_cross_entropy(states.detach(), weight.detach(), targets, positions)
+    each = gate_targets_loss(at_targets(gates, positions), found.by_target)
+    shares = target_shares(each, positions, states.dtype)
+    return found._replace(mean=torch.dot(each, shares.to(each.dtype)))
+
+
+def mean_over_targets(values: Float[Tensor, "batch token"], positions: TargetPositions | None) -> Tensor:
+    """Return the mean of a value of each token over the targets."""
+    chosen = at_targets(values, positions)
+    return torch.dot(chosen, target_shares(chosen, positions, chosen.dtype))
+
+
+def at_targets(values: Tensor, positions: TargetPositions | None) -> Tensor:
+    """Return values of (..., batch, token, ...) at the targets: batch and token become one axis."""
+    start = 1 if values.ndim > 2 else 0
+    flat = values.flatten(start, start + 1)
+    return flat if positions is None else flat.index_select(start, positions.places)
+
+
+def target_shares(right: Tensor, positions: TargetPositions | None, dtype: torch.dtype) -> Tensor:
+    """Return how much each target counts in a mean over them."""
+    counts = torch.ones_like(right, dtype=torch.promote_types(dtype, torch.float32))
+    if positions is not None:
+        counts = counts * positions.counts
+    return counts / counts.sum()
+
+
+def _positions(mask: Tensor | TargetPositions) -> TargetPositions:
+    return mask if isinstance(mask, TargetPositions) else target_positions(mask)
 
 
 class _Streamed(torch.autograd.Function):
@@ -93,10 +171,11 @@ class _Streamed(torch.autograd.Function):
         weight: Tensor,
         targets: Tensor,
         shares: Tensor,
+        parts: Tensor | None,
         smoothing: float,
         rows: int,
     ) -> tuple[Tensor, Tensor]:
-        """The loss, and its part at each step."""
+        """The loss, and that of each row."""
         from algoformer.kernels.operations import weight_gradient
 
         device, count = states.device.type, len(states)
@@ -106,7 +185,7 @@ class _Streamed(torch.autograd.Function):
         states_grad = torch.empty_like(states, memory_format=torch.contiguous_format) if wanted[0] else None
         weight_grad = torch.zeros_like(weight, dtype=shares.dtype) if wanted[1] else None
         tokens, right = states.flatten(0, 1).to(kind), targets.repeat(count)
-        weights = (shares / count).repeat(count)
+        weights = (shares / count).repeat(count) if parts is None else (shares * parts).flatten()
         losses = torch.empty_like(weights)
         with torch.autocast(device, enabled=False):
             matrix = weight.to(kind)
@@ -118,16 +197,21 @@ class _Streamed(torch.autograd.Function):
                     states_grad.flatten(0, 1)[part] = (gradient @ matrix).to(states_grad.dtype)
                 if weight_grad is not None:
                     weight_grad += weight_gradient(gradient, tokens[part])
-            by_step = losses.unflatten(0, (count, -1)) @ shares
-        ctx.save_for_backward(states_grad, None if weight_grad is None else weight_grad.to(weight.dtype))
-        ctx.mark_non_differentiable(by_step)
-        return by_step.mean(), by_step
+            losses = losses.unflatten(0, (count, -1))
+            value = (losses @ shares).mean() if parts is None else (losses * parts @ shares).sum()
+        parts_grad = losses * shares if ctx.needs_input_grad[4] else None
+        weight_grad = None if weight_grad is None else weight_grad.to(weight.dtype)
+        ctx.save_for_backward(states_grad, weight_grad, parts_grad)
+        ctx.mark_non_differentiable(losses)
+        return value, losses
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         """The gradients that were made on the way forth, as far as the loss counts."""
-        states, weight = (None if saved is None else saved * gradients[0] for saved in ctx.saved_tensors)
-        return states, weight, None, None, None, None
+        states, weight, parts = (
+            None if saved is None else saved * gradients[0] for saved in ctx.saved_tensors
+        )
+        return states, weight, None, None, parts, None, None
 
 
 def _loss_and_gradient(

@@ -99,6 +99,19 @@ class TokenModel(TextModel):
         """
         return self.trunk(input_ids, unroll, self.context_of(input_ids, attention_mask, prefix))
 
+    def states_and_halting(
+        self,
+        input_ids: Int[Tensor, "batch token"],
+        unroll: Unroll,
+        *,
+        prefix: Int[Tensor, " batch"] | None = None,
+    ) -> tuple[Float[Tensor, "step batch token width"], Float[Tensor, "step batch token"] | None]:
+        """Return the final states, and what the loop says about halting at each of them.
+
+        That are the logits of its exit gate, the ponder cost of adaptive computation time, or None.
+        """
+        return self.trunk.run_halting(input_ids, unroll, self.context_of(input_ids, None, prefix))
+
     def trace(
         self,
         input_ids: Int[Tensor, "batch token"],

@@ -89,10 +89,17 @@ class Trunk(nn.Module):
         self, input_ids: Int[Tensor, "batch token"], unroll: Unroll, context: ForwardContext
     ) -> Float[Tensor, "step batch token width"]:
         """Run the program; the states that `unroll.keep` names are recorded in the context's access."""
+        return self.run_halting(input_ids, unroll, context)[0]
+
+    def run_halting(
+        self, input_ids: Int[Tensor, "batch token"], unroll: Unroll, context: ForwardContext
+    ) -> tuple[Float[Tensor, "step batch token width"], Float[Tensor, "step batch token"] | None]:
+        """Run the program; return its states, and what its loop says about halting (`Trace.halting`)."""
         self.check(input_ids)
         if context.access is None:
             context = replace(context, access=self.body.access(unroll.keep, unroll.steps))
-        return self.finish(self.body.unroll(self.embed(input_ids), unroll, context))
+        states, halting = self.body.unroll_halting(self.embed(input_ids), unroll, context)
+        return self.finish(states), halting
 
     def check(self, input_ids: Tensor) -> None:
         """Refuse what is not a batch of token numbers, and sequences longer than the context."""

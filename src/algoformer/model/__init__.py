@@ -16,8 +16,11 @@ if TYPE_CHECKING:
     from algoformer.model.program import TwoStates as TwoStates
     from algoformer.model.stopping import Converged as Converged
     from algoformer.model.stopping import Fixed as Fixed
+    from algoformer.model.stopping import Gate as Gate
+    from algoformer.model.stopping import KLShift as KLShift
     from algoformer.model.stopping import ProbabilityShift as ProbabilityShift
     from algoformer.model.stopping import SameAnswer as SameAnswer
+    from algoformer.model.stopping import StateDifference as StateDifference
     from algoformer.model.stopping import StoppingRule as StoppingRule
     from algoformer.model.stopping import parse_stopping as parse_stopping
 else:

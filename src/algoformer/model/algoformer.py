@@ -124,24 +124,31 @@ class AlgoFormer(nn.Module):
                 raise ValueError("give either an unroll or a stopping rule (stop), not both")
             return self._settle(prompt, stop)
         unroll = unroll or Unroll(steps=default_steps(self.program), window=1)
-        states, kept = self.run_body(self.read_in(prompt.rows), prompt, unroll)
+        states, kept, halting = self.run_body(self.read_in(prompt.rows), prompt, unroll)
         if self.body.traced is not None:
             predictions = self.read_out(states)
         else:  # all states are one, and answered once
             predictions = self.read_out(states[:1]).expand(unroll.length, -1, -1, -1)
-        return Trace(predictions=predictions, first_step=unroll.first_step, states=kept)
+        return Trace(predictions=predictions, first_step=unroll.first_step, states=kept, halting=halting)
 
     def run_body(
         self, stream: Float[Tensor, "batch token width"], prompt: Prompt, unroll: Unroll
-    ) -> tuple[Float[Tensor, "step batch point width"], Mapping[str, Tensor]]:
-        """Run the program on what was read in; return the states to answer from, and those to keep."""
+    ) -> tuple[Float[Tensor, "step batch point width"], Mapping[str, Tensor], Tensor | None]:
+        """Run the program on what was read in.
+
+        Returns:
+            The states to answer from, the states to keep, and `Trace.halting`.
+        """
         rows = self.read_rows(prompt)
         access = self.body.access(unroll.keep, unroll.steps)
         if access is None:
-            return self.body.unroll(stream, unroll, ForwardContext(read_rows=rows)), {}
+            states, halting = self.body.unroll_halting(stream, unroll, ForwardContext(read_rows=rows))
+            return states, {}, halting
         # recorded and edited states are whole; else only the rows to read are computed to the end
-        states = self.body.unroll(stream, unroll, ForwardContext(access=access))
-        return select_rows(states, rows), recorded(access)
+        states, halting = self.body.unroll_halting(stream, unroll, ForwardContext(access=access))
+        if halting is not None and rows is not None:
+            halting = halting.index_select(-1, rows)
+        return select_rows(states, rows), recorded(access), halting
 
     @torch.no_grad()
     def _settle(self, prompt: Prompt, rule: StoppingRule) -> Trace:

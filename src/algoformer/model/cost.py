@@ -11,6 +11,7 @@ from functools import lru_cache
 import torch
 from torch import nn
 
+from algoformer.model.halting import HALTING
 from algoformer.model.injections import INJECTIONS, STARTS
 from algoformer.model.parts import LayersModule
 from algoformer.model.presets import algoformer, looped, standard
@@ -174,9 +175,9 @@ def parameters(part: Part, *, width: int, context: int) -> int:
     """Return how many parameters a part has; nothing is allocated."""
     own = sum(parameters(inner, width=width, context=context) for body in part.bodies for inner in body)
     if isinstance(part, Loop):
-        own += _loop_parameters(part.inject, part.start_kind, width)
+        own += _loop_parameters(part.inject, part.start_kind, part.halt, width)
     if isinstance(part, TwoStates):
-        own += _loop_parameters("none", part.low_start, width)
+        own += _loop_parameters("none", part.low_start, "none", width)
     if isinstance(part, Layers):
         each, final, added = _layers_parameters(replace(part, count=1, name=""), width, context)
         own += part.count * each + final + added
@@ -205,10 +206,10 @@ def _layers_parameters(layers: Layers, width: int, context: int) -> tuple[int, i
 
 
 @lru_cache(maxsize=1024)
-def _loop_parameters(inject: str, start: str, width: int) -> int:
+def _loop_parameters(inject: str, start: str, halt: str, width: int) -> int:
     sizes = LayerSizes(width=width)
     with torch.device("meta"):
-        modules = INJECTIONS[inject].build(sizes), STARTS[start].build(sizes)
+        modules = INJECTIONS[inject].build(sizes), STARTS[start].build(sizes), HALTING[halt](width)
     return sum(
         parameter.numel()
         for module in modules

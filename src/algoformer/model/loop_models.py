@@ -25,13 +25,14 @@ LLAMA: dict[str, Any] = {
 """The block of Llama: RMS norm, rotary positions, SwiGLU, no biases."""
 
 
-def ouro(layers: int = 24, *, steps: int = 4, **layer: Any) -> Program:
+def ouro(layers: int = 24, *, steps: int = 4, halt: str = "none", **layer: Any) -> Program:
     """Ouro (Zhu et al., 2025): the whole stack four times, with norms before and after each sublayer.
 
-    The norm at the end runs at every iteration. Left out: the trained exit gate.
+    The norm at the end runs at every iteration. `halt="gate"` adds the exit gate, which is trained with the
+    losses "exit" and "gate".
     """
     words = {**LLAMA, "heads": 16, "norm_at": "in+out", "rope_base": 1_000_000, **layer}
-    return Program(Loop(Layers(layers, **words), steps=steps, inject="none", name="loop"))
+    return Program(Loop(Layers(layers, **words), steps=steps, inject="none", name="loop", halt=halt))
 
 
 def nanbeige(layers: int = 22, *, steps: int = 2, **layer: Any) -> Program:
@@ -109,13 +110,14 @@ def mor_sequence(core: int = 10, *, steps: int = 3, **layer: Any) -> Program:
     return Program(Layers(1, name="first", **inner), *loops, Layers(1, name="last", **words))
 
 
-def universal(layers: int = 1, *, steps: int = 6, **layer: Any) -> Program:
+def universal(layers: int = 1, *, steps: int = 6, halt: str = "none", **layer: Any) -> Program:
     """The Universal Transformer (Dehghani et al., 2019) as a decoder: sinusoids of position and of step.
 
-    Left out: the encoder, adaptive computation time, the scale √width of embeddings.
+    `halt="act"` adds adaptive computation time. Left out: the encoder, the scale √width of embeddings.
     """
     words = {"heads": 8, "positions": "sinusoid", "activation": "relu", "final_norm": False, **layer}
-    loop = Loop(Layers(layers, **words), steps=steps, inject="none", step_signal="sinusoid", name="loop")
+    words_of_loop: dict[str, Any] = {"inject": "none", "step_signal": "sinusoid", "halt": halt}
+    loop = Loop(Layers(layers, **words), steps=steps, name="loop", **words_of_loop)
     return Program(loop, Layers(0, positions="none", name="norm"))
 
 

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -18,15 +20,26 @@ from algoformer.model.driver import (
     Edit,
     ForwardContext,
     LoopDriver,
+    Readings,
     Settled,
     StateAccess,
     run_until,
     select_rows,
 )
+from algoformer.model.halting import HALTING
 from algoformer.model.injections import INJECTIONS, STARTS
-from algoformer.model.program import Layers, Loop, Parallel, Part, Program, TwoStates, traced_part
+from algoformer.model.program import (
+    Layers,
+    Loop,
+    Parallel,
+    Part,
+    Program,
+    TwoStates,
+    halting_of,
+    traced_part,
+)
 from algoformer.model.recompute import run_again
-from algoformer.model.stopping import StoppingRule
+from algoformer.model.stopping import StoppingRule, what_it_reads
 from algoformer.nn import (
     NORMS,
     POSITIONS,
@@ -96,27 +109,46 @@ class LoopModule(nn.Module):
         self.start = STARTS[loop.start_kind].build(sizes)
         self.injection = INJECTIONS[loop.inject].build(sizes)
         self.body = ProgramModule(loop.body, width=width, context=context)
+        self.halting = HALTING[loop.halt](width)
 
     def initial_state(self, entry: Tensor) -> Tensor:
         """Return the state before the first iteration."""
-        state: Tensor = self.start(entry)
-        return state
+        return self.halting.widen(self.start(entry))
 
     def visible(self, state: Tensor) -> Tensor:
-        """Return what of the state the rest of the program sees: all of it."""
-        return state
+        """Return what of the state the rest of the program sees."""
+        return self.halting.visible(state)
 
     def step(self, state: Tensor, entry: Tensor, context: ForwardContext = DEFAULT) -> Tensor:
         """Run one iteration."""
-        result = self.body(self.injection(state, entry), context)
+        # a copy: a view that is taken without gradients still claims to require one
+        stream = state[..., : self.width].contiguous() if self.halting.columns else state
+        result = self.body(self.injection(stream, entry), context)
         if self.settings.damp != 1:
-            before = select_rows(state, context.read_rows)
+            before = select_rows(stream, context.read_rows)
             result = before + self.settings.damp * (result - before)
-        return result if context.access is None else context.visit(result)
+        result = result if context.access is None else context.visit(result)
+        if not self.halting.columns:
+            return result
+        return self.halting.update(select_rows(state, context.read_rows), result)
 
     def signal(self, iteration: int) -> Tensor:
         """Return what is added to the state before an iteration: the sinusoids of its number."""
-        return sinusoids(torch.tensor([iteration]), self.width)
+        return F.pad(sinusoids(torch.tensor([iteration]), self.width), (0, self.halting.columns))
+
+    def readings(self, output: Callable[[Tensor, ForwardContext], Tensor]) -> Readings:
+        """Return what a stopping rule can read of this loop.
+
+        Args:
+            output: what is read out of a state that the rest of the program sees, in its context.
+        """
+        return Readings(
+            output=lambda state, context: output(self.visible(state), context),
+            state=self.visible,
+            exited=lambda before, state, context: self.halting.exited(
+                before, select_rows(state, context.read_rows)
+            ),
+        )
 
     def driver(
         self, entry: Tensor, context: ForwardContext = DEFAULT, *, gradient_checkpointing: bool = False
@@ -145,6 +177,16 @@ class LoopModule(nn.Module):
         Iterations before the last `grad_steps` keep no graph, so memory grows with those and not with
         the number of steps. With `gradient_checkpointing` each of those keeps its input only.
         """
+        return self.visible(self._states(entry, unroll, context))
+
+    def unroll_halting(
+        self, entry: Tensor, unroll: Unroll, context: ForwardContext = DEFAULT
+    ) -> tuple[Tensor, Tensor | None]:
+        """Return the states as `unroll` does, and what the loop says about halting at each of them."""
+        states = self._states(entry, unroll, context)
+        return self.visible(states), self.halting.report(states)
+
+    def _states(self, entry: Tensor, unroll: Unroll, context: ForwardContext) -> Tensor:
         states, first, rows = [], unroll.first_step, context.read_rows
         driver = self.driver(entry, context, gradient_checkpointing=unroll.gradient_checkpointing)
         # nothing continues from the last state, so only there unread rows can be left out
@@ -152,7 +194,7 @@ class LoopModule(nn.Module):
             if driver.iteration >= first:
                 whole = rows is None or driver.iteration == unroll.steps
                 states.append(state if whole else select_rows(state, rows))
-        return self.visible(torch.stack(states))
+        return torch.stack(states)
 
 
 class TwoStatesModule(LoopModule):
@@ -252,14 +294,40 @@ class ProgramModule(nn.Module):
         if self.traced is None:
             stream = self(stream, context)
             return stream.expand(unroll.length, *stream.shape)
+        return self._unroll(stream, unroll, context, halting=False)[0]
+
+    def unroll_halting(
+        self, stream: Tensor, unroll: Unroll, context: ForwardContext = DEFAULT
+    ) -> tuple[Float[Tensor, "step batch row width"], Float[Tensor, "step batch row"] | None]:
+        """Return what `unroll` does, and what the traced loop says about halting at the same places.
+
+        That are the logits of a gate, the ponder cost of adaptive computation time, or None.
+        """
+        if halting_of(self.program) == "none":
+            return self.unroll(stream, unroll, context), None
+        return self._unroll(stream, unroll, context, halting=True)
+
+    def _unroll(
+        self, stream: Tensor, unroll: Unroll, context: ForwardContext, *, halting: bool
+    ) -> tuple[Tensor, Tensor | None]:
+        assert self.traced is not None
         whole = context.whole
         stream = self.run(stream, 0, self.traced, whole)
         ends = self.traced + 1 == len(self.parts)
         here = self.at(self.traced, context if ends else whole)
-        states: Tensor = self.parts[self.traced].unroll(stream, unroll, here)  # type: ignore[operator]
-        if isinstance(self.program.parts[self.traced], Parallel):
+        part: Any = self.parts[self.traced]
+        report: Tensor | None = None
+        if halting:
+            states, report = part.unroll_halting(stream, unroll, here)
+        else:
+            states = part.unroll(stream, unroll, here)
+        if isinstance(part, ParallelModule):
             states = here.visit(states)
-        return states if ends else self.after(states, context)
+        if ends:
+            return states, report
+        if report is not None and context.read_rows is not None:
+            report = report.index_select(-1, context.read_rows)
+        return self.after(states, context), report
 
     def settle(
         self,
@@ -279,14 +347,15 @@ class ProgramModule(nn.Module):
         Raises:
             ValueError: the program's traced part is not a loop, so that there is nothing to stop.
         """
+        self.check_rule(rule)
         loop, here = self.traced_loop(context)
+
+        def output(state: Tensor, inside: ForwardContext) -> Tensor:
+            now = inside.at(context.address)
+            return read_out(self.after(state[None], now)[0], now)
+
         driver = loop.driver(self.before(stream, context), here)
-
-        def read(driver: LoopDriver) -> Tensor:
-            now = driver.context.at(context.address)
-            return read_out(self.after(loop.visible(driver.state)[None], now)[0], now)
-
-        return run_until(driver, rule, read, max_steps=rule.max_steps or loop.steps)
+        return run_until(driver, rule, loop.readings(output), max_steps=rule.max_steps or loop.steps)
 
     def traced_loop(self, context: ForwardContext = DEFAULT) -> tuple[LoopModule, ForwardContext]:
         """Return the traced loop and its context; refuse a program that has none."""
@@ -294,6 +363,15 @@ class ProgramModule(nn.Module):
         if self.traced is None or not isinstance(loop, LoopModule):
             raise ValueError("early stopping needs a program whose last looping part is a Loop of its own")
         return loop, self.at(self.traced, context)
+
+    def check_rule(self, rule: StoppingRule) -> None:
+        """Refuse a stopping rule that cannot stop this program, or reads what its loop does not have."""
+        loop, _ = self.traced_loop()
+        if what_it_reads(rule) == "gate" and loop.settings.halt == "none":
+            raise ValueError(
+                "this stopping rule reads an exit gate, and the loop has none; build and train it with "
+                'Loop(halt="gate"), or choose a rule that reads the state or the output'
+            )
 
     @contextmanager
     def edit(self, edits: Mapping[str, Edit]) -> Iterator[None]:

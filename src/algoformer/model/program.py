@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 from algoformer.common.names import check_choice
 from algoformer.common.terminal import short
+from algoformer.model.halting import HALTING
 from algoformer.model.injections import INJECTIONS, STARTS
 from algoformer.model.layers import Layers as Layers
 from algoformer.model.layers import check_count, check_name
@@ -38,6 +39,8 @@ class Loop:
             "vector", or "auto" for the start that belongs to the injection.
         damp: the share of the way that an iteration moves the state; 1 means all of it.
         step_signal: "sinusoid" adds the sinusoids of the iteration's number to the state, "none" nothing.
+        halt: how the loop learns when to halt, a name in `halting.HALTING`: "none", "gate" (an exit gate,
+            Ouro) or "act" (adaptive computation time: what follows sees a weighted mean of the states).
     """
 
     body: Program
@@ -47,6 +50,7 @@ class Loop:
     start: str = "auto"
     damp: int | float = 1
     step_signal: str = "none"
+    halt: str = "none"
 
     def __init__(
         self,
@@ -57,6 +61,7 @@ class Loop:
         start: str = "auto",
         damp: int | float = 1,
         step_signal: str = "none",
+        halt: str = "none",
     ) -> None:
         object.__setattr__(self, "body", as_program(body))
         object.__setattr__(self, "steps", steps)
@@ -65,6 +70,7 @@ class Loop:
         object.__setattr__(self, "start", start)
         object.__setattr__(self, "damp", damp)
         object.__setattr__(self, "step_signal", step_signal)
+        object.__setattr__(self, "halt", halt)
         check_count("steps", steps, 1)
         if not isinstance(inject, str) or inject not in INJECTIONS:
             INJECTIONS.name_of(inject)  # refuses it, and names those that exist
@@ -74,6 +80,8 @@ class Loop:
             raise ValueError(f"damp must be a number above 0 and at most 1, got {short(damp)}")
         if step_signal not in ("none", "sinusoid"):
             check_choice("step_signal", step_signal, ("none", "sinusoid"))
+        if not isinstance(halt, str) or halt not in HALTING:
+            check_choice("halt", halt, tuple(HALTING))
         check_name(name)
         for part in self.body:
             if part.name in {field.name for field in fields(self)}:
@@ -132,17 +140,18 @@ class TwoStates(Loop):
         start: str = "auto",
         damp: int | float = 1,
         step_signal: str = "none",
+        halt: str = "none",
     ) -> None:
-        super().__init__(body, steps, inject, name, start, damp, step_signal)
-        if damp != 1 or step_signal != "none":
-            raise ValueError("a part with two states has no damping and no step signal; leave both out")
+        super().__init__(body, steps, inject, name, start, damp, step_signal, halt)
+        if damp != 1 or step_signal != "none" or halt != "none":
+            raise ValueError("a part with two states has no damp, step_signal or halt; leave them out")
         check_choice("inject", inject, ("add", "none"))
         check_choice("start", start, ("auto", "vector", "input"))
         low = self.body.parts[0]
-        if type(low) is not Loop or low.inject != "add" or low.start != "auto":
+        if type(low) is not Loop or low.inject != "add" or low.start != "auto" or low.halt != "none":
             raise ValueError(
                 "the first part of a body with two states is the low network: "
-                'a Loop with inject="add" and no start of its own'
+                'a Loop with inject="add", and no start or halt of its own'
             )
         if self.shared and low.steps < 2:
             raise ValueError(
@@ -292,6 +301,13 @@ def default_steps(program: Program) -> int:
     return max(default_steps(branch) for branch in part.branches)
 
 
+def halting_of(program: Program) -> str:
+    """Return how the traced loop halts, a name in `halting.HALTING`; "none" without a loop of its own."""
+    index = traced_part(program)
+    part = None if index is None else program.parts[index]
+    return part.halt if isinstance(part, Loop) else "none"
+
+
 def _outline(program: Program, indent: str = "") -> Iterator[str]:
     broad = max(len(part.name) for part in program)
     for part in program:
@@ -343,7 +359,8 @@ def describe_loop(loop: Loop) -> str:
     text += ", two states" if isinstance(loop, TwoStates) else ""
     text += "" if loop.start == "auto" else f", start {loop.start}"
     text += "" if loop.damp == 1 else f", damp {loop.damp:g}"
-    return text + ("" if loop.step_signal == "none" else f", {loop.step_signal} of the step added")
+    text += "" if loop.step_signal == "none" else f", {loop.step_signal} of the step added"
+    return text + HALTING[loop.halt].outline
 
 
 def to_data(program: Program) -> list[dict[str, Any]]:

@@ -1,21 +1,34 @@
-"""Stopping rules: when a loop has run long enough, sequence by sequence."""
+"""Stopping rules: when a loop has run long enough, sequence by sequence.
+
+A rule reads one of three things, by its attribute `reads`:
+
+- "output" (the default): what is read out of the loop, such as the scores of the next token. Each reading
+  costs the parts after the loop and the read-out.
+- "state": the loop's state, which costs nothing to read.
+- "gate": the probability to have exited by now, from the trained gate of a loop with `halt`.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import ClassVar, Literal, Protocol, get_args, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+Reads = Literal["output", "state", "gate"]
+"""What a rule reads."""
+
 
 @runtime_checkable
 class StoppingRule(Protocol):
-    """A rule that compares what is read out of a loop with what was read before.
+    """A rule that compares what is read of a loop with what was read before.
 
     A sequence stops when `unchanged` held for it at `times` consecutive readings, or after `max_steps`
-    iterations (None: as many as the program says).
+    iterations (None: as many as the program says). A rule without an attribute `reads` reads the output. The
+    first output is compared with nothing; state and gate also have a value before the first iteration.
 
     Attributes:
         max_steps: the most iterations.
@@ -39,12 +52,20 @@ class StoppingRule(Protocol):
         ...
 
     def summary(self, output: Float[Tensor, "batch ..."]) -> Tensor:
-        """Return what is compared of an output, one row for each sequence."""
+        """Return what is compared of an output, a state or a gate, one row for each sequence."""
         ...
 
     def unchanged(self, before: Tensor, now: Tensor) -> Bool[Tensor, " batch"]:
         """Return for each sequence whether its summary has not changed; NaN counts as a change."""
         ...
+
+
+def what_it_reads(rule: StoppingRule) -> Reads:
+    """Return what a rule reads; refuse what a loop does not have."""
+    reads: Reads = getattr(rule, "reads", "output")
+    if reads not in get_args(Reads):
+        raise ValueError(f"reads must be one of {', '.join(get_args(Reads))}, got {reads!r}")
+    return reads
 
 
 def _check(rule: StoppingRule) -> None:
@@ -163,7 +184,133 @@ class ProbabilityShift:
         return (now - before).abs().amax(dim=1) < self.threshold
 
 
-_FORMS = "fixed:STEPS, converged:TOLERANCE, same:TIMES, shift:THRESHOLD or shift:THRESHOLD:EVERY"
+@dataclass(frozen=True)
+class KLShift:
+    """Stop when the distribution of the choices changed by less than `threshold` nats since the last reading.
+
+    The change is the Kullback–Leibler divergence of the new distribution from the one before, for several
+    distributions the largest. The last axis of the output holds scores (logits). Huginn uses 1e-3.
+
+    Attributes:
+        threshold: divergence in nats; 0 never stops early, and is exact.
+        every: number of iterations between two readings.
+        max_steps: the most iterations; None means as many as the program says.
+    """
+
+    threshold: int | float
+    every: int = 1
+    max_steps: int | None = None
+    times: int = 1
+
+    def __post_init__(self) -> None:
+        if not self.threshold >= 0:
+            raise ValueError(f"threshold is a divergence and cannot be negative, got {self.threshold}")
+        _check(self)
+
+    def summary(self, output: Tensor) -> Tensor:
+        """Return the logarithms of the probabilities."""
+        return output.log_softmax(dim=-1)
+
+    def unchanged(self, before: Tensor, now: Tensor) -> Tensor:
+        """Return whether the largest divergence is below the threshold."""
+        ratio = torch.where(now == -torch.inf, torch.zeros_like(now), now - before)
+        divergence = (now.exp() * ratio).sum(dim=-1)
+        # rounding can leave a little less than nothing
+        return divergence.flatten(1).amax(dim=1).clamp(min=0) < self.threshold
+
+
+@dataclass(frozen=True)
+class StateDifference:
+    """Stop when the state of every token moved by at most `tolerance` of its norm since the last reading.
+
+    Nothing is read out before a sequence has stopped. Huginn uses 0.03.
+    """
+
+    tolerance: int | float
+    max_steps: int | None = None
+    every: int = 1
+    times: int = 1
+
+    reads: ClassVar[Reads] = "state"
+
+    def __post_init__(self) -> None:
+        if not self.tolerance >= 0:
+            raise ValueError(f"tolerance must not be negative, got {self.tolerance}")
+        _check(self)
+
+    def summary(self, output: Tensor) -> Tensor:
+        """Return the state itself."""
+        return output
+
+    def unchanged(self, before: Tensor, now: Tensor) -> Tensor:
+        """Return whether every token's change is at most the tolerance times its norm."""
+        moved, size = (now - before).norm(dim=-1), now.norm(dim=-1)
+        return ((moved <= self.tolerance * size) & moved.isfinite() & size.isfinite()).flatten(1).all(dim=1)
+
+
+@dataclass(frozen=True)
+class Gate:
+    """Stop when the trained gate has exited with at least `probability` by now, for every token that is read.
+
+    The loop needs a gate: `Loop(halt="gate")` or `Loop(halt="act")`, which halts at 0.99.
+    """
+
+    probability: int | float
+    max_steps: int | None = None
+
+    reads: ClassVar[Reads] = "gate"
+    every: ClassVar[int] = 1
+    times: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        if not 0 < self.probability <= 1:
+            raise ValueError(f"probability must be above 0 and at most 1, got {self.probability}")
+        _check(self)
+
+    def summary(self, output: Tensor) -> Tensor:
+        """Return the probability to have exited by now, at each token."""
+        return output
+
+    def unchanged(self, before: Tensor, now: Tensor) -> Tensor:
+        """Return whether all tokens have exited with the probability asked for."""
+        return (now >= self.probability).flatten(1).all(dim=1)
+
+
+@dataclass(frozen=True)
+class _Word:
+    """One form of a rule on the command line: how it is written, and how its numbers are read."""
+
+    form: str
+    build: Callable[[list[str], int | None], StoppingRule]
+    most: int = 1
+
+
+def _every(values: list[str]) -> int:
+    return int(values[1]) if len(values) == 2 else 1
+
+
+_WORDS = {
+    "fixed": _Word("fixed:STEPS", lambda values, most: Fixed(int(values[0]))),
+    "converged": _Word("converged:TOLERANCE", lambda values, most: Converged(float(values[0]), most)),
+    "state": _Word("state:TOLERANCE", lambda values, most: StateDifference(float(values[0]), most)),
+    "same": _Word("same:TIMES", lambda values, most: SameAnswer(int(values[0]), most)),
+    "shift": _Word(
+        "shift:THRESHOLD[:EVERY]",
+        lambda values, most: ProbabilityShift(
+            threshold=float(values[0]), every=_every(values), max_steps=most
+        ),
+        most=2,
+    ),
+    "kl": _Word(
+        "kl:THRESHOLD[:EVERY]",
+        lambda values, most: KLShift(float(values[0]), every=_every(values), max_steps=most),
+        most=2,
+    ),
+    "gate": _Word("gate:PROBABILITY", lambda values, most: Gate(float(values[0]), most)),
+}
+
+FORMS = ", ".join(word.form for word in _WORDS.values())
+"""The stopping rules as the command line writes them."""
 
 
 def parse_stopping(text: str, *, max_steps: int | None = None) -> StoppingRule:
@@ -173,18 +320,14 @@ def parse_stopping(text: str, *, max_steps: int | None = None) -> StoppingRule:
     Converged(tolerance=0.0001, max_steps=100, every=1, times=1)
     >>> parse_stopping("shift:0.01:4")
     ProbabilityShift(threshold=0.01, every=4, max_steps=None, times=1)
+    >>> parse_stopping("gate:0.9")
+    Gate(probability=0.9, max_steps=None)
     """
-    word, *values = text.split(":")
+    name, *values = text.split(":")
+    word = _WORDS.get(name)
+    if word is None or not 1 <= len(values) <= word.most:
+        raise ValueError(f"unknown stopping rule {text!r}; write {FORMS}")
     try:
-        if word == "fixed" and len(values) == 1:
-            return Fixed(int(values[0]))
-        if word == "converged" and len(values) == 1:
-            return Converged(float(values[0]), max_steps)
-        if word == "same" and len(values) == 1:
-            return SameAnswer(int(values[0]), max_steps)
-        if word == "shift" and len(values) in (1, 2):
-            every = int(values[1]) if len(values) == 2 else 1
-            return ProbabilityShift(threshold=float(values[0]), every=every, max_steps=max_steps)
+        return word.build(values, max_steps)
     except ValueError as error:
-        raise ValueError(f"cannot read the stopping rule {text!r}: {error}; write {_FORMS}") from None
-    raise ValueError(f"unknown stopping rule {text!r}; write {_FORMS}")
+        raise ValueError(f"cannot read the stopping rule {text!r}: {error}; write {word.form}") from None

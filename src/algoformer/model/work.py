@@ -107,6 +107,7 @@ def unrolled_work(program: Program, stream: Stream, unroll: Unroll) -> tuple[lis
         work = _iterations(part, here, unroll.steps, tracked=steps)
         if unroll.gradient_checkpointing:
             work = _repeated(part, here, work, unroll.steps, tracked=steps)
+        work += _gate(part, here, unroll.length, carried=steps > 0, ends=traced + 1 == len(program))
         reached = steps > 0 and (
             INJECTIONS[part.inject].sees_input or _starts_tracked(part, unroll.steps, steps)
         )
@@ -153,8 +154,8 @@ def _iterations(loop: Loop, stream: Stream, steps: int, *, tracked: int, carried
     untracked = sum(_each(body, whole, tracked=False), Work())
     if not tracked:
         work = untracked * (steps - 1) + sum(_each(body, stream, tracked=False), Work())
-        return work + _injected(loop, stream, steps, tracked=0)[0]
-    work = untracked * (steps - tracked)
+        return work + _injected(loop, stream, steps, tracked=0)[0] + _adaptive(loop, stream, steps, tracked=0)
+    work = untracked * (steps - tracked) + _adaptive(loop, stream, steps, tracked=tracked)
     injected, weighted = _injected(loop, stream, steps, tracked=tracked)
     work += injected
     if not INJECTIONS[loop.inject].sees_input and not _starts_tracked(loop, steps, tracked):
@@ -178,6 +179,28 @@ def _injected(loop: Loop, stream: Stream, steps: int, *, tracked: int) -> tuple[
     flops = 2 * kind.products(stream.width) * tokens
     work = Work(forward=steps * flops, backward=2 * tracked * flops, kept=once + tracked * each)
     return work, bool(once or each)
+
+
+def _gate(loop: Loop, stream: Stream, length: int, *, carried: bool, ends: bool) -> Work:
+    """Return the work of an exit gate, which is read at every state of the window."""
+    if loop.halt != "gate":
+        return Work()
+    rows = length * stream.left.sequences * stream.left.tokens
+    flops = 2 * rows * stream.width
+    # at the end of a program the read-out keeps the same states
+    return Work(forward=flops, backward=flops * (1 + carried), kept=0 if ends else rows * stream.width)
+
+
+def _adaptive(loop: Loop, stream: Stream, steps: int, *, tracked: int) -> Work:
+    """Return the work of adaptive computation time; the memory is an upper estimate."""
+    if loop.halt != "act":
+        return Work()
+    each, last = (2 * one.sequences * one.tokens * stream.width for one in (stream, stream.left))
+    forward, done = each * (steps - 1) + last, bool(tracked)
+    numbers = stream.sequences * stream.tokens * (4 * stream.width + 10)
+    return Work(
+        forward=forward, backward=2 * (each * (tracked - done) + last * done), kept=(tracked + 1) * numbers
+    )
 
 
 def _repeated(loop: Loop, stream: Stream, work: Work, steps: int, *, tracked: int) -> Work:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from algoformer.model.halting import HALTING
 from algoformer.model.injections import INJECTIONS
 from algoformer.model.program import Layers, Loop, Parallel, Part, Program, TwoStates, describe_layers
 
@@ -75,7 +76,8 @@ def lines_of(part: Part) -> tuple[str, ...]:
     if isinstance(part, TwoStates):
         return ("two states: slow, and fast inside", INJECTIONS[part.inject].caption)
     if isinstance(part, Loop):
-        return (INJECTIONS[part.inject].caption,)
+        halting = HALTING[part.halt].outline.removeprefix(", ")
+        return (INJECTIONS[part.inject].caption, *([halting] if halting else []))
     if isinstance(part, Parallel):
         return (f"sum of {len(part.branches)} branches",)
     if not part.count:

@@ -52,6 +52,8 @@ def why_not_fused(model: AlgoFormer) -> str | None:
                 return f"there is no kernel for a loop with inject {part.settings.inject!r}"
             if part.settings.damp != 1 or part.settings.step_signal != "none":
                 return "there is no kernel for a loop with damping or a step signal"
+            if part.settings.halt != "none":
+                return f"there is no kernel for a loop with halt {part.settings.halt!r}"
             if len(part.body.parts) != 1 or not isinstance(part.body.parts[0], LayersModule):
                 return "a loop's body is more than one module of layers"
         module = part.body.parts[0] if isinstance(part, LoopModule) else part

@@ -55,9 +55,9 @@ class HalfBody(RoundedBody):
         model = self.model
         stream = model.read_in(prompt.rows)
         with torch.autocast(stream.device.type, dtype=torch.bfloat16, cache_enabled=False):
-            states, kept = model.run_body(stream, prompt, unroll)
+            states, kept, halting = model.run_body(stream, prompt, unroll)
         predictions = model.read_out(states.float())
-        return Trace(predictions=predictions, first_step=unroll.first_step, states=kept)
+        return Trace(predictions=predictions, first_step=unroll.first_step, states=kept, halting=halting)
 
 
 class RoundWeights(torch.autograd.Function):

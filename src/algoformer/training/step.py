@@ -181,6 +181,9 @@ class Step:
         """Differentiate, clip, update the weights and their average; nothing is read back."""
         self.optimizer.zero_grad()
         loss.backward()
+        if self.training.loss == "gate":  # weights that the loss does not reach stay, and resume as others do
+            for weight in self.model.parameters():
+                weight.grad = torch.zeros_like(weight) if weight.grad is None else weight.grad
         if self.training.clip_norm is not None:
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.training.clip_norm)
         self.optimizer.step()
