@@ -148,14 +148,12 @@ def exit_log_probabilities(gates: Float[Tensor, "step ..."]) -> Float[Tensor, "s
     return survived + exits
 
 
-def entropy(log_probabilities: Float[Tensor, "step ..."]) -> Float[Tensor, "..."]:
+def entropy(log_probabilities: Float[Tensor, "step ..."]) -> Tensor:
     """Return the entropy of distributions over iterations, in nats."""
     return -(log_probabilities.exp() * log_probabilities).sum(dim=0)
 
 
-def gate_targets_loss(
-    gates: Float[Tensor, "step ..."], losses: Float[Tensor, "step ..."]
-) -> Float[Tensor, "..."]:
+def gate_targets_loss(gates: Float[Tensor, "step ..."], losses: Float[Tensor, "step ..."]) -> Tensor:
     """Return the loss that teaches a gate to exit where another iteration did not help (Ouro, stage two).
 
     With the gain G_t = max(0, L_{t-1} - L_t) of iteration t, the gate's target to go on is

@@ -216,7 +216,7 @@ class KLShift:
         ratio = torch.where(now == -torch.inf, torch.zeros_like(now), now - before)
         divergence = (now.exp() * ratio).sum(dim=-1)
         # rounding can leave a little less than nothing
-        return divergence.flatten(1).amax(dim=1).clamp(min=0) < self.threshold
+        return divergence.reshape(len(now), -1).amax(dim=1).clamp(min=0) < self.threshold
 
 
 @dataclass(frozen=True)
