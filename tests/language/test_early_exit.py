@@ -5,14 +5,140 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from algoformer import Program, programs
-from algoformer.language import CachedDecoder, generate
-from algoformer.model.stopping import ProbabilityShift
+from algoformer import Layers, Loop, Program, programs
+from algoformer.language import CachedDecoder, TokenModel, UncachedDecoder, generate
+from algoformer.model.stopping import (
+    Converged,
+    Fixed,
+    Gate,
+    KLShift,
+    ProbabilityShift,
+    SameAnswer,
+    StateDifference,
+    StoppingRule,
+)
 from tests.language.small_models import PROGRAMS, padded, token_model
 from tests.random_programs import programs as random_programs
 
 LOOPS = ["looped", "algoformer", "algoformer_gate", "nested", "two_loops", "plain_branches"]
 LOOPS += ["two_states", "step_signal"]
+
+RULES: dict[str, StoppingRule] = {
+    "fixed": Fixed(3),
+    "converged": Converged(0.02),
+    "same": SameAnswer(2),
+    "shift": ProbabilityShift(threshold=0.004),
+    "shift every 2": ProbabilityShift(threshold=0.01, every=2),
+    "kl": KLShift(1e-4),
+    "state": StateDifference(0.05),
+    "gate": Gate(0.9),
+}
+
+WORDS = {"heads": 2}
+HALTING = {
+    "gate": Program(
+        Layers(1, **WORDS, name="pre"),
+        Loop(Layers(1, **WORDS), 8, "gate", name="loop", halt="gate"),
+        Layers(1, **WORDS, name="post"),
+    ),
+    "nested": Program(
+        Loop([Layers(1, **WORDS, name="outer"), Loop(Layers(1, **WORDS), 2)], 8, "gate", halt="gate")
+    ),
+    "act": Program(
+        Loop(Layers(1, **WORDS), 8, "gate", step_signal="sinusoid", halt="act"), Layers(1, **WORDS)
+    ),
+    "ouro": programs.ouro(2, heads=2, steps=8, halt="gate"),
+    "universal": programs.universal(heads=2, steps=8, halt="act"),
+}
+
+
+def halting_model(name: str) -> TokenModel:
+    """A model whose tokens exit at different iterations."""
+    model = token_model(HALTING[name], double=True)
+    for key, parameter in model.named_parameters():
+        if key.endswith("keep_gate"):
+            parameter.data.fill_(-0.5)
+        if key.endswith("halting.gate.bias"):
+            parameter.data.fill_(-1.0)
+    return model
+
+
+@settings(max_examples=40)
+@given(st.sampled_from(sorted(RULES)), st.sampled_from(sorted(HALTING)), st.data())
+def test_the_rest_of_the_batch_changes_no_token(name: str, program: str, data: st.DataObject) -> None:
+    """Random rows of a batch, some of them twice, against all rows."""
+    model, rule = halting_model(program), RULES[name]
+    policy = data.draw(st.sampled_from(["full", "last"]))
+    ids, real = padded((5, 2, 4, 3, 1), "left")
+    tokens = torch.tensor([[1, 2, 3, 4, 5], [5, 6, 7, 8, 9], [9, 1, 2, 3, 4]])
+    rows = torch.tensor(data.draw(st.lists(st.integers(0, 4), min_size=1, max_size=6)))
+    sizes = {"length": 9, "policy": policy, "early_exit": rule}
+    whole, some = CachedDecoder(model, batch=5, **sizes), CachedDecoder(model, batch=len(rows), **sizes)
+    whole.prefill(ids, real)
+    some.prefill(ids[rows], real[rows])
+    for token in tokens:
+        expected, found = whole.step(token)[rows], some.step(token[rows])
+        torch.testing.assert_close(found, expected, rtol=0, atol=1e-10)
+        assert torch.equal(some.iterations, whole.iterations[rows])
+    for address, slot in some.cache.slots.items():
+        torch.testing.assert_close(slot.keys, whole.cache.slots[address].keys[rows], rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_every_rule_lets_some_tokens_exit_before_others(name: str) -> None:
+    ids, real = padded((5, 2, 4, 3, 1), "left")
+    differ = []
+    for program in HALTING:
+        decoder = CachedDecoder(halting_model(program), batch=5, length=9, early_exit=RULES[name])
+        decoder.prefill(ids, real)
+        decoder.step(torch.tensor([1, 2, 3, 4, 5]))
+        differ.append(len(decoder.iterations.unique()) > 1 and decoder.iterations.min() < 8)
+    assert any(differ) or name == "fixed", "the tests above and below would test nothing"
+
+
+@pytest.mark.parametrize("program", HALTING)
+def test_with_a_fixed_number_of_iterations_it_is_the_model_itself(program: str) -> None:
+    model, (ids, real) = halting_model(program), padded((5, 2, 4), "left")
+    cached = CachedDecoder(model, batch=3, length=9, early_exit=Fixed(8))
+    plain = UncachedDecoder(model)
+    torch.testing.assert_close(cached.prefill(ids, real), plain.prefill(ids, real), rtol=0, atol=1e-10)
+    for token in ([1, 2, 3], [4, 5, 6]):
+        found, expected = (decoder.step(torch.tensor(token)) for decoder in (cached, plain))
+        torch.testing.assert_close(found, expected, rtol=0, atol=1e-10)
+    assert cached.iterations.tolist() == [8, 8, 8]
+
+
+@pytest.mark.parametrize("policy", ["full", "last"])
+def test_edited_states_do_not_change_who_exits_when(policy: str) -> None:
+    """Edits keep stopped sequences in the batch, which then write nothing."""
+    model, (ids, real) = halting_model("gate"), padded((5, 2, 4, 3), "left")
+    results = []
+    for edits in ({}, {"pre/0": lambda state: 1 * state}):
+        decoder = CachedDecoder(model, batch=4, length=9, policy=policy, early_exit=KLShift(1e-4))
+        decoder.prefill(ids, real)
+        with model.edit(edits):
+            scores = [decoder.step(torch.tensor(token)) for token in ([1, 2, 3, 4], [5, 6, 7, 8])]
+        results.append((torch.stack(scores), decoder.iterations))
+    torch.testing.assert_close(*(scores for scores, _ in results), rtol=0, atol=1e-10)
+    assert torch.equal(*(iterations for _, iterations in results))
+    assert len(results[0][1].unique()) > 1
+
+
+def test_stopped_sequences_are_not_computed() -> None:
+    model, (ids, real) = halting_model("gate"), padded((5, 2, 4, 3, 1), "left")
+    decoder = CachedDecoder(model, batch=5, length=9, early_exit=StateDifference(0.05))
+    decoder.prefill(ids, real)
+    seen: list[int] = []
+    loop = model.body.parts[1].body
+    hook = loop.register_forward_pre_hook(lambda module, given: seen.append(len(given[0])))
+    decoder.step(torch.tensor([1, 2, 3, 4, 5]))
+    hook.remove()
+    assert sum(seen) == decoder.iterations.sum()
+
+
+def test_a_rule_that_reads_a_gate_needs_one() -> None:
+    with pytest.raises(ValueError, match="reads an exit gate, and the loop has none"):
+        CachedDecoder(token_model(PROGRAMS["looped"]), batch=1, length=4, early_exit=Gate(0.5))
 
 
 @pytest.mark.parametrize("policy", ["full", "last"])

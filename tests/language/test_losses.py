@@ -7,7 +7,7 @@ from torch import Tensor
 
 from algoformer import Unroll
 from algoformer.language import window_cross_entropy
-from algoformer.language.losses import target_positions
+from algoformer.language.losses import exit_cross_entropy, target_positions
 from tests.language.small_models import PROGRAMS, VOCABULARY, padded, token_model
 
 STEPS, BATCH, TOKENS, WIDTH = 3, 4, 6, 5
@@ -46,6 +46,37 @@ def test_value_and_gradient_are_pytorchs_on_all_scores(
     torch.testing.assert_close(found.mean, expected.mean(), rtol=0, atol=1e-13)
     for one, other in zip(torch.autograd.grad(3 * found.mean, (states, weight)), gradients, strict=True):
         torch.testing.assert_close(one, other, rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_weights_of_steps_count_and_learn(masked: bool) -> None:
+    states, weight, targets, asked = batch()
+    chosen = asked if masked else torch.ones_like(asked)
+    shares = torch.rand(STEPS, BATCH, TOKENS, generator=torch.Generator().manual_seed(1)).double()
+    shares.requires_grad_()
+    scores = states @ weight.T
+    each = torch.stack([F.cross_entropy(one.transpose(1, 2), targets, reduction="none") for one in scores])
+    expected = (each * shares)[:, chosen].sum(dim=0).mean()
+    mask = asked if masked else None
+    found = window_cross_entropy(states, weight, targets, mask, step_weights=shares, rows=4)
+    torch.testing.assert_close(found.mean, expected, rtol=0, atol=1e-13)
+    torch.testing.assert_close(found.by_target, each[:, chosen].detach(), rtol=0, atol=1e-13)
+    given = (states, weight, shares)
+    for one, other in zip(
+        torch.autograd.grad(found.mean, given), torch.autograd.grad(expected, given), strict=True
+    ):
+        torch.testing.assert_close(one, other, rtol=0, atol=1e-13)
+
+
+def test_gradients_of_the_exit_loss_are_those_of_differences() -> None:
+    states, weight, targets, asked = batch()
+    gates = torch.randn(STEPS, BATCH, TOKENS, generator=torch.Generator().manual_seed(2)).double()
+    gates.requires_grad_()
+
+    def loss(states: Tensor, gates: Tensor, weight: Tensor) -> Tensor:
+        return exit_cross_entropy(states, gates, weight, targets, asked, exit_entropy=0.3, smoothing=0.1).mean
+
+    assert torch.autograd.gradcheck(loss, (states, gates, weight))
 
 
 @pytest.mark.parametrize("order", [(2, 0, 1, 3), (2, 3, 0, 1)])

@@ -70,7 +70,8 @@ def test_gradients_of_the_expected_loss_are_those_by_hand() -> None:
     assert torch.autograd.gradcheck(lambda g, one: expected_loss(g, one, beta), (gates, losses))
     expected_loss(gates, losses, beta).backward()
     chance, p = gates.detach().sigmoid(), exit_log_probabilities(gates.detach()).exp()
-    assert losses.grad is not None and gates.grad is not None
+    assert losses.grad is not None
+    assert gates.grad is not None
     torch.testing.assert_close(losses.grad, p, rtol=0, atol=1e-14)
     value = losses.detach() + beta * (p.log() + 1)
     for k in range(4):
@@ -159,7 +160,8 @@ def test_gradients_of_adaptive_time_are_those_by_hand() -> None:
         into_gate[number] = ((z[number] - z[last]) @ target - tau) * chance[number] * (1 - chance[number])
         by_hand[number] = chance[number] * target + into_gate[number] * module.gate.weight.detach()[0]
     by_hand[last] = (1 - chance[:last].sum()) * target
-    assert states.grad is not None and module.gate.weight.grad is not None
+    assert states.grad is not None
+    assert module.gate.weight.grad is not None
     torch.testing.assert_close(states.grad[:, 0], by_hand, rtol=0, atol=1e-13)
     torch.testing.assert_close(module.gate.weight.grad[0], into_gate @ z, rtol=0, atol=1e-13)
     assert module.gate.bias.grad is not None
@@ -222,7 +224,8 @@ def test_a_gate_changes_no_answer_and_reads_the_states_at_the_questions() -> Non
     gate = gated.body.parts[1].halting.gate
     rows = gated.read_rows(shown)
     expected = torch.stack([gate(whole.states[name])[:, rows, 0] for name in keep])
-    assert trace.halting is not None and whole.halting is not None
+    assert trace.halting is not None
+    assert whole.halting is not None
     torch.testing.assert_close(trace.halting, expected, rtol=0, atol=1e-6)
     torch.testing.assert_close(whole.halting, expected, rtol=0, atol=1e-6)
 

@@ -153,7 +153,8 @@ def test_the_rest_of_the_batch_changes_nothing(name: str, halt: str, data: st.Da
     rows = data.draw(st.lists(st.integers(0, 7), min_size=1, max_size=10))
     some = Prompt(rows=shown.rows[rows], targets=shown.targets[rows], reads=shown.reads, parts=shown.parts)
     found = built(some, stop=RULES[name])
-    assert found.iterations is not None and together.iterations is not None
+    assert found.iterations is not None
+    assert together.iterations is not None
     assert torch.equal(found.iterations, together.iterations[rows])
     torch.testing.assert_close(found.final, together.final[rows], rtol=0, atol=1e-12)
 
