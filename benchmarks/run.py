@@ -13,6 +13,7 @@ from benchmarks.concurrent_runs import together_rows
 from benchmarks.cpu import cpu_rows
 from benchmarks.decoding import decoding_rows
 from benchmarks.evaluation import evaluation_rows
+from benchmarks.exits import exit_rows
 from benchmarks.memory import memory_rows
 from benchmarks.setting import Row, Setting, device_facts
 from benchmarks.startup import ready_rows
@@ -25,6 +26,7 @@ SECTIONS: dict[str, Callable[[Setting], Iterator[Row]]] = {
     "memory": memory_rows,
     "evaluation": evaluation_rows,
     "decoding": decoding_rows,
+    "exits": exit_rows,
     "cpu": cpu_rows,
 }
 """What can be measured, by name."""
