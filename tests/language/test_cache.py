@@ -88,7 +88,7 @@ def test_an_iteration_can_take_over_the_one_before_it(policy: str) -> None:
     decoder.step(torch.tensor([3, 6]))
     cache = decoder.cache
     before = {name: slot.keys.clone() for name, slot in cache.slots.items()}
-    cache.carry("loop", 2, torch.tensor([True, False]))
+    cache.carry("loop", torch.tensor([1, 2]))
     for name, slot in cache.slots.items():
         if name.startswith("loop[2]"):
             earlier = before[name.replace("loop[2]", "loop[1]")]

@@ -276,7 +276,7 @@ def test_gradient_checkpointing_keeps_the_gradients() -> None:
     shown, found = prompt().to(torch.float64), []
     for recompute in (False, True):
         model.zero_grad()
-        trace = model(shown, Unroll(steps=4, window=2, grad_steps=3, recompute=recompute))
+        trace = model(shown, Unroll(steps=4, window=2, grad_steps=3, gradient_checkpointing=recompute))
         assert trace.halting is not None
         (trace.predictions.square().sum() + trace.halting.sum()).backward()
         found.append(

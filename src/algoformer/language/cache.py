@@ -98,14 +98,6 @@ class Slot:
             new = kept.index_select(2, places).index_copy_(0, rows, new)
         kept.index_copy_(2, places, new)
 
-    def take(self, other: Slot, chosen: Bool[Tensor, " batch"]) -> None:
-        """Take over what another slot holds of chosen sequences at the cache's current places."""
-        if other is not self:
-            places, mask = self.cache.places, chosen[:, None, None, None]
-            for kept, source in ((self.keys, other.keys), (self.values, other.values)):
-                now, new = kept.index_select(2, places), source.index_select(2, places)
-                kept.index_copy_(2, places, torch.where(mask, new, now))
-
     def select(self, rows: Int[Tensor, " row"], *, first: int = 0) -> None:
         """Give each sequence the past of another, from place `first` on; in place if their number stays."""
         if len(rows) != len(self.keys):
@@ -215,14 +207,24 @@ class KeyValueCache:
         self.rows = None
         self.visible.zero_()
 
-    def carry(self, loop: str, iteration: int, chosen: Bool[Tensor, " batch"]) -> None:
-        """Let an iteration of the loop at an address have the keys and values of the one before it.
+    def carry(self, loop: str, ends: Int[Tensor, " batch"]) -> None:
+        """Let iterations that a sequence did not run have the keys and values of its last one.
 
-        Only at the current places and for chosen sequences: those whose loop ended before that iteration.
+        Args:
+            loop: address of the loop.
+            ends: the last iteration of each sequence at the current places.
         """
-        now, before = f"{loop}[{iteration}]", f"{loop}[{iteration - 1}]"
-        for address in [name for name in self.slots if name.startswith(now)]:
-            self.slots[address].take(self.slots[before + address.removeprefix(now)], chosen)
+        places, first, last = self.places, int(ends.min()), int(ends.max())
+        ran = f"{loop}[{first}]"
+        for inside in [name.removeprefix(ran) for name in self.slots if name.startswith(ran)]:
+            slots = [self.slots[f"{loop}[{number}]{inside}"] for number in range(first, self.steps + 1)]
+            for tensors in ([slot.keys for slot in slots], [slot.values for slot in slots]):
+                kept = tensors[0].index_select(2, places)
+                for number, tensor in enumerate(tensors[1:], start=first + 1):
+                    if number <= last:  # some sequences ran this iteration
+                        ended = (ends < number)[:, None, None, None]
+                        kept = torch.where(ended, kept, tensor.index_select(2, places))
+                    tensor.index_copy_(2, places, kept)
 
     def select(self, rows: Int[Tensor, " row"], *, same_prefix: bool = False) -> None:
         """Give each sequence the past of another: `rows[i]` becomes i. There may be more or fewer of them.

@@ -43,9 +43,7 @@ class CachedDriver(LoopDriver):
     def finish(self) -> None:
         """Give the iterations that a sequence did not run the keys and values of its last one."""
         self.cache.rows = None
-        ends = self.ends.clamp(max=self.iteration)
-        for iteration in range(int(ends.min()) + 1, self.cache.steps + 1):
-            self.cache.carry(self.context.address, iteration, ends < iteration)
+        self.cache.carry(self.context.address, self.ends.clamp(max=self.iteration))
 
 
 def run_with_exit(
