@@ -32,7 +32,7 @@ def exit_rows(setting: Setting) -> Iterator[Row]:
     On a CPU it is the time that the process had on it, which other processes do not change.
     """
     checkpoint = load("tatoeba_de_en")
-    model: TokenModel = checkpoint.model.to(setting.device).eval()  # type: ignore[attr-defined]
+    model: TokenModel = checkpoint.model.to(setting.device).eval()
     ids, mask = _prefixes(checkpoint)
     ids, mask = ids.to(setting.device), mask.to(setting.device)
     names = ("none", *RULES)

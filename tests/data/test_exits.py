@@ -205,7 +205,7 @@ def test_a_gate_learns_to_exit_early_where_a_prompt_is_easy() -> None:
     task = Pointers()
     program = Program(Loop(Layers(1, heads=2, causal=False, positions="none"), 4, "none", halt="gate"))
     training = TrainConfig(
-        steps=250,
+        steps=400,
         batch_size=64,
         lr=3e-3,
         optimizer="adamw",
@@ -215,15 +215,14 @@ def test_a_gate_learns_to_exit_early_where_a_prompt_is_easy() -> None:
         loss="exit",
         exit_entropy=0.02,
     )
-    model: Any = train(Experiment(program=program, data=task, width=24, training=training)).model
+    model: Any = train(Experiment(program=program, data=task, width=32, training=training)).model
     shown = task.sample(256, generator=torch.Generator().manual_seed(99))
     hard = shown.rows[:, -1, -1] == 1
     trace = model(shown, stop=Gate(0.5))
     right = (trace.final.argmax(dim=-1) == shown.targets.argmax(dim=-1))[:, 0].float()
     easy, difficult = (trace.iterations[chosen].float().mean() for chosen in (~hard, hard))
     assert easy < 2 < 3 < difficult
-    assert right[~hard].mean() > 0.95
-    assert right[hard].mean() > 0.6
+    assert right.mean() > 0.9
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ class GenerateOptions:
     iterations: IterationsOption = None
     stop: Annotated[
         str | None,
-        tyro.conf.arg(help="Leave the loop early for a token: shift:0.01, same:2 or converged:1e-3."),
+        tyro.conf.arg(help="Leave the loop early for a token: state:0.03, kl:1e-3, same:2 or gate:0.9."),
     ] = None
     device: DeviceOption = "auto"
 

@@ -48,7 +48,7 @@ class TranslateOptions:
     iterations: IterationsOption = None
     stop: Annotated[
         str | None,
-        tyro.conf.arg(help="Leave the loop early: shift:0.01, same:2 or converged:1e-3. Needs --beam 1."),
+        tyro.conf.arg(help="Leave the loop early: state:0.03, kl:1e-3, same:2 or gate:0.9. Needs --beam 1."),
     ] = None
     scores: Annotated[bool, tyro.conf.arg(help="Print each line's score and a tab before it.")] = False
     flag_below: Annotated[float, tyro.conf.arg(help="Report lines with a lower score.")] = -0.5

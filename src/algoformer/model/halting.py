@@ -50,6 +50,23 @@ class NoHalting(nn.Module):
         return before
 
 
+class GateMap(nn.Module):
+    """A linear map from a state to one logit; not an `nn.Linear`, because optimizers treat it as a read-out.
+
+    Hidden matrices are decayed and orthogonalized, see `training.optimizer.hidden_matrices`.
+    """
+
+    def __init__(self, width: int, *, bias: float) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(1, width))
+        self.bias = nn.Parameter(torch.full((1,), bias))
+        nn.init.normal_(self.weight, std=0.02)
+
+    def forward(self, state: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch 1"]:
+        """Return the logit of each state."""
+        return F.linear(state, self.weight, self.bias)
+
+
 class ExitGate(NoHalting):
     """A linear map that gives each token's probability to exit after an iteration (Ouro, Zhu et al., 2025).
 
@@ -61,13 +78,12 @@ class ExitGate(NoHalting):
 
     def __init__(self, width: int) -> None:
         super().__init__(width)
-        self.gate = nn.Linear(width, 1)
-        nn.init.normal_(self.gate.weight, std=0.02)
-        nn.init.zeros_(self.gate.bias)
+        self.gate = GateMap(width, bias=0.0)
 
     def report(self, state: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch"]:
         """Return the gate's logit at each token."""
-        return self.gate(state).squeeze(-1)
+        logits: Tensor = self.gate(state)
+        return logits.squeeze(-1)
 
     def exited(self, before: Tensor, state: Tensor) -> Tensor:
         """Return the probability to have exited: 1 - Π(1 - λ)."""
@@ -91,9 +107,7 @@ class AdaptiveTime(NoHalting):
     def __init__(self, width: int) -> None:
         super().__init__(width)
         self.columns = width + 3
-        self.gate = nn.Linear(width, 1)
-        nn.init.normal_(self.gate.weight, std=0.02)
-        nn.init.ones_(self.gate.bias)  # short computations at the start, as in the papers
+        self.gate = GateMap(width, bias=1.0)  # short computations at the start, as in the papers
 
     def widen(self, stream: Tensor) -> Tensor:
         """Return the stream with nothing summed up."""
