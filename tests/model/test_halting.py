@@ -19,6 +19,7 @@ from algoformer.model.halting import (
     gate_targets_loss,
 )
 from algoformer.trace import Unroll
+from algoformer.training.optimizer import hidden_matrices
 from tests.model.test_cost import SIZES, UNROLLS, prompt
 
 numbers = st.lists(st.floats(-8, 8), min_size=1, max_size=7)
@@ -289,3 +290,9 @@ def test_gradient_checkpointing_keeps_the_gradients() -> None:
 def test_other_ways_to_halt_are_refused() -> None:
     with pytest.raises(ValueError, match="unknown halt 'never'; choose from none, gate, act"):
         Loop(layers(), 3, halt="never")
+
+
+def test_optimizers_treat_a_gate_as_a_read_out() -> None:
+    model = AlgoFormer(PROGRAMS["gate"], **SIZES)
+    gate = model.get_parameter("body.parts.1.halting.gate.weight")
+    assert all(matrix is not gate for matrix in hidden_matrices(model))
