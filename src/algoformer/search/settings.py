@@ -206,8 +206,8 @@ class SearchSettings:
             )
         if most < self.budget * (1 - self.tolerance):
             raise ValueError(
-                f"flops={self.budget:.3g} is too large: {MOST_ITERATIONS} iterations of the largest program of "
-                f"the space take {most:.3g}; lower flops or add larger programs"
+                f"flops={self.budget:.3g} is too large: {MOST_ITERATIONS} iterations of the largest program "
+                f"of the space take {most:.3g}; lower flops or add larger programs"
             )
 
     def _fixed_flops(self, point: Point, iterations: int) -> float:

@@ -33,7 +33,8 @@ def open_study(settings: SearchSettings, storage: str | Path | None, name: str) 
 
     Args:
         settings: what is searched.
-        storage: None is the memory of this process; a path is a journal file; a text with "://" is the URL of a database.
+        storage: a path is a journal file; a text with "://" is the URL of a database; None is the memory of
+            this process.
         name: the name of the study in its storage.
 
     Raises:

@@ -75,7 +75,8 @@ def search(
         grace: seconds without one after which the worker of a trial counts as dead; more than `interval`.
 
     Raises:
-        ValueError: the settings, the storage or the data make no search, or the study searches something else.
+        ValueError: the storage cannot be opened, the study searches something else, or the data has no
+            validation.
         ModuleNotFoundError: Optuna is not installed.
     """
     if trials < 1:
@@ -130,8 +131,9 @@ class Worker:
         while time.monotonic() < self.until:
             found = self.study.get_trials(deepcopy=False)
             running = [trial for trial in found if trial.state.name == "RUNNING"]
-            if any([take_up(self.study, trial) for trial in self.watch.stale(running)]):
-                continue
+            for trial in self.watch.stale(running):
+                take_up(self.study, trial)
+                running.remove(trial)
             done = sum(map(counts, found))
             if done >= self.trials:
                 return
@@ -229,7 +231,7 @@ class Worker:
     def _resumed(
         self, trial: Trial, candidate: Candidate, options: RunOptions, reporter: _Reporter
     ) -> Run | None:
-        """Return the run that another worker began, trained to its end; None if there is none to go on with."""
+        """Return the run that another worker began, trained to its end; None if there is none."""
         before = trial.user_attrs.get("continues")
         if self.folder is None or not isinstance(before, int):
             return None
