@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from algoformer import programs, tasks
@@ -27,5 +28,6 @@ def experiment(steps: int = 9) -> Experiment:
     return Experiment(programs.algoformer(heads=2, steps=6), task, width=8, training=training)
 
 
+@cache
 def settings(steps: int = 9, **changes: Any) -> SearchSettings:
     return SearchSettings(**({"experiment": experiment(steps), "space": SPACE} | changes))

@@ -218,7 +218,7 @@ def _row(one: Outcome) -> tuple[Any, ...]:
     )
 
 
-def _amount(number: float) -> str:
+def _amount(number: int | float) -> str:
     for power, letter in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
         if number >= power:
             return f"{number / power:.3g} {letter}"

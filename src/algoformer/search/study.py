@@ -24,6 +24,9 @@ JOURNAL = "journal.log"
 SETTINGS = "algoformer"
 """The attribute of a study that holds the settings of its search."""
 
+ATTEMPTS = 4
+"""How often a database is tried to be opened."""
+
 PATIENCE = 5.0
 """Seconds to wait for the settings of a study that another worker is just creating."""
 
@@ -103,7 +106,7 @@ def shown_storage(storage: str | Path) -> str:
     >>> shown_storage("postgresql+psycopg://ann:secret@host/studies")
     'postgresql+psycopg://ann:***@host/studies'
     """
-    return re.sub(r"(://[^/@:]*:)[^@]*@", r"\1***@", str(storage))
+    return re.sub(r"(://[^/@:\s]*:)\S*@", r"\1***@", str(storage))
 
 
 def sampler_of(settings: SearchSettings, seed: int) -> BaseSampler:
@@ -127,19 +130,25 @@ def pruner_of(settings: SearchSettings) -> BasePruner:
 def _open_database(url: str) -> BaseStorage:
     import optuna
     from sqlalchemy.exc import SQLAlchemyError
+    from sqlalchemy.pool import NullPool
 
-    try:
-        return optuna.storages.RDBStorage(url)
-    except ModuleNotFoundError as error:
-        raise ValueError(
-            f"the storage {shown_storage(url)} needs the package {error.name!r}, which is not installed; for "
-            "PostgreSQL: pip install 'psycopg[binary]' and a URL that begins with postgresql+psycopg://"
-        ) from None
-    except ImportError as error:
-        # Optuna names its own way to install a driver, on several lines
-        raise ValueError(f"the storage {shown_storage(url)} cannot be used: {_first_line(error)}") from None
-    except (SQLAlchemyError, ValueError) as error:
-        raise ValueError(f"the storage {shown_storage(url)} cannot be opened: {_first_line(error)}") from None
+    for attempt in range(ATTEMPTS):
+        try:
+            # no connection stays open between two reports of a trial: workers may be many
+            return optuna.storages.RDBStorage(url, engine_kwargs={"poolclass": NullPool})
+        except ModuleNotFoundError as error:
+            raise ValueError(
+                f"the storage {shown_storage(url)} needs the package {error.name!r}, which is not installed; "
+                "for PostgreSQL: pip install 'psycopg[binary]', and a URL that begins with "
+                "postgresql+psycopg://"
+            ) from None
+        except (SQLAlchemyError, ValueError, ImportError) as error:
+            # two workers that create the tables at the same moment disturb each other once
+            if not isinstance(error, SQLAlchemyError) or attempt + 1 == ATTEMPTS:
+                said = _first_line(error)
+                raise ValueError(f"the storage {shown_storage(url)} cannot be opened: {said}") from None
+            time.sleep(0.3)
+    raise AssertionError("the last attempt returns or raises")
 
 
 def _first_line(error: BaseException) -> str:

@@ -125,6 +125,8 @@ class Worker:
         self.options, self.until, self.callback = options, until, callback
         self.watch, self.interval = watch, interval
         self.failures = self.impossible = 0
+        self.first = len(study.get_trials(deepcopy=False))
+        self.own: set[int] = set()
 
     def run(self) -> None:
         """Work until the study has its trials, the time is over, or nothing is left to do."""
@@ -138,24 +140,33 @@ class Worker:
             if done >= self.trials:
                 return
             if done + len(running) < self.trials:
-                self._seed(len(found), alone=not running)
+                self._seed(found)
+                trial = self.study.ask(self.settings.chosen_space.distributions())
+                self.own.add(trial.number)
                 with suppress(_OutOfTime):
-                    self._work_on(self.study.ask(self.settings.chosen_space.distributions()))
+                    self._work_on(trial)
             elif self.watch.undecided(running):
                 time.sleep(min(1.0, self.interval))  # the last trials are with others: are they alive?
             else:
                 return
 
-    def _seed(self, count: int, *, alone: bool) -> None:
+    def _seed(self, found: list[FrozenTrial]) -> None:
         """Make draws of a single worker depend on the seed alone, and those of several workers differ."""
-        seed = self.settings.experiment.training.seed
-        own = random.Random(f"{seed}/{count}") if alone else random.SystemRandom()
+        others = [
+            trial
+            for trial in found
+            if trial.number not in self.own
+            and (trial.state.name == "RUNNING" or (trial.number >= self.first and trial.state.is_finished()))
+        ]
+        seed = f"{self.settings.experiment.training.seed}/{len(found)}"
+        own = random.SystemRandom() if others else random.Random(seed)
         self.study.sampler = sampler_of(self.settings, own.getrandbits(31))
 
     def _work_on(self, trial: Trial) -> None:
         """Train one trial and tell the study how it ended."""
-        if self._is_surplus(trial):
-            self._tell(trial, "FAIL", reason="the study had its trials already")
+        superfluous = self._superfluous(trial)
+        if superfluous:
+            self._tell(trial, "FAIL", reason=superfluous)
             return
         try:
             candidate = self.settings.candidate(self.settings.chosen_space.point(trial.params))
@@ -204,9 +215,7 @@ class Worker:
                 raise
             return
         else:
-            error = error_in(run.metrics[-1], candidate)
-            # an error that is not finite cannot be the value of a trial
-            self._tell(trial, "COMPLETE" if math.isfinite(error) else "PRUNED", value=error)
+            self._tell(trial, "COMPLETE", value=error_in(run.metrics[-1], candidate))
         self.failures = 0
 
     def _run(self, trial: Trial, candidate: Candidate) -> Run:
@@ -245,10 +254,13 @@ class Worker:
             reporter.folder = None
             return None
 
-    def _is_surplus(self, trial: Trial) -> bool:
-        """Return whether workers that asked at the same moment have taken the last trials already."""
+    def _superfluous(self, trial: Trial) -> str:
+        """Return why a trial is not needed, because of workers that asked at the same moment; or nothing."""
         earlier = [one for one in self.study.get_trials(deepcopy=False) if one.number < trial.number]
-        return sum(counts(one) or one.state.name == "RUNNING" for one in earlier) >= self.trials
+        running = [one for one in earlier if one.state.name == "RUNNING"]
+        if sum(map(counts, earlier)) + len(running) >= self.trials:
+            return "the study had its trials already"
+        return "another worker drew the same" if any(one.params == trial.params for one in running) else ""
 
     def _tell(self, trial: Trial, state: str, value: float | None = None, **facts: str) -> None:
         from optuna.exceptions import UpdateFinishedTrialError
@@ -257,8 +269,7 @@ class Worker:
         with suppress(UpdateFinishedTrialError):
             for name, fact in facts.items():
                 trial.set_user_attr(name, fact)
-            done = TrialState[state]
-            self.study.tell(trial, value if state == "COMPLETE" else None, state=done, skip_if_finished=True)
+            self.study.tell(trial, value, state=TrialState[state], skip_if_finished=True)
 
     def _give_back(self, trial: Trial) -> None:
         """Queue the trial at hand again, so that the next worker goes on with it."""
@@ -281,10 +292,16 @@ class _Reporter(Callback):
                 self.on_log(int(row["step"]), row)
 
     def on_log(self, step: int, metrics: Mapping[str, float]) -> None:
-        """Report an error; raise TrialPruned if the trial should not go on."""
+        """Report an error; raise TrialPruned if the trial should not go on.
+
+        Raises:
+            FloatingPointError: the error is not finite.
+        """
         from optuna import TrialPruned
 
         steps, error = self.candidate.experiment.training.steps, error_in(metrics, self.candidate)
+        if not math.isfinite(error):
+            raise FloatingPointError(f"the validation error is not finite at step {step}")
         self.trial.report(error, step)
         self.callback.on_log(self.trial.number, step, steps, error)
         if step < steps and self.trial.should_prune():
