@@ -31,10 +31,10 @@ from algoformer.training import Experiment, Run, TrainConfig, train
 PROGRAMS = 150
 """Programs in the table."""
 
-STEPS = 270
+STEPS = 180
 """Training steps of each program of the table."""
 
-FINAL_STEPS = 1350
+FINAL_STEPS = 900
 """Training steps of the finals."""
 
 FINAL_SEEDS = (1, 2)
@@ -46,30 +46,30 @@ SPACE = SearchSpace(
     loop=(1, 2),
     post=(0, 1, 2),
     heads=(1, 2, 4, 8),
-    width=(24, 32, 48),
+    width=(16, 24, 32),
     inject=("add", "gate", "none"),
     inner_steps=(2, 4),
-    lr=(3e-3, 3e-2),
+    lr=(5e-3, 5e-2),
 )
 """The space of the table."""
 
 
 def settings(steps: int = STEPS, seed: int = 0) -> SearchSettings:
-    """Return the search that the table stands for: the budget is that of 1+1+1, width 32, T = 6."""
+    """Return the search that the table stands for: the budget is that of 1+1+1, width 24, T = 6."""
     training = TrainConfig(
         steps=steps,
         batch_size=32,
-        lr=1e-2,
+        lr=2e-2,
         optimizer="muon",
         schedule="cosine",
         warmup=0.05,
         clip_norm=1.0,
-        window=4,
+        window=2,
         seed=seed,
     )
-    task = tasks.RegressionWithRepresentation(dim=3, points=10)
+    task = tasks.RegressionWithRepresentation(dim=2, points=8)
     hand_made = programs.algoformer(heads=4, steps=6)
-    return SearchSettings(experiment=Experiment(hand_made, task, width=32, training=training), space=SPACE)
+    return SearchSettings(experiment=Experiment(hand_made, task, width=24, training=training), space=SPACE)
 
 
 def candidates(search: SearchSettings, seed: int = 0) -> Iterator[Candidate]:

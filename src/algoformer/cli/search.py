@@ -229,8 +229,8 @@ def _write_result(result: SearchResult, out: Path, *, front: bool, command: str)
         if result.importance:
             save(importance_figure(result.importance, title="What mattered"), out / "importance")
         if front:
-            points = [(one.parameters, one.error or 0.0) for one in result.ranked]
-            chosen = [(one.parameters, one.error or 0.0) for one in result.front]
+            points = [(float(one.parameters), one.error or 0.0) for one in result.ranked]
+            chosen = [(float(one.parameters), one.error or 0.0) for one in result.front]
             save(front_figure(points, chosen, title="Error and parameters"), out / "front")
     except ModuleNotFoundError as error:
         print(f"no plots: {error}", file=sys.stderr)

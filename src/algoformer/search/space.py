@@ -72,7 +72,8 @@ class Point:
         words = [self.inject, *(str(getattr(self, name)) for name in OPTIONAL if getattr(self, name))]
         inner = "" if self.kind in ("algoformer", "parallel") else f" inner {self.inner_steps}"
         layers = f"{self.pre}+{self.loop}+{self.post}{inner}"
-        return f"{self.kind} {layers}, width {self.width}, {self.heads} heads, {', '.join(words)}"
+        heads = f"{self.heads} head{'s' * (self.heads > 1)}"
+        return f"{self.kind} {layers}, width {self.width}, {heads}, {', '.join(words)}"
 
 
 @suggests_keywords({"widths": "width", "learning_rate": "lr", "injection": "inject", "kinds": "kind"})

@@ -141,10 +141,10 @@ class Worker:
                 return
             if done + len(running) < self.trials:
                 self._seed(found)
-                trial = self.study.ask(self.settings.chosen_space.distributions())
-                self.own.add(trial.number)
+                drawn = self.study.ask(self.settings.chosen_space.distributions())
+                self.own.add(drawn.number)
                 with suppress(_OutOfTime):
-                    self._work_on(trial)
+                    self._work_on(drawn)
             elif self.watch.undecided(running):
                 time.sleep(min(1.0, self.interval))  # the last trials are with others: are they alive?
             else:
