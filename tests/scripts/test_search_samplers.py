@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
-optuna = pytest.importorskip("optuna")
+pytest.importorskip("optuna")
 pytest.importorskip("matplotlib")
+
+import optuna
 
 from algoformer.search import SearchSpace
 from scripts import search_samplers
