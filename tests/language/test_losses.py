@@ -48,6 +48,19 @@ def test_value_and_gradient_are_pytorchs_on_all_scores(
         torch.testing.assert_close(one, other, rtol=0, atol=1e-13)
 
 
+@pytest.mark.parametrize("shares", [(0.0, 0.0, 1.0), (0.5, 0.1, 0.4)])
+def test_steps_count_as_much_as_their_shares(shares: tuple[float, ...]) -> None:
+    states, weight, targets, asked = batch()
+    expected = reference(states, weight, targets, asked, 0.1)
+    whole = (torch.tensor(shares) * expected).sum()
+    found = window_cross_entropy(states, weight, targets, asked, smoothing=0.1, rows=4, step_shares=shares)
+    torch.testing.assert_close(found.by_step, expected.detach(), rtol=0, atol=1e-13)
+    torch.testing.assert_close(found.mean, whole, rtol=0, atol=1e-7)
+    gradients = torch.autograd.grad(whole, (states, weight))
+    for one, other in zip(torch.autograd.grad(found.mean, (states, weight)), gradients, strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=1e-7)
+
+
 @pytest.mark.parametrize("order", [(2, 0, 1, 3), (2, 3, 0, 1)])
 def test_states_may_lie_in_memory_in_any_order(order: tuple[int, ...]) -> None:
     states, weight, targets, _ = batch()

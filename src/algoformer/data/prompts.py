@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from algoformer import tasks
 from algoformer.common.devices import matmul_precision
-from algoformer.config import TrainConfig, ramp_value
+from algoformer.config import TrainConfig, iteration_shares, ramp_value
 from algoformer.data.objective import error_at, log_loss, stage_loss, window_loss
 from algoformer.data.protocol import Data, Loss, Metrics, Share
 from algoformer.evaluation import Evaluation, evaluate, evaluation_prompts
@@ -96,12 +96,13 @@ class PromptData:
     ) -> Loss:
         """Return the loss of the answers over the window, and the error at the last question that counts."""
         trace: Trace = model(batch.prompt, unroll)
+        shares = iteration_shares(training, unroll.length)
         if training.loss == "log":
-            value = log_loss(trace, batch.prompt, batch.weights, over_all=batch.mean)
+            value = log_loss(trace, batch.prompt, batch.weights, over_all=batch.mean, shares=shares)
         elif training.loss == "stages":
-            value = stage_loss(trace, batch.prompt, batch.weights)
+            value = stage_loss(trace, batch.prompt, batch.weights, stage_steps=training.stage_steps)
         else:
-            value = window_loss(trace, batch.prompt, batch.weights)
+            value = window_loss(trace, batch.prompt, batch.weights, shares)
         error = error_at(trace, batch.prompt, batch.last) / self.task.scale
         # of logarithms the metrics show the geometric mean of the errors, a number that can be compared
         shown = value.detach().exp() if training.loss == "log" else value.detach()

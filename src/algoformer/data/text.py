@@ -16,7 +16,7 @@ import torch
 from torch import nn
 
 from algoformer.common.plain_data import as_data
-from algoformer.config import TrainConfig
+from algoformer.config import TrainConfig, iteration_shares
 from algoformer.data.files import TERMS, read_text
 from algoformer.data.protocol import Loss, Share
 from algoformer.data.text_base import BaseTextData, HeldBatch, Paths, TextBatch, evaluating
@@ -142,7 +142,8 @@ class TextData(BaseTextData):
     def loss(self, model: Any, batch: TextBatch, unroll: Unroll, training: TrainConfig) -> Loss:
         """Return the cross-entropy of the next token over the window, and that of the last iteration."""
         states = model.states(batch["input_ids"], unroll)
-        found = window_cross_entropy(states, model.output_weight, batch["targets"])
+        shares = iteration_shares(training, unroll.length)
+        found = window_cross_entropy(states, model.output_weight, batch["targets"], step_shares=shares)
         return Loss(found.mean, (found.mean.detach(), found.by_step[-1].detach()))
 
     def validate(self, model: nn.Module, *, bf16: bool = False) -> dict[str, float]:

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from algoformer.config import TrainConfig
+from algoformer.config import TrainConfig, iteration_shares
 from algoformer.data.protocol import Data, Loss, Share
 from algoformer.data.text_base import BaseTextData, HeldBatch, TextBatch, evaluating
 from algoformer.language.batches import BatchPlan
@@ -95,9 +95,18 @@ class TokenizedData(BaseTextData, Generic[Split]):
 
     @abstractmethod
     def window_loss(
-        self, model: Any, batch: TextBatch, unroll: Unroll, *, smoothing: float
+        self,
+        model: Any,
+        batch: TextBatch,
+        unroll: Unroll,
+        *,
+        smoothing: float,
+        shares: tuple[float, ...] | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """Return the mean cross-entropy over the window, and that of each iteration without gradient."""
+        """Return the mean cross-entropy over the window, and that of each iteration without gradient.
+
+        `shares` says how much each iteration counts in the mean, with sum 1; None counts all alike.
+        """
 
     @cached_property
     def text(self) -> PackedText:
@@ -149,7 +158,8 @@ class TokenizedData(BaseTextData, Generic[Split]):
 
     def loss(self, model: Any, batch: TextBatch, unroll: Unroll, training: TrainConfig) -> Loss:
         """Return the mean cross-entropy over the window, that of the last iteration, and the tokens read."""
-        mean, by_step = self.window_loss(model, batch, unroll, smoothing=self.label_smoothing)
+        shares = iteration_shares(training, unroll.length)
+        mean, by_step = self.window_loss(model, batch, unroll, smoothing=self.label_smoothing, shares=shares)
         last, tokens = by_step[-1], batch["attention_mask"].sum()
         if "scale" in batch:  # a process's share of the answers may be more or less than its part
             mean, last, tokens = mean * batch["scale"], last * batch["scale"], tokens * batch["processes"]

@@ -91,13 +91,24 @@ class TranslationData(TokenizedData[TokenPairs]):
         self._check_language_model(model, prefix_lm=self.prefix_lm)
 
     def window_loss(
-        self, model: TokenModel, batch: TextBatch, unroll: Unroll, *, smoothing: float
+        self,
+        model: TokenModel,
+        batch: TextBatch,
+        unroll: Unroll,
+        *,
+        smoothing: float,
+        shares: tuple[float, ...] | None = None,
     ) -> tuple[Tensor, Tensor]:
         """Return the cross-entropy of the translation's tokens; nothing waits for the device."""
         states = model.states(batch["input_ids"], unroll, prefix=batch["prefix"])
         positions = TargetPositions(batch["positions"], batch["counts"])
         found = window_cross_entropy(
-            states, model.output_weight, batch["targets"], positions, smoothing=smoothing
+            states,
+            model.output_weight,
+            batch["targets"],
+            positions,
+            smoothing=smoothing,
+            step_shares=shares,
         )
         return found.mean, found.by_step
 

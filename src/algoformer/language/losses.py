@@ -53,6 +53,7 @@ def window_cross_entropy(
     *,
     smoothing: int | float = 0.0,
     rows: int = ROWS,
+    step_shares: tuple[float, ...] | None = None,
 ) -> WindowLoss:
     """Return the cross-entropy of the next token, a true mean over the window's steps and the targets.
 
@@ -68,6 +69,7 @@ def window_cross_entropy(
             `target_positions` nothing here waits for the device, and a step can be captured as a graph.
         smoothing: the share of the target's probability that is spread over the whole vocabulary.
         rows: the number of tokens that scores are made for at a time.
+        step_shares: how much each step of the window counts, with sum 1; None counts all alike.
     """
     if not 0 <= smoothing < 1:
         raise ValueError(f"smoothing must lie in 0..1, 1 left out, got {smoothing}")
@@ -80,7 +82,8 @@ def window_cross_entropy(
         places, counted = given if isinstance(given, TargetPositions) else target_positions(given)
         chosen, right, counts = chosen.index_select(1, places), right[places], counts[places] * counted
         right = right.masked_fill(~counted, 0)  # padding may hold what is not a token
-    return WindowLoss(*_Streamed.apply(chosen, weight, right, counts / counts.sum(), float(smoothing), rows))
+    shares = counts / counts.sum()
+    return WindowLoss(*_Streamed.apply(chosen, weight, right, shares, float(smoothing), rows, step_shares))
 
 
 class _Streamed(torch.autograd.Function):
@@ -95,6 +98,7 @@ class _Streamed(torch.autograd.Function):
         shares: Tensor,
         smoothing: float,
         rows: int,
+        step_shares: tuple[float, ...] | None,
     ) -> tuple[Tensor, Tensor]:
         """The loss, and its part at each step."""
         from algoformer.kernels.operations import weight_gradient
@@ -106,7 +110,10 @@ class _Streamed(torch.autograd.Function):
         states_grad = torch.empty_like(states, memory_format=torch.contiguous_format) if wanted[0] else None
         weight_grad = torch.zeros_like(weight, dtype=shares.dtype) if wanted[1] else None
         tokens, right = states.flatten(0, 1).to(kind), targets.repeat(count)
-        weights = (shares / count).repeat(count)
+        if step_shares is None:
+            weights = (shares / count).repeat(count)
+        else:
+            weights = torch.cat([share * shares for share in step_shares])
         losses = torch.empty_like(weights)
         with torch.autocast(device, enabled=False):
             matrix = weight.to(kind)
@@ -121,13 +128,17 @@ class _Streamed(torch.autograd.Function):
             by_step = losses.unflatten(0, (count, -1)) @ shares
         ctx.save_for_backward(states_grad, None if weight_grad is None else weight_grad.to(weight.dtype))
         ctx.mark_non_differentiable(by_step)
-        return by_step.mean(), by_step
+        if step_shares is None:
+            return by_step.mean(), by_step
+        return torch.stack(
+            [share * one for share, one in zip(step_shares, by_step, strict=True)]
+        ).sum(), by_step
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         """The gradients that were made on the way forth, as far as the loss counts."""
         states, weight = (None if saved is None else saved * gradients[0] for saved in ctx.saved_tensors)
-        return states, weight, None, None, None, None
+        return states, weight, None, None, None, None, None
 
 
 def _loss_and_gradient(

@@ -136,7 +136,7 @@ class AlgoFormer(nn.Module):
     ) -> tuple[Float[Tensor, "step batch point width"], Mapping[str, Tensor]]:
         """Run the program on what was read in; return the states to answer from, and those to keep."""
         rows = self.read_rows(prompt)
-        access = self.body.access(unroll.keep, unroll.steps)
+        access = self.body.access(unroll.keep, unroll.steps, unroll.inner)
         if access is None:
             return self.body.unroll(stream, unroll, ForwardContext(read_rows=rows)), {}
         # recorded and edited states are whole; else only the rows to read are computed to the end
