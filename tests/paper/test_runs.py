@@ -6,7 +6,7 @@ from algoformer.config import ramp_value
 from algoformer.model.presets import algoformer
 from algoformer.tasks import LinearRegression, RegressionWithRepresentation
 from algoformer.training import Experiment, Ramp, TrainConfig
-from algoformer.training.step import unroll_at
+from algoformer.training.unrolls import unroll_at
 from paper.recipes import RECIPES
 from paper.runs import RECOMMENDED, RunSpec, fingerprint, trained
 from paper.summary import all_items

@@ -161,7 +161,7 @@ def _print_cost(experiment: Experiment) -> None:
     from algoformer.cli.say import say
     from algoformer.model.cost import cost
     from algoformer.trace import Unroll
-    from algoformer.training.step import unroll_at
+    from algoformer.training.unrolls import unroll_at
 
     task, training = experiment.task, experiment.training
     sizes: dict[str, Any] = {

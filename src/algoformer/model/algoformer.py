@@ -140,7 +140,7 @@ class AlgoFormer(nn.Module):
             The states to answer from, the states to keep, and `Trace.halting`.
         """
         rows = self.read_rows(prompt)
-        access = self.body.access(unroll.keep, unroll.steps)
+        access = self.body.access(unroll.keep, unroll.steps, unroll.inner)
         if access is None:
             states, halting = self.body.unroll_halting(stream, unroll, ForwardContext(read_rows=rows))
             return states, {}, halting

@@ -13,6 +13,7 @@ from torch import nn
 
 from algoformer.model.halting import HALTING
 from algoformer.model.injections import INJECTIONS, STARTS
+from algoformer.model.inner_loops import with_inner_steps
 from algoformer.model.parts import LayersModule
 from algoformer.model.presets import algoformer, looped, standard
 from algoformer.model.program import (
@@ -137,6 +138,7 @@ def cost(
         if size < 1:
             raise ValueError(f"{name} must be at least 1, got {size}")
     unroll = unroll or Unroll(steps=default_steps(program), window=1)
+    program = with_inner_steps(program, unroll.inner)
     tokens = rows + sum(blanks)
     # hidden states that are kept are whole
     read = None if points == tokens or unroll.keep else points

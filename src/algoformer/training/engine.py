@@ -49,6 +49,9 @@ def why_not_experiment(experiment: Experiment) -> str | None:
         return f"they are for precision bf16, not {experiment.training.precision}"
     if experiment.training.gradient_checkpointing:
         return "they keep what gradient checkpointing would drop"
+    training = experiment.training
+    if training.segments > 1 or training.inner_depth or (training.depth and training.depth.per == "sequence"):
+        return "they run every sequence from its start, and all loops but the last as the program says"
     with torch.device("meta"):
         model = build_model(experiment)
     if not isinstance(model, AlgoFormer):
