@@ -39,10 +39,11 @@ def conclude(results: Sequence[Evaluation], contender: Contender) -> str:
 
 def result_section(results: Sequence[Evaluation], trained: int, table: Table | None = None) -> Section:
     """Return the plots of an evaluation with a table, by default its summary."""
+    error = "Error on the last question" if results[0].unsolved is None else "Share of wrong answers"
     pictures = [
         Picture(
             svg=inline_svg(error_by_step(results, trained=trained, log_x=True, compact=True)),
-            caption="Error on the last question by iteration. Bands: 5–95 % of bootstrap means over prompts.",
+            caption=f"{error} by iteration. Bands: 5–95 % of bootstrap means over prompts.",
         )
     ]
     if len(results[0].by_sample.x) > 1:
