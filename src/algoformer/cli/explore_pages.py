@@ -73,6 +73,8 @@ def make_page(
         contender = load_contender(path)
         model, exploration = contender.model, explore(contender)
         exploration = replace(exploration, lead=_measured(contender, exploration, prompts))
+    if identification is not None and exploration.puzzle:
+        raise ValueError("an identification belongs to regression; leave out --identification for a puzzle")
     if text:
         raise ValueError("text lines are shown for text models only; leave out --text for this one")
     page = explorer_page(model, replace(exploration, identification=identification))

@@ -131,8 +131,8 @@
       const states = this.paths.map((path) => path.get(key)).filter(Boolean);
       if (states.length < 2 || states.some((state) => !state.every(Number.isFinite))) {
         this.path.replaceChildren();
-        this.pathTitle.textContent = states.length < 2
-          ? "This part runs once, before the loop: its state has no path." : "The state has left the range of numbers.";
+        this.pathTitle.textContent = states.length > 1 ? "The state has left the range of numbers."
+          : this.paths.length > 1 ? "This part runs once, before the loop: its state has no path." : `${this.subject}'s state`;
         return;
       }
       const {points, shares} = algoformer.principal(states);
