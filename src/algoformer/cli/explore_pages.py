@@ -111,7 +111,11 @@ def explore(contender: Contender) -> Exploration:
     pack_model(model)  # a model that the page cannot run is refused before anything is measured
     pairs = task.parts == 2 and task.out == 1
     facts = (*_card(contender), *_facts(model))
-    common = {"title": f"{contender.label}: {task_title(task)}", "pairs": pairs, "scale": task.scale}
+    common: dict[str, Any] = {
+        "title": f"{contender.label}: {task_title(task)}",
+        "pairs": pairs,
+        "scale": task.scale,
+    }
     if pairs:
         rivals = textbook_constants(task)
         if rivals:

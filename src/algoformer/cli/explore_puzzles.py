@@ -52,7 +52,7 @@ def stored_puzzles(model: AlgoFormer, prompt: Prompt) -> tuple[dict[str, Any], .
 
 
 @torch.no_grad()
-def _needed_iterations(model: AlgoFormer, prompt: Prompt) -> Int[Tensor, " prompt"]:
+def _needed_iterations(model: AlgoFormer, prompt: Prompt) -> Int[Tensor, " batch"]:
     """Return how many of the trained iterations leave a wrong answer, for each prompt."""
     scores = model(prompt, Unroll(steps=default_steps(model.program))).predictions
     return (scores.argmax(dim=-1) != prompt.targets.argmax(dim=-1)).any(dim=-1).sum(dim=0)
