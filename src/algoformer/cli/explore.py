@@ -14,7 +14,8 @@ from algoformer.cli.parse import parse
 DESCRIPTION = """Write one HTML file in which a model runs in the browser, offline.
 
 Drag the examples of a prompt, run the loop far beyond its trained depth, and see attention maps and states.
-For a text model the page shows the answer at every token after each iteration, computed in advance.
+A Sudoku fills itself, and you can type your own. For a text model the page shows the answer at every token
+after each iteration, computed in advance.
 
 Examples:
   algoformer explore linear                     a shipped model
