@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-import torch
 from torch import nn
 
+from algoformer.common.meta import on_meta
 from algoformer.model.injections import INJECTIONS, STARTS
 from algoformer.model.parts import LayersModule
 from algoformer.model.presets import algoformer, looped, standard
@@ -194,7 +194,7 @@ def positions(part: Part, *, width: int, context: int) -> int:
 def _layers_parameters(layers: Layers, width: int, context: int) -> tuple[int, int, int]:
     """Return the parameters of one layer, of the final norm and of the positions of a module."""
     try:
-        with torch.device("meta"):
+        with on_meta():
             module = LayersModule(layers, width=width, context=context)
     except RuntimeError as error:
         raise ValueError(f"a layer of width {width} is too large to be built: {layers}") from error
@@ -207,7 +207,7 @@ def _layers_parameters(layers: Layers, width: int, context: int) -> tuple[int, i
 @lru_cache(maxsize=1024)
 def _loop_parameters(inject: str, start: str, width: int) -> int:
     sizes = LayerSizes(width=width)
-    with torch.device("meta"):
+    with on_meta():
         modules = INJECTIONS[inject].build(sizes), STARTS[start].build(sizes)
     return sum(
         parameter.numel()
