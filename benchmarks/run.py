@@ -13,6 +13,7 @@ from benchmarks.concurrent_runs import together_rows
 from benchmarks.cpu import cpu_rows
 from benchmarks.decoding import decoding_rows
 from benchmarks.evaluation import evaluation_rows
+from benchmarks.lines import line_rows
 from benchmarks.memory import memory_rows
 from benchmarks.setting import Row, Setting, device_facts
 from benchmarks.startup import ready_rows
@@ -26,6 +27,7 @@ SECTIONS: dict[str, Callable[[Setting], Iterator[Row]]] = {
     "evaluation": evaluation_rows,
     "decoding": decoding_rows,
     "cpu": cpu_rows,
+    "lines": line_rows,
 }
 """What can be measured, by name."""
 
