@@ -55,6 +55,10 @@ class Size:
     vocabulary: int = 8000
     decoded_steps: int = 10
     """T of the language models."""
+    lines: int = 1000
+    """Short lines that the commands for text read."""
+    line_turns: int = 3
+    """How often each command is run."""
 
 
 FULL = Size()
@@ -85,6 +89,8 @@ QUICK = Size(
     generated=6,
     vocabulary=50,
     decoded_steps=3,
+    lines=3,
+    line_turns=1,
 )
 """Tiny sizes: to see that everything runs, anywhere and in seconds."""
 

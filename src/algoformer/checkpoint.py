@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from algoformer.common.files import read_header, read_tensors, write_tensors
+from algoformer.common.meta import on_meta
 from algoformer.data.protocol import Data, data_from_header
 from algoformer.language.classifier import TextClassifier
 from algoformer.language.token_model import TokenModel
@@ -231,7 +232,7 @@ def _difference(model: nn.Module, shapes: Mapping[str, tuple[int, ...]]) -> str 
 
 def _on_meta(kind: ModelKind, program: Program, options: Mapping[str, Any]) -> nn.Module:
     try:
-        with torch.device("meta"):
+        with on_meta():
             return kind.build(program, **options)
     except (RuntimeError, OverflowError) as error:  # sizes whose product no machine can count
         raise ValueError(f"its sizes are not those of a model: {str(error)[:120]}") from None

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
 
+from algoformer.common.products import onednn_linear
+from algoformer.common.side_by_side import run_side_by_side
 from algoformer.common.terminal import printable
 from algoformer.language.batches import labelled_batch
 from algoformer.language.checkpoint import TextModelFile
@@ -87,16 +90,21 @@ class Classifier:
             )
         return found
 
-    @torch.no_grad()
     def probabilities(self, texts: TokenTable) -> np.ndarray:
         """Return the probability of every label for every text, truncated to the model's context."""
         table = texts.cut(self.model.trunk.context)
         all_texts = TokenTexts(texts=table, labels=np.zeros(len(table), dtype=np.int64))
         chances = np.zeros((len(table), len(self.model.labels)))
         device = self.model.head.weight.device
-        for places in by_length(table.lengths.tolist(), self.batch):
-            rows = np.array(places, dtype=np.int64)
+
+        @torch.no_grad()
+        def fill(rows: np.ndarray) -> None:
             given = labelled_batch(all_texts, rows).to(device)
             scores = self.model(given.ids, given.mask, self.unroll)[-1]
             chances[rows] = scores.double().softmax(dim=-1).cpu().numpy()
+
+        groups = by_length(table.lengths.tolist(), self.batch)
+        batches = [partial(fill, np.array(places, dtype=np.int64)) for places in groups]
+        with onednn_linear(self.model, packed=True):
+            run_side_by_side(batches, device)
         return chances

@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from algoformer.common.meta import on_meta
 from algoformer.model.algoformer import recorded
 from algoformer.model.driver import DEFAULT, Edit, ForwardContext
 from algoformer.model.parts import ProgramModule
@@ -150,7 +151,7 @@ class TextModel(nn.Module):
         """Return why this model could not be built again from its program; None if it could."""
         trunk = self.trunk
         sizes = {"vocabulary": trunk.vocabulary, "context": trunk.context, "width": trunk.width}
-        with torch.device("meta"):
+        with on_meta():
             return why_not_rebuilt(self, self._built_again(sizes))
 
     @abstractmethod

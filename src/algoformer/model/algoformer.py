@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from algoformer.common.meta import on_meta
 from algoformer.model.driver import Edit, ForwardContext, StateAccess, select_rows
 from algoformer.model.parts import ProgramModule
 from algoformer.model.program import Part, Program, as_program, default_steps, modules_of
@@ -192,7 +193,7 @@ class AlgoFormer(nn.Module):
         A checkpoint holds the program and the weights. A module that was swapped for one of another class
         or shape comes back as what the program builds, so that saving such a model must be refused.
         """
-        with torch.device("meta"):
+        with on_meta():
             built = AlgoFormer(
                 self.program,
                 dim=self.dim,

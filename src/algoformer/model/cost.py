@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-import torch
 from torch import nn
 
+from algoformer.common.meta import on_meta
 from algoformer.model.halting import HALTING
 from algoformer.model.injections import INJECTIONS, STARTS
 from algoformer.model.inner_loops import with_inner_steps
@@ -197,7 +197,7 @@ def positions(part: Part, *, width: int, context: int) -> int:
 def _layers_parameters(layers: Layers, width: int, context: int) -> tuple[int, int, int]:
     """Return the parameters of one layer, of the final norm and of the positions of a module."""
     try:
-        with torch.device("meta"):
+        with on_meta():
             module = LayersModule(layers, width=width, context=context)
     except RuntimeError as error:
         raise ValueError(f"a layer of width {width} is too large to be built: {layers}") from error
@@ -210,7 +210,7 @@ def _layers_parameters(layers: Layers, width: int, context: int) -> tuple[int, i
 @lru_cache(maxsize=1024)
 def _loop_parameters(inject: str, start: str, halt: str, width: int) -> int:
     sizes = LayerSizes(width=width)
-    with torch.device("meta"):
+    with on_meta():
         modules = INJECTIONS[inject].build(sizes), STARTS[start].build(sizes), HALTING[halt](width)
     return sum(
         parameter.numel()

@@ -10,6 +10,7 @@ from typing import Any, Literal, get_args
 
 import torch
 
+from algoformer.common.meta import on_meta
 from algoformer.model.algoformer import AlgoFormer
 from algoformer.training.captured import CapturedStep
 from algoformer.training.compiled import compiled_body, compiled_pieces
@@ -52,7 +53,7 @@ def why_not_experiment(experiment: Experiment) -> str | None:
     training = experiment.training
     if training.segments > 1 or training.inner_depth or (training.depth and training.depth.per == "sequence"):
         return "they run every sequence from its start, and all loops but the last as the program says"
-    with torch.device("meta"):
+    with on_meta():
         model = build_model(experiment)
     if not isinstance(model, AlgoFormer):
         return f"they are for models of prompts, not {experiment.data.name}"
