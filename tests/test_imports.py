@@ -21,6 +21,8 @@ OPTIONAL = [
     "sacrebleu",
     "transformers",
     "tensorboard",
+    "optuna",
+    "sqlalchemy",
     "pandas",
     "scipy",
     "sklearn",
@@ -42,7 +44,7 @@ PUBLIC = [
     "evaluate",
 ]
 ROOMS = ["programs", "tasks", "algorithms"]
-LAZY = ["data", "language", "language.corpora", "model", "training"]
+LAZY = ["data", "language", "language.corpora", "model", "search", "training"]
 """Packages whose names are imported when they are first used."""
 
 

@@ -32,6 +32,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "shipped": {"checkpoint"},
     "training": {"config", "prompt", "trace", "tasks", "nn", "kernels", "model", "language"}
     | {"data", "checkpoint", "shipped"},
+    "search": {"config", "tasks", "model", "evaluation", "data", "training", "extras"},
     "insight": SOLVING | {"tasks", "algorithms", "evaluation", "model"},
     "hf": {"trace", "extras", "model", "language"},
     "report": {"model", "evaluation", "insight", "extras"},

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from algoformer import nn as nn
     from algoformer import problems as problems
     from algoformer import prompt as prompt
+    from algoformer import search as search
     from algoformer import tasks as tasks
     from algoformer import trace as trace
     from algoformer.evaluation import evaluate as evaluate

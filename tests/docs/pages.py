@@ -30,6 +30,7 @@ from algoformer.language.corpora.load import CORPORA
 from algoformer.language.scores import METRICS
 from algoformer.model.injections import INJECTIONS, STARTS
 from algoformer.nn import ACTIVATIONS, NORMS, POSITIONS
+from algoformer.search.kinds import KINDS
 from algoformer.tasks import TASKS
 
 ROOT = Path(__file__).parents[2]
@@ -123,7 +124,7 @@ def own_registrations() -> Iterator[None]:
     """Forget at the end what is registered inside, so that no page depends on another."""
     words: list[dict[str, Any]] = [NORMS, ACTIVATIONS, POSITIONS, INJECTIONS, STARTS]
     named = [protocol._KINDS, CORPORA, METRICS]
-    registries: list[dict[str, Any]] = [TASKS, SOLVERS, *named, *words]
+    registries: list[dict[str, Any]] = [TASKS, SOLVERS, KINDS, *named, *words]
     before = [dict(entries) for entries in registries]
     try:
         yield

@@ -28,6 +28,7 @@ class Command:
 COMMANDS = {
     "demo": Command("demo", "train three small models and compare them with textbook algorithms", "demo"),
     "train": Command("train", "train a model on a task or on your own files", "train --data linear"),
+    "search": Command("search", "search programs of equal FLOPs with Optuna", "search --data representation"),
     "evaluate": Command(
         "evaluate", "measure runs, beside textbook solvers", "evaluate RUN --against newton,gd"
     ),

@@ -1,0 +1,76 @@
+"""Plots of an architecture search: which parameters mattered, and the front of parameters and error."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from algoformer.report.canvas import finish, literal, logarithmic, panels, settle
+from algoformer.report.style import INK, strokes
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+else:
+    Figure = Any
+
+ROW = 0.3
+"""Inches from one bar to the next."""
+
+AROUND = 1.4
+"""Inches above and below all bars."""
+
+
+def importance_figure(importance: Mapping[str, float], *, title: str = "") -> Figure:
+    """A bar for each parameter of a search: its share in what separates good trials from others.
+
+    Args:
+        importance: shares by parameter; they add up to 1.
+        title: of the figure.
+    """
+    if not importance:
+        raise ValueError("there is no importance to draw; a search needs four trained trials for one")
+    figure, (axes,) = panels(1, title)
+    figure.set_figheight(AROUND + ROW * len(importance))
+    ranked = sorted(importance.items(), key=lambda pair: pair[1])
+    places = range(len(ranked))
+    axes.barh(places, [share for _, share in ranked], height=0.6, color="#0072b2")
+    for place, (_, share) in zip(places, ranked, strict=True):
+        axes.annotate(
+            f"{share:.0%}",
+            (share, place),
+            xytext=(4, 0),
+            textcoords="offset points",
+            va="center",
+            fontsize=9,
+            color=INK,
+        )
+    axes.set_yticks(places, [literal(name) for name, _ in ranked])
+    axes.tick_params(axis="y", length=0)
+    axes.set_xlim(0, 1.12 * max(importance.values()) or 1)
+    axes.set_xlabel("importance (PED-ANOVA)", color=INK)
+    return settle(figure)
+
+
+def front_figure(
+    points: Sequence[tuple[float, float]], front: Sequence[tuple[float, float]], *, title: str = ""
+) -> Figure:
+    """Validation error against parameters on two log axes: all trials as dots, the front as a line.
+
+    Args:
+        points: parameters and error of each trained trial.
+        front: those that no other one beats in both, from the smallest model on.
+        title: of the figure.
+    """
+    if not front:
+        raise ValueError("there is no trial to draw")
+    figure, (axes,) = panels(1, title)
+    styles = strokes(["trained trials", "front"])
+    for label, shown, marks in (("trained trials", points, "o"), ("front", front, "o-")):
+        x, y = zip(*shown, strict=True)
+        axes.plot(x, y, marks, label=label, color=styles[label].color, markersize=5, linewidth=1.6)
+    for along, place in (("x", 0), ("y", 1)):
+        values = [point[place] for point in points if point[place] > 0] or [1.0]
+        logarithmic(axes, min(values) / 1.3, max(values) * 1.3, along=along)  # type: ignore[arg-type]
+    axes.set_xlabel("parameters", color=INK)
+    axes.set_ylabel("validation error", color=INK)
+    return finish(figure, axes)

@@ -1,0 +1,49 @@
+"""Results: ranking, front, table."""
+
+from algoformer.search import Outcome, SearchResult
+from tests.search.small import SPACE, settings
+
+
+def outcome(number: int, error: float | None, parameters: int, state: str = "trained") -> Outcome:
+    found = settings()
+    point = SPACE.hand_made(found.experiment)
+    return Outcome(
+        number=number, state=state, point=point, error=error, curve={9: error or 1.0}, parameters=parameters,
+        iterations=6, flops=found.budget,
+    )  # fmt: skip
+
+
+def result(*outcomes: Outcome) -> SearchResult:
+    return SearchResult(settings(), outcomes, {})
+
+
+def test_the_front_holds_what_nothing_beats_in_both() -> None:
+    several = [(0.5, 100), (0.4, 300), (0.45, 200), (0.6, 50), (0.6, 60), (0.4, 400), (0.7, 500)]
+    found = result(*(outcome(number, *pair) for number, pair in enumerate(several)))
+    by_hand = {
+        number
+        for number, (error, size) in enumerate(several)
+        if not any(
+            e <= error and s <= size and (e, s) != (error, size)
+            for e, s in several
+        )
+    }  # fmt: skip
+    assert {one.number for one in found.front} == by_hand == {0, 1, 2, 3}
+    assert [one.parameters for one in found.front] == [50, 100, 200, 300]
+
+
+def test_only_trained_trials_are_ranked() -> None:
+    found = result(
+        outcome(0, 0.5, 10), outcome(1, None, 10, "pruned"), outcome(2, 0.3, 10), outcome(3, float("inf"), 10)
+    )
+    assert [one.number for one in found.ranked] == [2, 0]
+    assert found.best.number == 2
+    assert found.count("trained") == 3
+    assert "3 trained, 1 pruned; budget" in str(found)
+
+
+def test_the_table_fits_80_columns() -> None:
+    wide = [outcome(9990 + number, 1.234e-5 * (1 + number), 987_654_321) for number in range(12)]
+    table = result(*wide).table()
+    assert len(table.rows) == 10
+    assert max(map(len, str(table).splitlines())) <= 80
