@@ -219,11 +219,11 @@ def test_a_text_with_nothing_to_validate_on_is_refused_before_it_is_trained_on(t
     (tmp_path / "one.txt").write_text("one block is all for training " * 9)
     data = TextData(files=tmp_path / "one.txt", tokenize="char", context=8, cache=str(tmp_path / "c"))
     assert data.splits["valid"].text_bytes == 0
-    training = TrainConfig(steps=2, batch_size=2, validate_every=1)
+    training = TrainConfig(steps=2, batch_size=2, log_every=1, validate_every=1)
     experiment = Experiment(programs.looped(heads=2), data, width=8, training=training)
     with pytest.raises(ValueError, match="no text to validate or test on; give more text"):
         train(experiment, tmp_path / "run")
-    assert not (tmp_path / "run").exists()
+    assert not list((tmp_path / "run").glob("*.safetensors"))
     unchecked = replace(experiment, training=replace(training, validate_every=None))
     assert train(unchecked).step == 2
 
