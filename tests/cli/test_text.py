@@ -195,6 +195,9 @@ def test_a_closed_stream_is_named(
     [
         (["translate", "RUN"], "use classify"),
         (["classify", "TRANSLATOR"], "use translate"),
+        (["translate", "linear"], "a model that answers prompts of numbers; use evaluate"),
+        (["classify", "linear"], "a model that answers prompts of numbers; use evaluate"),
+        (["generate", "linear", "--prompt", "a"], "a model that answers prompts of numbers; use evaluate"),
         (["translate", "WRITER"], "use generate"),
         (["generate", "TRANSLATOR", "--prompt", "a"], "use translate"),
         (["generate", "RUN", "--prompt", "a"], "use classify"),

@@ -10,7 +10,7 @@ import torch
 
 from algoformer.common.terminal import printable
 from algoformer.language.batches import labelled_batch
-from algoformer.language.checkpoint import TextModelFile
+from algoformer.language.checkpoint import TextModelFile, held_instead
 from algoformer.language.classifier import TextClassifier
 from algoformer.language.lines import batched, by_length, prepared
 from algoformer.language.tokenizer import Tokenizer
@@ -46,7 +46,7 @@ class Classifier:
         self, checkpoint: TextModelFile, *, batch: int = 64, ahead: int = ahead, steps: int | None = None
     ) -> None:
         if not isinstance(checkpoint.model, TextClassifier):
-            raise ValueError("the checkpoint holds a translator, not a classifier; use translate")
+            raise ValueError(f"this is no classifier: the checkpoint holds {held_instead(checkpoint.model)}")
         if not checkpoint.tokenizer:
             raise ValueError("the checkpoint has no tokenizer, so it cannot read text")
         for name, count in {"batch": batch, "ahead": ahead}.items():

@@ -12,7 +12,7 @@ import numpy as np
 
 from algoformer.language.batches import source_batch
 from algoformer.language.cache import Policy
-from algoformer.language.checkpoint import TextModelFile
+from algoformer.language.checkpoint import TextModelFile, held_instead
 from algoformer.language.lines import batched, one_line, prepared
 from algoformer.language.search import generate
 from algoformer.language.sentences import sentences
@@ -101,7 +101,7 @@ class Translator:
 
     def __init__(self, checkpoint: TextModelFile, decoding: Decoding | None = None) -> None:
         if not isinstance(checkpoint.model, TokenModel):
-            raise ValueError("the checkpoint holds a classifier, not a translator; use classify")
+            raise ValueError(f"this is no translator: the checkpoint holds {held_instead(checkpoint.model)}")
         if not checkpoint.tokenizer:
             raise ValueError("the checkpoint has no tokenizer, so it cannot read text")
         if not is_translator(checkpoint):
