@@ -15,6 +15,7 @@ from algoformer.language.classifier import TextClassifier
 from algoformer.language.lines import batched, by_length, prepared
 from algoformer.language.tokenizer import Tokenizer
 from algoformer.language.tokens import TokenTable, TokenTexts
+from algoformer.model.layers import check_count
 from algoformer.trace import Unroll
 
 
@@ -50,8 +51,7 @@ class Classifier:
         if not checkpoint.tokenizer:
             raise ValueError("the checkpoint has no tokenizer, so it cannot read text")
         for name, count in {"batch": batch, "ahead": ahead}.items():
-            if count < 1:
-                raise ValueError(f"{name} must be at least 1, got {count}")
+            check_count(name, count, 1)
         self.model = checkpoint.model.eval()
         self.batch, self.ahead = batch, ahead
         self.unroll = None if steps is None else Unroll(steps=steps, window=1)

@@ -92,9 +92,8 @@ class Writer:
 
     def __init__(self, checkpoint: TextModelFile) -> None:
         if not isinstance(checkpoint.model, TokenModel):
-            raise ValueError(
-                f"this is no language model: the checkpoint holds {held_instead(checkpoint.model)}"
-            )
+            held = held_instead(checkpoint.model)
+            raise ValueError(f"this is no language model: the checkpoint holds {held}")
         if not checkpoint.tokenizer:
             raise ValueError("the checkpoint has no tokenizer, so it cannot read a prompt")
         self.model = checkpoint.model.eval()

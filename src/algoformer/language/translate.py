@@ -19,6 +19,7 @@ from algoformer.language.sentences import sentences
 from algoformer.language.token_model import TokenModel
 from algoformer.language.tokenizer import EOS, Tokenizer
 from algoformer.language.tokens import TokenTable
+from algoformer.model.layers import check_count
 from algoformer.model.stopping import StoppingRule
 
 SIGNS = (".", "!", "?", ":", ";")
@@ -61,8 +62,7 @@ class Decoding:
 
     def __post_init__(self) -> None:
         for name in ("beam", "batch", "ahead"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+            check_count(name, getattr(self, name), 1)
         if math.isnan(self.flag_below):
             raise ValueError("flag_below must be a number, got NaN; -inf flags nothing")
 
