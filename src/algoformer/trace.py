@@ -11,6 +11,9 @@ from torch import Tensor
 
 from algoformer.prompt import Prompt
 
+MOST_STEPS = 1_000_000
+"""No loop runs more often than this: a guard against a slip of the keyboard, not a limit of taste."""
+
 
 class Carry:
     """The state of a loop between two unrolls: the first one fills it, the next one continues from it.
@@ -59,6 +62,8 @@ class Unroll:
                 raise ValueError(f"{name} must be a whole number, got {count!r}")
         if self.steps < 1:
             raise ValueError(f"a loop runs at least once, got steps={self.steps}")
+        if self.steps > MOST_STEPS:
+            raise ValueError(f"steps must be at most {MOST_STEPS}, got {self.steps}")
         if self.window is not None and not 1 <= self.window <= self.steps:
             raise ValueError(f"window must lie in 1..{self.steps} (the steps), got {self.window}")
         if self.grad_steps is not None and not 0 <= self.grad_steps <= self.steps:

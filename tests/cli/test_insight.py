@@ -67,9 +67,11 @@ def test_certify_prints_json_that_can_be_read_back(looped: Path, capsys: pytest.
         (["identify", "--steps", "1"], "steps must be at least 2"),
         (["certify", "--prompts", "2"], "prompts must be at least 8"),
         (["certify", "--reach", "1"], "reach must be at least 2"),
+        (["identify", "--prompts", "9" * 30], "prompts must lie in 1..10000000"),
+        (["certify", "--prompts", "9" * 30], "prompts must lie in 1..10000000"),
     ],
 )
-def test_too_small_numbers_are_refused_in_one_line(
+def test_too_small_and_too_large_numbers_are_refused_in_one_line(
     options: list[str], message: str, looped: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     capsys.readouterr()
@@ -77,6 +79,20 @@ def test_too_small_numbers_are_refused_in_one_line(
     complaint = capsys.readouterr().err
     assert message in complaint
     assert complaint.count("\n") == 1
+
+
+@pytest.mark.parametrize("command", ["identify", "certify"])
+def test_a_folder_that_cannot_be_made_is_refused_before_measuring(
+    command: str,
+    looped: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(f"algoformer.insight.{command}", None)  # measuring would fail with a TypeError
+    (tmp_path / "file").touch()
+    assert main([command, str(looped), "--out", str(tmp_path / "file")]) == 2
+    assert capsys.readouterr().err == f"algoformer {command}: File exists: {tmp_path / 'file'}\n"
 
 
 @pytest.mark.parametrize(

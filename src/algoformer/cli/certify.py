@@ -53,13 +53,16 @@ def run_certify(arguments: list[str]) -> int:
     """Certify a model's depth, print the certificate, and draw it if a folder is given."""
     chosen = parse(CertifyOptions, arguments, command="certify", description=DESCRIPTION)
     from algoformer.cli.insight_results import provenance, write_result
-    from algoformer.cli.measure import load_contender
+    from algoformer.cli.measure import check_prompts, load_contender
     from algoformer.insight import DepthCertificate, certify
     from algoformer.model import AlgoFormer
     from algoformer.report.insight_plots import certificate_figures, probability_figures
     from algoformer.shipped import load
 
+    check_prompts(chosen.prompts)
     start, checkpoint = time.monotonic(), load(chosen.model)
+    if chosen.out is not None:
+        chosen.out.mkdir(parents=True, exist_ok=True)  # a folder that cannot be made is noticed at once
     found: Any
     figures: Any
     if chosen.stored:

@@ -35,6 +35,7 @@ SHIPPED_PROMPTS = 16
 def make_demo(out: Path, *, fresh: bool) -> int:
     """Train, compare, write the pages, and print the conclusion first."""
     require("matplotlib", extra="viz")
+    out.mkdir(parents=True, exist_ok=True)  # a folder that cannot be made is noticed at once
     began = time.monotonic()
     plans = demo_runs.plan(out)
     _make_room(plans, fresh=fresh)

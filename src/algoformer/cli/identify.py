@@ -46,10 +46,12 @@ def run_identify(arguments: list[str]) -> int:
     """Identify a model's algorithm, print the verdict, and draw it if a folder is given."""
     chosen = parse(IdentifyOptions, arguments, command="identify", description=DESCRIPTION)
     from algoformer.cli.insight_results import load_in_context, provenance, write_result
+    from algoformer.cli.measure import check_prompts
     from algoformer.insight import identify, layers_as_passes
     from algoformer.model.program import has_loop
     from algoformer.report.insight_plots import identification_figures
 
+    check_prompts(chosen.prompts)
     contender = load_in_context(chosen.model, instead="use `algoformer certify`, which needs none")
     solver: Any = contender.model
     steps, looped = chosen.steps, any(has_loop(part) for part in contender.model.program)
@@ -58,6 +60,8 @@ def run_identify(arguments: list[str]) -> int:
             f"{chosen.model} has no loop, so it has no passes to compare with iterations; "
             "--by-layer reads its layers as passes"
         )
+    if chosen.out is not None:
+        chosen.out.mkdir(parents=True, exist_ok=True)  # a folder that cannot be made is noticed at once
     start = time.monotonic()
     if chosen.by_layer:
         solver = layers_as_passes(contender.model, contender.task)

@@ -36,7 +36,7 @@ def onednn_linear(module: nn.Module, *, packed: bool = False) -> Iterator[None]:
             if type(layer) is nn.Linear and "forward" not in vars(layer):
                 product = onednn_product(layer.weight, layer.bias, packed=packed)
                 if product is not None:
-                    layer.forward = product  # type: ignore[method-assign]
+                    layer.forward = product  # type: ignore[method-assign, assignment]
                     patched.append(layer)
         yield
     finally:

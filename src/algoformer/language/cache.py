@@ -17,6 +17,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from algoformer.model.address import layer_addresses
+from algoformer.model.layers import check_count
 from algoformer.model.program import Layers, Program, default_steps
 
 Policy = Literal["full", "last"]
@@ -157,8 +158,7 @@ class KeyValueCache:
         dtype: torch.dtype = torch.float32,
     ) -> None:
         for name, size in {"batch": batch, "length": length, "steps": 1 if steps is None else steps}.items():
-            if size < 1:
-                raise ValueError(f"{name} must be at least 1, got {size}")
+            check_count(name, size, 1)
         self.batch, self.length, self.policy = batch, length, policy
         self.beams = 1
         self.steps = default_steps(program) if steps is None else steps

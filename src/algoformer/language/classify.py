@@ -13,11 +13,12 @@ from algoformer.common.products import onednn_linear
 from algoformer.common.side_by_side import run_side_by_side
 from algoformer.common.terminal import printable
 from algoformer.language.batches import labelled_batch
-from algoformer.language.checkpoint import TextModelFile
+from algoformer.language.checkpoint import TextModelFile, held_instead
 from algoformer.language.classifier import TextClassifier
 from algoformer.language.lines import batched, by_length, prepared
 from algoformer.language.tokenizer import Tokenizer
 from algoformer.language.tokens import TokenTable, TokenTexts
+from algoformer.model.layers import check_count
 from algoformer.trace import Unroll
 
 
@@ -49,12 +50,11 @@ class Classifier:
         self, checkpoint: TextModelFile, *, batch: int = 64, ahead: int = ahead, steps: int | None = None
     ) -> None:
         if not isinstance(checkpoint.model, TextClassifier):
-            raise ValueError("the checkpoint holds a translator, not a classifier; use translate")
+            raise ValueError(f"this is no classifier: the checkpoint holds {held_instead(checkpoint.model)}")
         if not checkpoint.tokenizer:
             raise ValueError("the checkpoint has no tokenizer, so it cannot read text")
         for name, count in {"batch": batch, "ahead": ahead}.items():
-            if count < 1:
-                raise ValueError(f"{name} must be at least 1, got {count}")
+            check_count(name, count, 1)
         self.model = checkpoint.model.eval()
         self.batch, self.ahead = batch, ahead
         self.unroll = None if steps is None else Unroll(steps=steps, window=1)

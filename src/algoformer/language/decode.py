@@ -261,7 +261,7 @@ def fast_products(model: TokenModel) -> Iterator[None]:
         if scores is None or "scores" in vars(model):
             yield
             return
-        model.scores = scores  # type: ignore[method-assign]
+        model.scores = scores  # type: ignore[method-assign, assignment]
         try:
             yield
         finally:

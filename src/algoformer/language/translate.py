@@ -14,7 +14,7 @@ import numpy as np
 from algoformer.common.side_by_side import run_side_by_side
 from algoformer.language.batches import source_batch
 from algoformer.language.cache import Policy
-from algoformer.language.checkpoint import TextModelFile
+from algoformer.language.checkpoint import TextModelFile, held_instead
 from algoformer.language.decode import fast_products
 from algoformer.language.lines import batched, one_line, prepared
 from algoformer.language.search import Generation, generate
@@ -22,6 +22,7 @@ from algoformer.language.sentences import sentences
 from algoformer.language.token_model import TokenModel
 from algoformer.language.tokenizer import EOS, Tokenizer
 from algoformer.language.tokens import TokenTable
+from algoformer.model.layers import check_count
 from algoformer.model.stopping import StoppingRule
 
 SIGNS = (".", "!", "?", ":", ";")
@@ -64,8 +65,7 @@ class Decoding:
 
     def __post_init__(self) -> None:
         for name in ("beam", "batch", "ahead"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+            check_count(name, getattr(self, name), 1)
         if math.isnan(self.flag_below):
             raise ValueError("flag_below must be a number, got NaN; -inf flags nothing")
 
@@ -104,7 +104,7 @@ class Translator:
 
     def __init__(self, checkpoint: TextModelFile, decoding: Decoding | None = None) -> None:
         if not isinstance(checkpoint.model, TokenModel):
-            raise ValueError("the checkpoint holds a classifier, not a translator; use classify")
+            raise ValueError(f"this is no translator: the checkpoint holds {held_instead(checkpoint.model)}")
         if not checkpoint.tokenizer:
             raise ValueError("the checkpoint has no tokenizer, so it cannot read text")
         if not is_translator(checkpoint):
