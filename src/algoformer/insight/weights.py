@@ -149,7 +149,7 @@ def implied_weights(read: Reader, contexts: Contexts, steps: int) -> Implied:
 
 
 def _fitted(design: Tensor, answers: Tensor, contexts: Contexts) -> Tensor:
-    """Return the weights and constants (step, batch, out, feature + 1) whose answers are nearest to `answers`.
+    """Return weights and a constant (step, batch, out, feature + 1) whose answers are nearest to `answers`.
 
     Behind a link this is least squares by Gauss and Newton's method.
     """
