@@ -112,7 +112,8 @@ def train(student: nn.Module, teacher: str, task: tasks.Task, *, steps: int, see
     matrices = hidden_matrices(student) if softmax else []
     chosen = {id(matrix) for matrix in matrices}
     others = [weight for weight in student.parameters() if id(weight) not in chosen]
-    peak, optimizers = 3e-3 if softmax else 5e-3, [torch.optim.Adam(others)]
+    peak = 3e-3 if softmax else 5e-3
+    optimizers: list[torch.optim.Optimizer] = [torch.optim.Adam(others)]
     if matrices:
         optimizers.append(torch.optim.Muon(matrices, weight_decay=0.0, adjust_lr_fn="match_rms_adamw"))
     generator = torch.Generator().manual_seed(2 * seed)  # even seeds are for training

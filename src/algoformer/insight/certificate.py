@@ -102,7 +102,7 @@ class DepthCertificate(Stored):
         words = {
             "hold": f"answers hold: {size}, swing {_number(self.swing)} of the error",
             "improve": f"answers still improve: {size}",
-            "swing": f"answers swing by {_number(self.swing)} of their error: {size}",
+            "swing": f"the error holds, single answers swing by {_number(self.swing)} of it: {size}",
             "grow": f"the error grows: {size}; stop at {self.best_depth} passes",
             "diverge": f"answers diverge: {size}; stop at {self.best_depth} passes",
         }
