@@ -9,8 +9,7 @@ from pathlib import Path
 
 import torch
 
-from algoformer.common.devices import device_name
-from algoformer.common.provenance import source_commit
+from algoformer.common.devices import device_name, source_commit
 from algoformer.training.config import Precision
 from benchmarks.cases import DEFAULT_CASES, FULL, Size
 from benchmarks.contestants import Engine

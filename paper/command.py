@@ -11,7 +11,7 @@ from typing import Annotated
 
 import tyro
 
-from algoformer.cli.failure import exit_code
+from algoformer.cli import exit_code
 from algoformer.cli.parse import parse
 from algoformer.cli.say import say
 from algoformer.common.devices import pick_device

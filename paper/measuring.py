@@ -10,8 +10,7 @@ from pathlib import Path
 import torch
 
 from algoformer.algorithms import GradientDescent, build_solver
-from algoformer.common.devices import device_name
-from algoformer.common.provenance import source_commit
+from algoformer.common.devices import device_name, source_commit
 from algoformer.evaluation import Against, Curve, DepthErrors, errors_at, evaluation_prompts
 from algoformer.evaluation.errors import Progress
 from algoformer.evaluation.evaluation import Plain

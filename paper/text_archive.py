@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from algoformer.checkpoint import BEST
-from algoformer.common.devices import device_name
+from algoformer.common.devices import device_name, source_commit
 from algoformer.common.files import read_json, write_json
 from algoformer.common.plain_data import as_data
-from algoformer.common.provenance import source_commit
 from algoformer.data import LabelledData, TranslationData
 from algoformer.extras import require
 from algoformer.language import load_labelled

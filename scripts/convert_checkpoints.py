@@ -16,7 +16,7 @@ from typing import Any
 from safetensors import safe_open
 
 from algoformer.checkpoint import load_checkpoint
-from algoformer.common.tensor_file import HEADER, write_tensors
+from algoformer.common.files import HEADER, write_tensors
 
 TRAINING = {
     "batch": "batch_size",

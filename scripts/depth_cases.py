@@ -19,15 +19,15 @@ from pathlib import Path
 import torch
 
 from algoformer import Experiment, programs, tasks
+from algoformer.common.devices import source_commit
 from algoformer.common.files import write_json
-from algoformer.common.provenance import source_commit
 from algoformer.insight import certify
 from algoformer.report import save
 from algoformer.report.insight_plots import certificate_figures
 from algoformer.training import train
 from scripts.share_over_training import RECIPE
 
-PASSES, STEPS, PROMPTS = 6, 1500, 64
+PASSES, STEPS, PROMPTS = 6, 1500, 128
 LINEAR = tasks.LinearRegression(dim=2, points=9)
 CHAIN = tasks.ChainOfThought(dim=2, points=8, layers=2)
 FIXED = replace(RECIPE, steps=STEPS, window=1, burn_in=(), dims=None, checkpoint_every=STEPS)

@@ -24,8 +24,8 @@ from torch import Tensor, nn
 
 from algoformer import AlgoFormer, Prompt, Trace, Unroll, programs, tasks
 from algoformer.algorithms.prefixes import Prefixes, trace_of_iteration
+from algoformer.common.devices import source_commit
 from algoformer.common.files import write_json
-from algoformer.common.provenance import source_commit
 from algoformer.insight import identify
 from algoformer.problems import pairs
 from algoformer.training.optimizer import hidden_matrices

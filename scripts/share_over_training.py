@@ -22,8 +22,8 @@ from typing import Any
 import torch
 
 from algoformer import AlgoFormer, Experiment, TrainConfig, algorithms, programs
+from algoformer.common.devices import source_commit
 from algoformer.common.files import write_json
-from algoformer.common.provenance import source_commit
 from algoformer.config import Ramp
 from algoformer.evaluation import evaluate, evaluation_prompts
 from algoformer.insight import Identification, identify, layers_as_passes

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from algoformer import AlgoFormer, Unroll, algorithms
-from algoformer.common.provenance import source_commit
+from algoformer.common.devices import source_commit
 from algoformer.evaluation import evaluation_prompts
 from algoformer.training import load_checkpoint
 

@@ -5,7 +5,7 @@ from typing import Any
 import jaxtyping
 from hypothesis import strategies as st
 
-from algoformer.model import Layers, Loop, Parallel, Program
+from algoformer.model import Layers, Loop, Parallel, Program, TwoStates
 
 NAMES = ("", "", "pre", "loop", "inner", "post", "with_underscore", "gr_e")
 
@@ -60,8 +60,14 @@ def _names(draw: st.DrawFn, count: int) -> list[str]:
 @st.composite
 def _loop(draw: st.DrawFn, causal: bool | None, depth: int, name: str) -> Loop:
     body = draw(programs(causal=causal, depth=depth - 1, most=2) if depth > 1 else layers(causal=causal))
+    steps = draw(st.integers(1, 3))
+    if draw(st.sampled_from((False, False, True))):
+        low = build(Loop, body, draw(st.integers(2, 3)), "add", "low")
+        high = [draw(layers(causal=causal, name="high"))] if draw(st.booleans()) else []
+        return build(TwoStates, (low, *high), steps, draw(st.sampled_from(("add", "none"))), name)
+    signal = draw(st.sampled_from(("none", "none", "sinusoid")))
     inject = draw(st.sampled_from(("add", "none", "gate")))
-    return build(Loop, body, draw(st.integers(1, 3)), inject, name)
+    return build(Loop, body, steps, inject, name, step_signal=signal)
 
 
 @st.composite

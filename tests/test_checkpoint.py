@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 
 from algoformer import AlgoFormer, Unroll, programs, tasks
 from algoformer.checkpoint import in_half_precision, model_kind
-from algoformer.common.tensor_file import FORMAT, checksum
+from algoformer.common.files import FORMAT, checksum
 from algoformer.data import PromptData
 from algoformer.model.presets import PRESETS
 from algoformer.training import Checkpoint, build_model, load_checkpoint, save_checkpoint

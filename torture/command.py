@@ -10,8 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from algoformer.common.devices import source_commit
 from algoformer.common.files import write_json
-from algoformer.common.provenance import source_commit
 from torture.child import warm_up
 
 DESCRIPTION = "Kill, race and mutate the library, and count what happens; the exit status is 1 with a fault."

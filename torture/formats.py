@@ -15,9 +15,8 @@ from torch import Tensor
 
 from algoformer.checkpoint import LATEST, load_checkpoint, model_header, model_kind
 from algoformer.cli import main
-from algoformer.common.files import read_json
+from algoformer.common.files import read_json, read_tensors, write_tensors
 from algoformer.common.plain_data import read_object
-from algoformer.common.tensor_file import read_tensors, write_tensors
 from algoformer.data.files import read_labelled, read_parallel
 from algoformer.data.token_file import text_blocks
 from algoformer.evaluation.curve import Curve
@@ -160,8 +159,8 @@ def _checkpoints(runs: dict[str, Path], folder: Path) -> list[Source]:
         return Mutant(f"checkpoint {json.dumps(changed[0])[:1500]}", run)
 
     reads = (
-        *("algoformer.checkpoint.load_checkpoint", "algoformer.common.tensor_file.read_tensors"),
-        *("algoformer.common.tensor_file.read_header", "algoformer.cli.measure.load_contender"),
+        *("algoformer.checkpoint.load_checkpoint", "algoformer.common.files.read_tensors"),
+        *("algoformer.common.files.read_header", "algoformer.cli.measure.load_contender"),
         "algoformer.cli.insight_results.load_in_context",
     )
     whole = file_source("checkpoints, changed bytes", paths, sane, reads, folder, weight=3)

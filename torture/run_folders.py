@@ -11,7 +11,7 @@ from typing import Any
 from torch import Tensor
 
 from algoformer.checkpoint import LATEST
-from algoformer.common.tensor_file import read_tensors, write_tensors
+from algoformer.common.files import read_tensors, write_tensors
 from algoformer.training.run_folder import read_metrics
 from torture.lines import run_line
 from torture.mutate import mutate_bytes, mutate_json

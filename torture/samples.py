@@ -10,7 +10,7 @@ from pathlib import Path
 
 from algoformer import tasks
 from algoformer.cli import main
-from algoformer.data.registry import data_class, data_names
+from algoformer.data.protocol import data_class, data_names
 from algoformer.model.presets import PRESETS
 
 SMALL = ("--width", "8", "--log-every", "3", "--no-evaluate", "--no-tensorboard", "--device", "cpu")

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from algoformer.model import Loop as Loop
     from algoformer.model import Parallel as Parallel
     from algoformer.model import Program as Program
+    from algoformer.model import TwoStates as TwoStates
     from algoformer.model import presets as programs  # noqa: F401
     from algoformer.prompt import Prompt as Prompt
     from algoformer.shipped import load as load

@@ -10,9 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from algoformer.common.tensor_file import read_header, read_tensors, write_tensors
-from algoformer.data.protocol import Data
-from algoformer.data.registry import data_from_header
+from algoformer.common.files import read_header, read_tensors, write_tensors
+from algoformer.data.protocol import Data, data_from_header
 from algoformer.language.classifier import TextClassifier
 from algoformer.language.token_model import TokenModel
 from algoformer.model.algoformer import AlgoFormer

@@ -9,7 +9,7 @@ from algoformer.common.names import did_you_mean
 
 PACKAGE = Path(__file__).resolve().parent
 PLACES = (PACKAGE / "checkpoints", PACKAGE.parents[1] / "checkpoints")
-"""Where shipped models are: inside an installed wheel, or beside the sources in a checkout."""
+"""The folders of shipped models: inside an installed wheel, or beside the sources in a checkout."""
 
 
 def load(name: Path | str, *, best: bool = False) -> Checkpoint:

@@ -17,7 +17,7 @@ class Unroll:
     """Run `steps` iterations; read out the last `window`; differentiate through the last `grad_steps`.
 
     `None` means all of them. `keep` lists addresses of hidden states to return (see `docs/notation.md`).
-    `recompute` enables gradient checkpointing: an iteration stores only its input for the backward pass.
+    With `gradient_checkpointing` an iteration stores only its input for the backward pass.
 
     >>> Unroll(steps=20, window=15).first_step
     6
@@ -27,7 +27,7 @@ class Unroll:
     window: int | None = None
     grad_steps: int | None = None
     keep: tuple[str, ...] = ()
-    recompute: bool = False
+    gradient_checkpointing: bool = False
 
     def __post_init__(self) -> None:
         for name in ("steps", "window", "grad_steps"):
@@ -40,8 +40,10 @@ class Unroll:
             raise ValueError(f"window must lie in 1..{self.steps} (the steps), got {self.window}")
         if self.grad_steps is not None and not 0 <= self.grad_steps <= self.steps:
             raise ValueError(f"grad_steps must lie in 0..{self.steps} (the steps), got {self.grad_steps}")
-        if self.recompute and self.keep:
-            raise ValueError(f"recompute drops the hidden states that keep={self.keep} asks for; choose one")
+        if self.gradient_checkpointing and self.keep:
+            raise ValueError(
+                f"gradient_checkpointing drops the hidden states that keep={self.keep} asks for; choose one"
+            )
 
     @property
     def length(self) -> int:

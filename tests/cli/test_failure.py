@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from algoformer.cli.failure import describe_failure
+from algoformer.cli import describe_failure
 from algoformer.common.files import write_text
 
 

@@ -10,9 +10,15 @@ import pytest
 import torch
 
 from algoformer.common import files
-from algoformer.common.files import append_line, read_json, remove_leftovers, write_atomically, write_json
+from algoformer.common.files import (
+    append_line,
+    read_json,
+    remove_leftovers,
+    write_atomically,
+    write_json,
+    write_tensors,
+)
 from algoformer.common.files import write_text as put
-from algoformer.common.tensor_file import write_tensors
 
 
 class Stop(Exception):

@@ -3,9 +3,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import algoformer.common.provenance as provenance
+import algoformer.common.devices as provenance
 
-CODE = "from algoformer.common.provenance import source_commit; print(source_commit())"
+CODE = "from algoformer.common.devices import source_commit; print(source_commit())"
 
 
 def ask(folder: Path, **environment: str) -> str:

@@ -6,7 +6,7 @@ from importlib import metadata
 import pytest
 
 from algoformer import Experiment, TrainConfig, programs, train
-from algoformer.common import registry
+from algoformer.common import names
 from algoformer.data import LabelledData, TranslationData
 from algoformer.language import (
     Corpus,
@@ -38,7 +38,7 @@ def registered() -> Iterator[None]:
     register_corpus("colors", colors)
     register_metric("errors", errors)
     yield
-    del CORPORA.registered["colors"], METRICS.registered["errors"]
+    del CORPORA["colors"], METRICS["errors"]
 
 
 def test_a_registered_corpus_is_trained_on_and_scored_by_a_registered_metric() -> None:
@@ -77,6 +77,6 @@ def test_names_of_the_library_cannot_be_taken() -> None:
 
 def test_an_installed_package_offers_corpora_by_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
     offered = metadata.EntryPoint(name="ours", value=f"{__name__}:colors", group="algoformer.corpora")
-    monkeypatch.setattr(registry, "entry_points", lambda group: [offered] if group == offered.group else [])
+    monkeypatch.setattr(names, "entry_points", lambda group: [offered] if group == offered.group else [])
     assert load_labelled("ours").classes == ("warm", "cold")
     assert "ours" in CORPORA.names()

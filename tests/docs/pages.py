@@ -25,7 +25,7 @@ from types import ModuleType
 from typing import Any
 
 from algoformer.algorithms import SOLVERS
-from algoformer.data import registry
+from algoformer.data import protocol
 from algoformer.language.corpora.load import CORPORA
 from algoformer.language.scores import METRICS
 from algoformer.model.injections import INJECTIONS, STARTS
@@ -122,7 +122,7 @@ def inside(folder: Path) -> Iterator[Path]:
 def own_registrations() -> Iterator[None]:
     """Forget at the end what is registered inside, so that no page depends on another."""
     words: list[dict[str, Any]] = [NORMS, ACTIVATIONS, POSITIONS, INJECTIONS, STARTS]
-    named = [table.registered for table in (registry._KINDS, CORPORA, METRICS)]
+    named = [protocol._KINDS, CORPORA, METRICS]
     registries: list[dict[str, Any]] = [TASKS, SOLVERS, *named, *words]
     before = [dict(entries) for entries in registries]
     try:

@@ -32,6 +32,7 @@ OPTIONS: dict[str, tuple[str, dict[str, Any]]] = {
     "olmo2": ("Olmo2ForCausalLM", GROUPED),
     "phi3": ("Phi3ForCausalLM", GROUPED),
     "smollm3": ("SmolLM3ForCausalLM", {**GROUPED, "no_rope_layers": [1, 0, 0, 1]}),
+    "hrm_text": ("HrmTextForCausalLM", {**SHAPE, "head_dim": 8, "H_cycles": 2, "L_cycles": 3}),
     "gemma2": ("Gemma2ForCausalLM", {**GROUPED, "head_dim": 8, "sliding_window": 6}),
 }
 """The class and the options of each family; attention alternates with a sliding window in Gemma 2."""

@@ -21,8 +21,8 @@ import torch
 from torch import Tensor
 
 from algoformer import AlgoFormer, Prompt, Trace, Unroll, algorithms, programs, tasks, theory
+from algoformer.common.devices import source_commit
 from algoformer.common.files import write_json
-from algoformer.common.provenance import source_commit
 from algoformer.insight import Identification, filters, identify
 from algoformer.trace import Solver
 from scripts import distill

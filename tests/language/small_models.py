@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from algoformer import Layers, Loop, Parallel, Program, programs
+from algoformer import Layers, Loop, Parallel, Program, TwoStates, programs
 from algoformer.language import TokenModel
 
 VOCABULARY = 13
@@ -22,6 +22,10 @@ PROGRAMS: dict[str, Program] = {
         Parallel(Loop(Layers(1, heads=4), 3), [Loop(Layers(1, heads=2), 2), Layers(1, heads=1)]),
         Layers(1, heads=2),
     ),
+    "two_states": Program(
+        TwoStates((Loop(Layers(1, heads=2), 2, name="low"), Layers(1, heads=2, name="high")), 3)
+    ),
+    "step_signal": Program(Loop(Layers(1, heads=2), 4, step_signal="sinusoid"), Layers(1, heads=2)),
     "plain_branches": Program(Parallel(Layers(1, heads=2), Layers(2, heads=2)), Loop(Layers(1, heads=2), 2)),
 }
 

@@ -11,7 +11,7 @@ from safetensors.torch import save_file
 
 from algoformer import programs
 from algoformer.checkpoint import Checkpoint, load_checkpoint, model_kind, save_checkpoint
-from algoformer.common.tensor_file import checksum
+from algoformer.common.files import checksum
 from algoformer.language import TextClassifier, TokenModel
 from tests.language.small_models import PROGRAMS, padded, token_model
 

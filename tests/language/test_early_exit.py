@@ -12,6 +12,7 @@ from tests.language.small_models import PROGRAMS, padded, token_model
 from tests.random_programs import programs as random_programs
 
 LOOPS = ["looped", "algoformer", "algoformer_gate", "nested", "two_loops", "plain_branches"]
+LOOPS += ["two_states", "step_signal"]
 
 
 @pytest.mark.parametrize("policy", ["full", "last"])

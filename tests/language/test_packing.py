@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from algoformer.common.tensor_file import read_tensors, write_tensors
+from algoformer.common.files import read_tensors, write_tensors
 from algoformer.language import LabelledText, ParallelText, Tokenizer
 from algoformer.language.packing import PackedText, pack, unpack
 from algoformer.language.tokens import TokenPairs, TokenTexts, encode_pairs, encode_texts

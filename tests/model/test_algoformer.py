@@ -55,7 +55,7 @@ def test_a_program_may_be_given_as_a_part_or_a_tuple() -> None:
 def test_modules_are_listed_in_order_each_once() -> None:
     first, second, third, fourth = (Layers(count) for count in (1, 2, 3, 4))
     program = Program(first, Loop((second, Loop(third, 2)), 5), Parallel(fourth, first))
-    assert modules_of(program) == [first, second, third, fourth, first]
+    assert modules_of(program) == (first, second, third, fourth, first)
 
 
 def test_initial_scales_follow_gpt2() -> None:

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from algoformer.model.context import ForwardContext, StateAccess
+from algoformer.model.driver import ForwardContext, StateAccess
 from algoformer.nn import AttentionContext
 
 

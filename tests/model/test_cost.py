@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode, sdpa_backward_flop_count
 
-from algoformer.model import AlgoFormer, Layers, Loop, Parallel, Program
+from algoformer.model import AlgoFormer, Layers, Loop, Parallel, Program, TwoStates
 from algoformer.model import presets as programs
 from algoformer.model.cost import cost
 from algoformer.prompt import Prompt
@@ -24,6 +24,12 @@ PROGRAMS = {
     **{name: preset(heads=2) for name, preset in programs.PRESETS.items()},
     "gate": programs.algoformer(heads=2, inject="gate"),
     "none": programs.algoformer(heads=2, inject="none"),
+    "step signal": Program(Loop(Layers(1, heads=2), 3, step_signal="sinusoid"), Layers(1, heads=2)),
+    "two states": Program(
+        TwoStates((Loop(Layers(1, heads=2), 2, name="low"), Layers(1, heads=2, name="high")), 3),
+        Layers(1, heads=2),
+    ),
+    "two states, one network": Program(TwoStates(Loop(Layers(1, heads=2), 3, name="low"), 2, "none")),
     "plain loop": Program(Layers(1, heads=2), Loop(Layers(2, **PLAIN), 3, "none"), Layers(1, **PLAIN)),
     "parallel": Program(
         Layers(1, heads=2, activation="relu", head_width=3, hidden=5, bias=False),

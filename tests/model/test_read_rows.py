@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from algoformer.model import AlgoFormer, Layers, Loop, Parallel, Program, addresses
-from algoformer.model.context import DEFAULT, ForwardContext
+from algoformer.model.driver import DEFAULT, ForwardContext
 from algoformer.model.parts import ProgramModule
 from algoformer.nn import Layer
 from algoformer.prompt import Prompt
@@ -48,7 +48,7 @@ def test_the_stream_at_asked_tokens_is_the_whole_stream_there(
 @pytest.mark.parametrize("tracked", [1, 2, 4])
 def test_gradients_are_those_of_the_whole_stream(name: str, recompute: bool, tracked: int) -> None:
     body = AlgoFormer(PROGRAMS[name], **SIZES).double().body
-    unroll = Unroll(steps=4, window=3, grad_steps=tracked, recompute=recompute)
+    unroll = Unroll(steps=4, window=3, grad_steps=tracked, gradient_checkpointing=recompute)
     rows = torch.tensor([0, 3, 4])
     states = [
         whole(body, stream(), unroll).index_select(2, rows),

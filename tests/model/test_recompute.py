@@ -42,14 +42,14 @@ def test_gradients_are_the_same_to_the_last_bit(name: str, unroll: Unroll) -> No
     model = AlgoFormer(PROGRAMS[name], **SIZES)
     expected = gradients(model, unroll)
     assert any(gradient is not None for gradient in expected)
-    assert same(gradients(model, replace(unroll, recompute=True)), expected)
+    assert same(gradients(model, replace(unroll, gradient_checkpointing=True)), expected)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
 @pytest.mark.parametrize("unroll", UNROLLS, ids=str)
 def test_memory_and_flops_are_what_the_formulas_say(name: str, unroll: Unroll) -> None:
     model = AlgoFormer(PROGRAMS[name], **SIZES)
-    unroll = replace(unroll, recompute=True)
+    unroll = replace(unroll, gradient_checkpointing=True)
     bill = model.cost(unroll, batch=3, rows=10, points=5)
     forward, training = measured_flops(model, unroll)
     assert bill.activation_bytes == measured_memory(model, unroll)
@@ -66,7 +66,7 @@ def test_memory_and_flops_are_what_the_formulas_say(name: str, unroll: Unroll) -
 def test_it_holds_for_random_programs(program: Program, steps: int, data: st.DataObject) -> None:
     window, tracked = data.draw(st.integers(1, steps)), data.draw(st.integers(0, steps))
     plain = Unroll(steps=steps, window=window, grad_steps=tracked)
-    again = replace(plain, recompute=True)
+    again = replace(plain, gradient_checkpointing=True)
     model = AlgoFormer(program, **SIZES)
     assert same(gradients(model, again), gradients(model, plain))
     assert measured_memory(model, again) <= model.cost(again, batch=3, rows=10, points=5).activation_bytes
@@ -76,7 +76,10 @@ def test_memory_grows_by_one_state_an_iteration() -> None:
     """Without it an iteration of a layer keeps 16 states and some statistics; with it exactly one."""
     model = AlgoFormer(PROGRAMS["algoformer"], **SIZES)
     state = 3 * 13 * SIZES["width"] * 4  # prompts × tokens (10 rows, 3 blanks) × width × bytes
-    few, many = (measured_memory(model, Unroll(steps=steps, window=2, recompute=True)) for steps in (5, 45))
+    few, many = (
+        measured_memory(model, Unroll(steps=steps, window=2, gradient_checkpointing=True))
+        for steps in (5, 45)
+    )
     assert many - few == 40 * state
     few, many = (measured_memory(model, Unroll(steps=steps, window=2)) for steps in (5, 45))
     assert many - few > 16 * 40 * state
@@ -86,7 +89,7 @@ def test_memory_grows_by_one_state_an_iteration() -> None:
 def test_iterations_are_run_again_with_the_weights_they_had(recompute: bool) -> None:
     """Other weights are in place only while the model runs forward; the gradient is that of those."""
     model = AlgoFormer(Program(Loop(Layers(1, heads=2), 3)), **SIZES)
-    unroll = Unroll(steps=3, window=3, recompute=recompute)
+    unroll = Unroll(steps=3, window=3, gradient_checkpointing=recompute)
     doubled = {name: 2 * weight for name, weight in model.named_parameters()}
     answers = torch.func.functional_call(model, doubled, (prompt(), unroll)).predictions
     answers.square().mean().backward()
@@ -115,5 +118,7 @@ def test_weights_are_put_back_after_an_error() -> None:
 
 
 def test_hidden_states_cannot_be_kept_and_dropped() -> None:
-    with pytest.raises(ValueError, match=r"recompute drops the hidden states that keep=\('loop\[1\]',\)"):
-        Unroll(steps=2, keep=("loop[1]",), recompute=True)
+    with pytest.raises(
+        ValueError, match=r"gradient_checkpointing drops the hidden states that keep=\('loop\[1\]',\)"
+    ):
+        Unroll(steps=2, keep=("loop[1]",), gradient_checkpointing=True)

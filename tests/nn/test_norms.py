@@ -45,7 +45,7 @@ def test_a_registered_norm_is_built_counted_and_read_back(monkeypatch: pytest.Mo
     monkeypatch.setitem(NORMS, "doubled", None)
     del NORMS["doubled"]  # registered below, and removed after the test
     text = Program(Layers(1, heads=2, norm="layer")).to_json().replace('"layer"', '"doubled"')
-    with pytest.raises(ValueError, match=r"norm must be one of .*got 'doubled'; .*register_norm"):
+    with pytest.raises(ValueError, match=r"unknown norm 'doubled'; choose from .*register_norm"):
         Program.from_json(text)
     register_norm("doubled", lambda sizes: Doubled())
     program = Program.from_json(text)

@@ -8,7 +8,7 @@ import torch
 from algoformer.language import CachedDecoder, UncachedDecoder
 from algoformer.model import AlgoFormer, Layers, Loop, Program, presets
 from algoformer.nn import POSITIONS, Attention, AttentionContext, LayerSizes
-from algoformer.nn.positions import RotaryPositions
+from algoformer.nn.tables import RotaryPositions
 from tests.language.small_models import padded, token_model
 from tests.model.test_cost import SIZES
 

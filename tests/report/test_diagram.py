@@ -175,3 +175,8 @@ def test_what_a_part_says_is_put_in_lines() -> None:
 def test_huge_programs_are_drawn_in_no_time() -> None:
     assert default_steps(Program(Loop(Layers(1), 1_000_000))) == 1_000_000
     assert len(diagram(Program(Loop(Layers(1_000_000), 1_000_000)))) < 10_000
+
+
+def test_notebooks_show_a_program_as_its_diagram() -> None:
+    program = Program(Loop(Layers(1), 3))
+    assert program._repr_svg_() == diagram(program)

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from algoformer.cli import COMMANDS
-from algoformer.data import register_data
-from algoformer.data import registry as data_registry
+from algoformer.data import protocol, register_data
 from torture import formats
 from torture.child import finish, limit_cpu, start
 from torture.lines import lines, run_line
@@ -54,7 +53,8 @@ def test_every_command_has_a_line_with_its_options() -> None:
 
 
 def test_a_new_kind_of_data_needs_a_sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(data_registry._KINDS, "registered", {})
+    monkeypatch.setitem(protocol._KINDS, "riddles", None)
+    del protocol._KINDS["riddles"]  # registered below, and removed after the test
 
     @register_data
     class Puzzles:

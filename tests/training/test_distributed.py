@@ -14,12 +14,12 @@ import pytest
 import torch
 
 from algoformer import programs
-from algoformer.cli import main
-from algoformer.cli.failure import is_reported_by_rank_zero
+from algoformer.cli import is_reported_by_rank_zero, main
 from algoformer.training import Run, load_checkpoint, read_metrics, train
 from algoformer.training.distributed import DistributedGroup, _Agreement, _to_send, plan_group
 from algoformer.training.engine import plan_engine
-from algoformer.training.process_group import VARIABLES, Stop
+from algoformer.training.step import Stop
+from algoformer.training.trainer import VARIABLES
 from tiny import TINY
 from training.pair import Mishap, Outcome, Pair
 from training.small import small, timeless, told

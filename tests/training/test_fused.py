@@ -91,8 +91,8 @@ def test_blanks_before_the_prompt_move_the_rows_that_are_read() -> None:
 @pytest.mark.usefixtures("as_a_user")
 def test_it_refuses_to_recompute_instead_of_forgetting_it() -> None:
     body = FusedBody(model_of(PROGRAMS["algoformer"]), operations=operations)
-    with pytest.raises(ValueError, match="keeps what recompute=True would drop"):
-        body.answer(prompt_of(), Unroll(steps=3, window=2, recompute=True))
+    with pytest.raises(ValueError, match="keeps what gradient_checkpointing=True would drop"):
+        body.answer(prompt_of(), Unroll(steps=3, window=2, gradient_checkpointing=True))
 
 
 def dropping(model: AlgoFormer) -> AlgoFormer:

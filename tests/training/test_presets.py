@@ -1,11 +1,17 @@
 import pytest
 
+from algoformer import tasks
 from algoformer.cli.demo_runs import MODELS, plan
 from algoformer.data.prompts import curricula
-from algoformer.model.presets import PRESETS
+from algoformer.model.presets import LOOP_MODELS, PRESETS
+from algoformer.model.program import modules_of
 from algoformer.tasks import TASKS
-from algoformer.training.presets import experiment
+from algoformer.training.presets import experiment, named_experiment
 from algoformer.training.step import iterations_at
+
+
+def whole(task: tasks.Task) -> dict[str, int]:
+    return {"dims": task.dim, "samples": -(-task.context // task.parts)}
 
 
 @pytest.mark.parametrize("scale", ["smoke", "short", "paper"])
@@ -13,7 +19,12 @@ from algoformer.training.step import iterations_at
 @pytest.mark.parametrize("task", TASKS)
 def test_every_program_can_be_trained_on_every_task_at_every_scale(task, program, scale) -> None:
     run = experiment(task, program, scale)
-    dims, samples = curricula(run.task, run.training, run.training.steps - 1)
+    dims, samples = curricula(
+        run.training,
+        run.training.steps - 1,
+        dims=run.task.dim,
+        samples=-(-run.task.context // run.task.parts),
+    )
     assert dims == run.task.dim, "the curriculum must reach the whole task"
     assert samples * run.task.parts >= run.task.context
 
@@ -23,7 +34,7 @@ def test_the_paper_scale_is_the_protocols_default_configuration() -> None:
     training = run.training
 
     def stages(place: int, *steps: int) -> list[int]:
-        return [curricula(run.task, training, step)[place] for step in steps]
+        return [curricula(training, step, **whole(run.task))[place] for step in steps]
 
     assert (run.width, training.steps, training.batch_size, training.lr) == (256, 500_000, 64, 1e-4)
     assert (training.window, training.schedule, training.clip_norm, training.warmup) == (
@@ -58,7 +69,7 @@ def test_linear_regression_is_trained_as_recommended_where_that_was_tried() -> N
     training = run.training
 
     def stages(place: int, *steps: int) -> list[int]:
-        return [curricula(run.task, training, step)[place] for step in steps]
+        return [curricula(training, step, **whole(run.task))[place] for step in steps]
 
     assert (training.loss, training.precision) == ("log", "tf32")
     # a thousand steps with 5 coordinates, then one more every 200
@@ -100,3 +111,13 @@ def test_the_demo_compares_models_under_the_same_conditions(tmp_path) -> None:
     assert len({run.task for run in runs}) == len({run.width for run in runs}) == 1
     same = ("steps", "batch_size", "lr", "schedule", "clip_norm", "dims", "samples", "seed")
     assert all(len({getattr(run.training, name) for run in runs}) == 1 for name in same)
+
+
+@pytest.mark.parametrize("name", LOOP_MODELS)
+@pytest.mark.parametrize("data", ["linear", "sudoku", "labels"])
+def test_loop_models_are_named_as_programs_are(name: str, data: str) -> None:
+    found = named_experiment(data, name)
+    modules = modules_of(found.program)
+    assert {layers.count for layers in modules} <= {0, 1}
+    assert all(layers.causal == (data == "linear") for layers in modules if layers.count)
+    assert found.program != LOOP_MODELS[name]()

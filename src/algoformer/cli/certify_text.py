@@ -99,13 +99,13 @@ def _loop_map(model: Any, input_ids: Tensor, given: int) -> LoopMap:
         entry = model.body.before(model.trunk.embed(input_ids), context)
 
     def read(state: Tensor) -> Tensor:
-        states = model.trunk.finish(model.body.after(state[None], context))
+        states = model.trunk.finish(model.body.after(loop.visible(state)[None], context))
         if is_classifier:
             return model.head(masked_mean(states, everything))[0].softmax(-1)[:, None]
         return model.scores(states[0, :, given - 1 :]).softmax(-1)
 
     return LoopMap(
-        start=loop.start(entry),
+        start=loop.initial_state(entry),
         step=lambda state: loop.step(state, entry, here),
         read=read,
         read_rows=tuple(range(0 if is_classifier else given - 1, tokens)),

@@ -187,7 +187,7 @@ def choices() -> dict[str, tuple[str, ...]]:
     from algoformer.model.injections import INJECTIONS, STARTS
     from algoformer.nn import ACTIVATIONS, NORMS, POSITIONS
 
-    tables = {table.field: tuple(table) for table in (NORMS, ACTIVATIONS, POSITIONS, INJECTIONS)}
+    tables = {table.kind: tuple(table) for table in (NORMS, ACTIVATIONS, POSITIONS, INJECTIONS)}
     return tables | {"start": ("auto", *STARTS)}
 
 

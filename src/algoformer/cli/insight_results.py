@@ -11,8 +11,8 @@ from typing import Any
 import torch
 
 from algoformer.cli.measure import Contender, load_contender
+from algoformer.common.devices import source_commit
 from algoformer.common.files import write_json
-from algoformer.common.provenance import source_commit
 from algoformer.extras import require
 from algoformer.model import AlgoFormer
 from algoformer.report import save

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -60,10 +61,8 @@ def run_programs(arguments: list[str]) -> int:
     )
     if (chosen.svg or chosen.json) and not chosen.name:
         raise ValueError("--svg and --json need the name of a program, or a JSON file")
-    from algoformer.model.presets import PRESETS
-
     if not chosen.name:
-        for name, build in PRESETS.items():
+        for name, build in _named().items():
             print(f"{name}: {_first_line(build)}\n{_indented(str(build()))}\n")
         return 0
     program = named_program(chosen.name)
@@ -80,12 +79,17 @@ def run_programs(arguments: list[str]) -> int:
 
 def named_program(name: str) -> Program:
     """A preset by name, or the program in a JSON file."""
-    from algoformer.model.presets import PRESETS
-
     if name.endswith(".json"):
         return read_program(Path(name))
-    check_choice("program", name, PRESETS)
-    return PRESETS[name]()
+    check_choice("program", name, _named())
+    return _named()[name]()
+
+
+def _named() -> dict[str, Callable[..., Program]]:
+    """Return the named programs and the loop models of the field."""
+    from algoformer.model.presets import LOOP_MODELS, PRESETS
+
+    return {**PRESETS, **LOOP_MODELS}
 
 
 def _first_line(thing: object) -> str:

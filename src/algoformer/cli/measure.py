@@ -13,8 +13,8 @@ from algoformer.algorithms import build_solver
 from algoformer.cli.choose import with_folder
 from algoformer.cli.progress import counting
 from algoformer.cli.say import say
+from algoformer.common.devices import source_commit
 from algoformer.common.files import write_json
-from algoformer.common.provenance import source_commit
 from algoformer.evaluation import Evaluation, Table, compare, evaluation_prompts, summary_table
 from algoformer.extras import require
 from algoformer.model import AlgoFormer
@@ -22,8 +22,8 @@ from algoformer.model.program import default_steps
 from algoformer.report import error_by_sample, error_by_step, save
 from algoformer.shipped import load
 from algoformer.tasks import PuzzleTask, Task
-from algoformer.training.resume import raw_model
 from algoformer.training.solver import open_solver
+from algoformer.training.step import raw_model
 
 if TYPE_CHECKING:
     from algoformer.prompt import Prompt

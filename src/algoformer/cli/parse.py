@@ -13,7 +13,7 @@ from typing import Any, TypeVar, get_args, get_type_hints
 
 import tyro
 
-from algoformer.cli.failure import is_first_process
+from algoformer.cli import is_first_process
 
 Options = TypeVar("Options")
 

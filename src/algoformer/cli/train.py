@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from algoformer.cli import is_first_process
 from algoformer.cli.choose import Field, option, read_experiment, with_folder
-from algoformer.cli.failure import is_first_process
 
 if TYPE_CHECKING:
     from algoformer.training import Experiment, Run
@@ -20,8 +20,10 @@ Train a model and leave a folder with its config, metrics, checkpoint, numbers a
 
 what to train
   --data NAME [FILE ...]  linear, representation, autoregressive, chain, robust: a task (default: linear);
+                          sudoku, hops, addition, parity, copy and more: a puzzle (see algoformer tasks);
                           translation SOURCE TARGET, labels FILE, text FILE ...: your own files
-  --program NAME          algoformer, looped, standard, nested, two_loops, or a JSON file
+  --program NAME          algoformer, looped, standard, nested, two_loops; ouro, huginn, trm and other loop
+                          models, with one layer in each module (see algoformer programs); or a JSON file
   --scale NAME            smoke (default: two CPU cores), short (GPU minutes), paper (the paper's sizes)
   --config FILE           start from the config.json of a run instead
   --width N               width of the residual stream (d_model)
@@ -96,7 +98,7 @@ def run_train(arguments: list[str]) -> int:
         arguments, command="train", description=DESCRIPTION, extra=options(), short_help=HELP
     )
     from algoformer.common.devices import pick_device
-    from algoformer.training.process_group import join_torchrun
+    from algoformer.training.trainer import join_torchrun
 
     if settings.config is not None and settings.out is None:
         raise ValueError("a run that starts from --config needs a folder of its own: give --out")

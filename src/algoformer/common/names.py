@@ -1,12 +1,15 @@
-"""Refuse an unknown name or keyword and suggest the nearest known one."""
+"""Names: refuse an unknown one and suggest the nearest; tables of entries by name that users can extend."""
 
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
 from difflib import get_close_matches
-from typing import Any, TypeVar
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from algoformer.common.terminal import short
 
@@ -79,3 +82,112 @@ def suggests_keywords(known_as: Mapping[str, str] | None = None) -> Callable[[Cl
 def _hint(name: str, names: list[str], elsewhere: Mapping[str, str]) -> str:
     hint = f" (did you mean {elsewhere[name]!r}?)" if name in elsewhere else did_you_mean(name, names)
     return hint or f"; its fields are {', '.join(names)}"
+
+
+Entry = TypeVar("Entry")
+
+_NAME = re.compile(r"[A-Za-z_][\w.:-]{0,199}")
+
+
+class Registry(dict[str, Entry]):
+    """Entries by name: the library's, registered by a user, or offered by an installed package.
+
+    Args:
+        kind: what an entry is called in messages, such as "corpus".
+        entries: the library's entries, or their import paths ("module:attribute"), imported when needed.
+        register: the function that users register with, for messages.
+        group: the entry point group in which packages offer entries; empty for none.
+        aliases: other spellings that are still read, such as the booleans of old checkpoints.
+
+    >>> colors = Registry("color", {"red": 1}, register="paint")
+    >>> colors.register("blue", 2)
+    >>> colors.find("blue"), colors.names()
+    (2, ['red', 'blue'])
+    >>> colors.find("bleu")
+    Traceback (most recent call last):
+    ValueError: unknown color 'bleu' (did you mean 'blue'?); choose from red, blue; add your own with paint
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        entries: Mapping[str, Entry | str],
+        *,
+        register: str,
+        group: str = "",
+        aliases: Mapping[object, str] | None = None,
+    ) -> None:
+        super().__init__(cast(Mapping[str, Entry], entries))
+        self.kind, self.how, self.group, self.aliases = kind, register, group, dict(aliases or {})
+
+    def register(self, name: str, entry: Entry) -> None:
+        """Add an entry; registering the same one again is allowed.
+
+        Raises:
+            ValueError: the name belongs to another entry, or cannot be one.
+        """
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            raise ValueError(
+                f"the name of a {self.kind} begins with a letter and has no spaces, got {short(name)}"
+            )
+        known = self.get(name, entry)
+        if _origin(known) != _origin(entry):
+            owner = f", it belongs to {known.__name__}" if isinstance(known, type) else ""
+            raise ValueError(f"the {self.kind} {name!r} is registered already{owner}; choose another name")
+        self[name] = entry
+
+    def find(self, name: object, *, others: Iterable[str] = ()) -> Entry:
+        """Return the entry of a name.
+
+        Args:
+            name: the name, or another spelling of it.
+            others: further names for the message that are known elsewhere.
+
+        Raises:
+            ValueError: there is none; the message suggests the nearest name.
+        """
+        known = self.name_of(name, others=others)
+        found: object = self.get(known)
+        if isinstance(found, str):
+            module, _, attribute = found.partition(":")
+            return cast(Entry, getattr(import_module(module), attribute))
+        return cast(
+            Entry, next(o.load() for o in self._offered() if o.name == known) if found is None else found
+        )
+
+    def name_of(self, value: object, *, others: Iterable[str] = ()) -> str:
+        """Return the name that `value` spells.
+
+        Raises:
+            ValueError: there is no such entry; the message suggests the nearest name.
+        """
+        name = self.aliases.get(value, value) if isinstance(value, str | bool) else value
+        if isinstance(name, str) and (
+            name in self or any(name == offered.name for offered in self._offered())
+        ):
+            return name
+        names = [*self.names(), *others]
+        raise ValueError(
+            f"unknown {self.kind} {short(value)}{did_you_mean(value, names)}; "
+            f"choose from {', '.join(names)}; add your own with {self.how}"
+        )
+
+    def names(self) -> list[str]:
+        """Return all known names: the library's, registered ones, and those of installed packages."""
+        return list(dict.fromkeys([*self, *(offered.name for offered in self._offered())]))
+
+    def _offered(self) -> Iterable[EntryPoint]:
+        return entry_points(group=self.group) if self.group else ()
+
+    def __missing__(self, value: object) -> Entry:
+        return self.find(value)
+
+    if TYPE_CHECKING:  # other spellings are looked up too
+
+        def __getitem__(self, value: object) -> Entry: ...
+
+
+def _origin(entry: object) -> object:
+    # a function or class that is defined again in a notebook cell is the same one
+    named = getattr(entry, "__qualname__", None)
+    return entry if named is None else (getattr(entry, "__module__", None), named)

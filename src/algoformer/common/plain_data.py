@@ -13,26 +13,28 @@ from algoformer.common.terminal import short
 
 Kind = TypeVar("Kind")
 
+_PLAIN = (bool, int, float, str, types.NoneType)
+
 MOST = 10**12
 """No count of a run is larger: what is read from a file must not overflow later."""
 
 
 def as_data(value: object) -> Any:
-    """A dataclass of plain values as plain JSON types."""
+    """Return a dataclass of plain values in plain JSON types: an object of the fields that `init` takes."""
     if is_dataclass(value):
-        return {item.name: as_data(getattr(value, item.name)) for item in fields(value)}
-    return list(value) if isinstance(value, tuple) else value
+        return {item.name: as_data(getattr(value, item.name)) for item in fields(value) if item.init}
+    return [as_data(item) for item in value] if isinstance(value, tuple) else value
 
 
 def read_dataclass(kind: type[Kind], data: object) -> Kind:
     """Build a dataclass of plain values from JSON; unknown, missing or mistyped fields raise ValueError."""
     if not isinstance(data, Mapping):
         raise ValueError(f"{kind.__name__} must be an object, got {type(data).__name__}")
-    hints = typing.get_type_hints(kind)
+    hints = field_types(kind)
     strange = sorted(set(map(str, data)) - set(hints))
     if strange:
         raise ValueError(f"{kind.__name__} has no field {short(strange[0])}")
-    values = {name: _read_value(f"{kind.__name__}.{name}", hints[name], data[name]) for name in data}
+    values = {name: read_value(f"{kind.__name__}.{name}", hints[name], data[name]) for name in data}
     try:
         return kind(**values)
     except TypeError as error:
@@ -40,7 +42,7 @@ def read_dataclass(kind: type[Kind], data: object) -> Kind:
 
 
 UNREADABLE = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError)
-"""What goes wrong when something is built from JSON of other types or sizes."""
+"""The errors that come up when something is built from JSON of other types or sizes."""
 
 
 def read_object(text: str) -> dict[str, Any]:
@@ -97,41 +99,86 @@ def _fits(hint: Any, value: Any) -> bool:
     return isinstance(value, hint)
 
 
-def _read_union(name: str, kinds: tuple[Any, ...], value: Any) -> Any:
-    """Return the value as the first kind that it fits."""
-    if value is None and type(None) in kinds:
-        return None
-    refused: ValueError | None = None
-    for kind in kinds:
-        if kind is not type(None):
-            try:
-                return _read_value(name, kind, value)
-            except ValueError as error:
-                refused = refused or error
-    assert refused is not None
-    raise refused
+def field_types(kind: type) -> dict[str, Any]:
+    """Return the annotated types of a dataclass, with names in annotations resolved."""
+    try:
+        return typing.get_type_hints(kind)
+    except (NameError, TypeError) as error:
+        raise ValueError(
+            f"the field types of {kind.__name__} cannot be resolved: {error}; "
+            "define the class at module level"
+        ) from None
 
 
-def _read_value(name: str, hint: Any, value: Any) -> Any:
+def check_storable(kind: type) -> None:
+    """Refuse a dataclass one of whose fields could not be stored in a checkpoint."""
+    hints = field_types(kind)
+    for field in fields(kind):
+        if field.init and not _can_be_stored(hints[field.name]):
+            raise ValueError(
+                f"{kind.__name__}.{field.name} has type {_type_name(hints[field.name])}, which cannot be "
+                "stored; "
+                "use bool, int, float, str, Literal, None, a union or a tuple of these, or field(init=False)"
+            )
+
+
+def read_value(name: str, hint: Any, value: Any) -> Any:
+    """Read a value of JSON as the type `hint`; raise ValueError for a value of another type.
+
+    Lists become tuples. An integer is accepted for a float, because some writers of JSON shorten 1.0 to 1. A
+    bool is never accepted for a number.
+    """
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
     if origin in (typing.Union, types.UnionType):
-        return _read_union(name, inner, value)
+        return _first_that_fits(name, hint, value)
     if origin is Literal:
-        if value not in inner:
-            raise ValueError(f"{name} must be one of {', '.join(map(str, inner))}, got {short(value)}")
-        return value
-    if origin in (tuple, list, Sequence):
-        if not isinstance(value, list | tuple):
-            raise ValueError(f"{name} must be a list, got {short(value)}")
-        return tuple(_read_value(name, inner[0], item) for item in value)
+        if any(option == value and type(option) is type(value) for option in inner):
+            return value
+        raise ValueError(f"{name} must be one of {', '.join(map(str, inner))}, got {short(value)}")
     if is_dataclass(hint):
         return read_dataclass(typing.cast(type, hint), value)
-    if hint is float and isinstance(value, int) and not isinstance(value, bool):
-        if abs(value) > MOST:
-            raise ValueError(f"{name} is too large")
-        return float(value)
-    if origin is not None:
-        raise ValueError(f"{name} cannot be read from plain data")
-    if not isinstance(value, hint) or (isinstance(value, bool) and hint is not bool):
-        raise ValueError(f"{name} must be of type {hint.__name__}, got {short(value)}")
-    return value
+    if origin in (tuple, list, Sequence) and isinstance(value, list | tuple):
+        kinds = inner if origin is tuple and inner[-1] is not Ellipsis else inner[:1] * len(value)
+        if len(kinds) == len(value):
+            return tuple(
+                read_value(f"{name}[{place}]", kind, item)
+                for place, (kind, item) in enumerate(zip(kinds, value, strict=True))
+            )
+    elif hint is float and type(value) is int:
+        try:
+            return float(value)
+        except OverflowError:
+            raise ValueError(f"{name} is too large for a float: {short(value)}") from None
+    elif origin is None and (type(value) is hint or (hint not in _PLAIN and isinstance(value, hint))):
+        return value
+    raise ValueError(
+        f"{name} must be of type {_type_name(hint)}, got {short(value)} of type {type(value).__name__}"
+    )
+
+
+def _first_that_fits(name: str, hint: Any, value: Any) -> Any:
+    # an exact match first: 1 in `int | float` stays an int
+    refused: ValueError | None = None
+    for kind in sorted(typing.get_args(hint), key=lambda kind: kind is not type(value)):
+        try:
+            return read_value(name, kind, value)
+        except ValueError as error:
+            # what is inside an object says more than that the object does not fit
+            refused = error if is_dataclass(kind) and isinstance(value, Mapping) else refused
+    raise refused or ValueError(
+        f"{name} must be of type {_type_name(hint)}, got {short(value)} of type {type(value).__name__}"
+    )
+
+
+def _can_be_stored(hint: Any) -> bool:
+    origin, inner = typing.get_origin(hint), typing.get_args(hint)
+    if origin is Literal:
+        return all(type(option) in _PLAIN for option in inner)
+    if origin in (tuple, typing.Union, types.UnionType):
+        return bool(inner) and all(_can_be_stored(one) for one in inner if one is not Ellipsis)
+    return hint in _PLAIN
+
+
+def _type_name(hint: Any) -> str:
+    """Return a type as it is written in code."""
+    return hint.__name__ if type(hint) is type else str(hint).replace("typing.", "")

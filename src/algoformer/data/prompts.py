@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Hashable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, ClassVar, cast
 
@@ -175,15 +176,18 @@ class PromptBatches:
         self.dtype, device = weight.dtype, weight.device
         self.generator = torch.Generator(device)
         self.dims = torch.tensor(task.dim, device=device)
-        self.sample_of_question = self._sample_of_question()
+        prompt = task.sample(1, generator=torch.Generator(device).manual_seed(0))
+        self.samples = prompt.samples
+        reads = prompt.for_attention(causal=self.causal).reads
+        self.sample_of_question = torch.tensor([row // task.parts for row in reads], device=device)
         self.weights = torch.ones(len(self.sample_of_question), device=device)
         self.last = torch.tensor([len(self.sample_of_question) - 1], device=device)
-        self._stage = task.dim, samples_of(task)
+        self._stage = task.dim, self.samples
 
     def select(self, step: int) -> Hashable:
         """Seed the generator for the step, and move the curricula to it; all steps have the same shapes."""
         self.generator.manual_seed(prompt_seed(self.training.seed, step))
-        stage = dims, samples = curricula(self.task, self.training, step)
+        stage = dims, samples = curricula(self.training, step, dims=self.task.dim, samples=self.samples)
         if stage != self._stage:
             self.dims.fill_(dims)
             torch.lt(self.sample_of_question, samples, out=self.weights)
@@ -194,47 +198,34 @@ class PromptBatches:
     def current(self) -> PromptBatch:
         """Draw the prompts of the selected step, exact in single precision whatever the model's products."""
         dims = self.dims if self.training.dims is not None else None
-        with matmul_precision("fp32"):
+        exact = torch.get_float32_matmul_precision() == "highest"
+        with nullcontext() if exact else matmul_precision("fp32"):
             prompt = self.task.sample(
                 self.training.batch_size, generator=self.generator, dtype=self.dtype, active_dims=dims
             )
         if self.share.processes > 1:
             size = prompt.batch // self.share.processes
             prompt = prompt.select(slice(self.share.rank * size, (self.share.rank + 1) * size))
-        return PromptBatch(self._questions(prompt), self.weights, self.last, self.share.mean)
+        prompt = prompt.for_attention(causal=self.causal)
+        return PromptBatch(prompt, self.weights, self.last, self.share.mean)
 
     def metrics(self, step: int) -> Metrics:
         """Return the coordinates and the samples that count at a step."""
-        dims, samples = curricula(self.task, self.training, step)
+        dims, samples = curricula(self.training, step, dims=self.task.dim, samples=self.samples)
         return {"dims": float(dims), "samples": float(samples)}
 
-    def _questions(self, prompt: Prompt) -> Prompt:
-        return prompt.for_attention(causal=self.causal)
 
-    def _sample_of_question(self) -> Tensor:
-        device = self.dims.device
-        prompt = self._questions(self.task.sample(1, generator=torch.Generator(device).manual_seed(0)))
-        samples = torch.tensor([row // self.task.parts for row in prompt.reads], device=device)
-        assert int(samples.max()) < samples_of(self.task)
-        return samples
-
-
-def curricula(task: Task, config: TrainConfig, step: int) -> tuple[int, int]:
-    """Return the active coordinates and the samples that count at a step."""
+def curricula(config: TrainConfig, step: int, *, dims: int, samples: int) -> tuple[int, int]:
+    """Return the active coordinates and the samples that count at a step, of those of the task."""
     return (
-        ramp_value(config.dims, step, steps=config.steps, end=task.dim),
-        ramp_value(config.samples, step, steps=config.steps, end=samples_of(task)),
+        ramp_value(config.dims, step, steps=config.steps, end=dims),
+        ramp_value(config.samples, step, steps=config.steps, end=samples),
     )
 
 
 def prompt_seed(seed: int, step: int) -> int:
     """Return the seed for the prompts of a step: even, so that evaluation prompts (odd) differ."""
     return 2 * random.Random(f"{seed}/{step}/prompts").getrandbits(31)
-
-
-def samples_of(task: Task) -> int:
-    """Return how many samples a prompt of the task shows."""
-    return -(-task.context // task.parts)
 
 
 def _causal(program: Program) -> bool:

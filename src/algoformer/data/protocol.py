@@ -1,18 +1,15 @@
-"""The protocol of training data: prompts of a task, parallel text, labelled text, plain text.
-
-A data object is a description: frozen settings that can be compared and stored. Training opens it with
-`batches`, which gives batch number n as a pure function of the seed and n. Exact resume follows from that.
-"""
+"""The protocol of training data, and the kinds of data by name."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import torch
 from torch import Tensor, nn
 
+from algoformer.common.names import Registry
 from algoformer.config import TrainConfig
 from algoformer.model.program import Program
 from algoformer.trace import Unroll
@@ -174,3 +171,74 @@ class Data(Protocol):
             ValueError: the header is damaged or of another kind.
         """
         ...
+
+
+BUILT_IN = {
+    "prompts": "algoformer.data.prompts:PromptData",
+    "translation": "algoformer.data.translation:TranslationData",
+    "labels": "algoformer.data.labelled:LabelledData",
+    "text": "algoformer.data.text:TextData",
+}
+"""The kinds of data of this library, imported when they are first needed."""
+
+_KINDS: Registry[Any] = Registry(
+    "kind of data", BUILT_IN, group="algoformer.data", register="algoformer.data.register_data"
+)
+DataClass = TypeVar("DataClass", bound=type)
+
+
+def register_data(cls: DataClass) -> DataClass:
+    """Make a kind of data known under its `name`, so that checkpoints and commands can name it.
+
+    Use it as a decorator, or name the class in the entry point group `algoformer.data` of a package.
+
+    Raises:
+        ValueError: the class has no name, or the name belongs to another class.
+    """
+    _KINDS.register(getattr(cls, "name", ""), cls)
+    return cls
+
+
+def data_class(name: str) -> Any:
+    """Return the class that is registered under a name.
+
+    Raises:
+        ValueError: there is none; the message names the nearest one.
+    """
+    return _KINDS.find(name)
+
+
+def data_names() -> list[str]:
+    """Return the names of all kinds of data that are known here."""
+    return _KINDS.names()
+
+
+def data_from_header(header: object) -> Data:
+    """Rebuild a data object from its header or settings.
+
+    Raises:
+        ValueError: the header is damaged, or of a kind that is not registered here.
+    """
+    if not isinstance(header, Mapping) or not isinstance(header.get("name"), str):
+        raise ValueError(f"data must be an object with a name, got {str(header)[:60]}")
+    found: Data = data_class(header["name"]).from_header(header)
+    return found
+
+
+def as_data_object(value: Any) -> Data:
+    """Return a data object: the value itself, or a bare task wrapped into `PromptData`.
+
+    Raises:
+        ValueError: it is neither.
+    """
+    if isinstance(value, Data):
+        return value
+    from algoformer.tasks import Task
+
+    if isinstance(value, Task):
+        from algoformer.data.prompts import PromptData
+
+        return PromptData(value)
+    raise ValueError(
+        f"data must be a task or a data object such as TextData(files=...), got {type(value).__name__}"
+    )

@@ -199,7 +199,7 @@ class TextData(BaseTextData):
         if len(tokens) < 2:
             raise ValueError("there is no text to validate or test on; give more text, or files of its own")
         device = next(model.parameters()).device
-        unroll = Unroll(steps=default_steps(model.program), window=window)  # type: ignore[arg-type]
+        unroll = Unroll(steps=default_steps(model.program), window=window)
         nats, count = torch.zeros(unroll.length, dtype=torch.float64), 0
         with evaluating(model, bf16=bf16):
             for start in range(0, len(tokens) - 1, self.context):

@@ -61,8 +61,8 @@ class AlgoformerForSequenceClassification(transformers.PreTrainedModel):
             kwargs: passed to the loss function.
         """
         mask = torch.ones_like(input_ids) if attention_mask is None else attention_mask
-        recompute = self.gradient_checkpointing and self.training
-        unroll = Unroll(steps=self.config.run_steps(steps), window=1, recompute=recompute)
+        checkpointing = self.gradient_checkpointing and self.training
+        unroll = Unroll(steps=self.config.run_steps(steps), window=1, gradient_checkpointing=checkpointing)
         logits = self.model(input_ids, mask.bool(), unroll)[0]
         loss = None
         if labels is not None:

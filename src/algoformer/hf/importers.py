@@ -12,7 +12,7 @@ from torch import Tensor
 from algoformer.hf.looped_config import LoopedConfig
 from algoformer.hf.model import AlgoformerForCausalLM
 from algoformer.language.token_model import TokenModel
-from algoformer.model.program import Layers, Loop, Part, Program
+from algoformer.model.program import Layers, Loop, Part, Program, TwoStates
 
 PRE_NORM = {"attention_norm": "input_layernorm", "feedforward_norm": "post_attention_layernorm"}
 ACTIVATIONS = {
@@ -63,6 +63,9 @@ FAMILIES = {
         scale=lambda config: config.hidden_size**0.5,
     ),
     "gpt2": Family(norms={"attention_norm": "ln_1", "feedforward_norm": "ln_2"}),
+    "hrm_text": Family(
+        words={"norm": "plain", "output_gate": True}, norms={}, scale=lambda config: config.embedding_scale
+    ),
 }
 """The families that are imported, by `model_type`."""
 
@@ -88,6 +91,10 @@ def from_hf(model: Any) -> TokenModel:
             f"from_hf does not know the family {config.model_type!r}; it knows {', '.join(FAMILIES)}"
         )
     _check_features(config)
+    if config.model_type == "hrm_text" and bool(model.model.z_L_init.any()):
+        raise ValueError(
+            "from_hf cannot import this hrm_text: it has a fast state that does not start at zero"
+        )
     scale = family.scale(config)
     tied = bool(config.tie_word_embeddings) and scale == 1.0
     with torch.device("meta"):
@@ -108,6 +115,11 @@ def from_hf(model: Any) -> TokenModel:
 
 def _program(config: Any, family: Family) -> Program:
     layers = _gpt2_layers(config) if config.model_type == "gpt2" else _llama_layers(config, family)
+    if config.model_type == "hrm_text":
+        stack = replace(layers, count=config.num_layers_per_stack)
+        low = Loop(stack, steps=config.L_cycles, name="low")
+        both = (low, replace(stack, name="high"))
+        return Program(TwoStates(both, steps=config.H_cycles, inject="none", name="loop"))
     loop = config.loop if isinstance(config, LoopedConfig) else None
     if loop is None:
         return Program(replace(layers, count=config.num_hidden_layers))
@@ -178,8 +190,7 @@ def _check_features(config: Any) -> None:
 def _weights(model: Any, program: Program, family: Family, scale: float) -> dict[str, Tensor]:
     decoder = model.get_decoder()
     gpt2 = model.config.model_type == "gpt2"
-    layers = decoder.h if gpt2 else decoder.layers
-    stored = list(layers.children())
+    stored = _stored_layers(model.config.model_type, decoder)
     weights = {"trunk.embedding.weight": model.get_input_embeddings().weight * scale}
     places = list(_places(program))
     for place, layer in zip(places, stored, strict=True):
@@ -189,6 +200,8 @@ def _weights(model: Any, program: Program, family: Family, scale: float) -> dict
             found |= {f"{ours}.{name}": weight for name, weight in norm.named_parameters()}
             found[f"{ours}.weight"] = norm.weight + family.norm_shift
         weights |= {f"trunk.body.{place}.{name}": weight for name, weight in found.items()}
+    if model.config.model_type == "hrm_text":
+        return weights  # its norms have no weights
     final, last = decoder.ln_f if gpt2 else decoder.norm, f"trunk.body.parts.{len(program) - 1}.final_norm"
     weights |= {f"{last}.{name}": weight for name, weight in final.named_parameters()}
     weights[f"{last}.weight"] = final.weight + family.norm_shift
@@ -197,12 +210,22 @@ def _weights(model: Any, program: Program, family: Family, scale: float) -> dict
     return weights
 
 
-def _places(program: Program) -> Iterator[str]:
+def _stored_layers(model_type: str, decoder: Any) -> list[Any]:
+    if model_type == "gpt2":
+        return list(decoder.h.children())
+    if model_type == "hrm_text":
+        return [*decoder.L_module.layers, *decoder.H_module.layers]
+    return list(decoder.layers.children())
+
+
+def _places(program: Program, prefix: str = "parts") -> Iterator[str]:
     for index, part in enumerate(program):
-        inner = part.body.parts[0] if isinstance(part, Loop) else part
-        assert isinstance(inner, Layers)
-        inside = f"parts.{index}.body.parts.0" if isinstance(part, Loop) else f"parts.{index}"
-        yield from (f"{inside}.layers.{number}" for number in range(inner.count))
+        here = f"{prefix}.{index}"
+        if isinstance(part, Loop):
+            yield from _places(part.body, f"{here}.body.parts")
+        else:
+            assert isinstance(part, Layers)
+            yield from (f"{here}.layers.{number}" for number in range(part.count))
 
 
 def _llama_layer(layer: Any) -> dict[str, Tensor]:
@@ -213,6 +236,8 @@ def _llama_layer(layer: Any) -> dict[str, Tensor]:
         **_joined("feedforward.up", network.gate_proj, network.up_proj),
         **_joined("feedforward.down", network.down_proj),
     }
+    if hasattr(attention, "gate_proj"):
+        found |= _joined("attention.gate", attention.gate_proj)
     for ours, theirs in {"query_norm": "q_norm", "key_norm": "k_norm"}.items():
         norm = getattr(attention, theirs, None)
         if norm is not None:

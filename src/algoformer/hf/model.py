@@ -16,7 +16,7 @@ from algoformer.hf.installed import transformers
 from algoformer.language.cache import slots_of
 from algoformer.language.token_model import TokenModel
 from algoformer.language.trunk import positions_of
-from algoformer.model.context import DEFAULT, ForwardContext
+from algoformer.model.driver import DEFAULT, ForwardContext
 from algoformer.trace import Unroll
 
 
@@ -100,7 +100,9 @@ class AlgoformerForCausalLM(transformers.PreTrainedModel, transformers.Generatio
         use_cache = (self.config.use_cache and not self.training) if use_cache is None else use_cache
         if use_cache and past_key_values is None:
             past_key_values = transformers.DynamicCache()
-        unroll = Unroll(steps=steps, window=1, recompute=self.gradient_checkpointing and self.training)
+        unroll = Unroll(
+            steps=steps, window=1, gradient_checkpointing=self.gradient_checkpointing and self.training
+        )
         context = self._context(input_ids, attention_mask, position_ids, past_key_values, steps)
         states = self.model.trunk(input_ids, unroll, context)[0]
         kept = slice(-logits_to_keep or None, None) if isinstance(logits_to_keep, int) else logits_to_keep

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from algoformer.model import AlgoFormer
-from algoformer.model.context import ForwardContext
+from algoformer.model.driver import ForwardContext
 from algoformer.model.parts import LoopModule
 from algoformer.prompt import Prompt
 from algoformer.trace import Unroll
@@ -115,7 +115,8 @@ def loop_map(model: AlgoFormer, prompt: Prompt, *, dtype: torch.dtype | None = N
     Raises:
         ValueError: the program has no loop, or its traced part is not a single loop.
     """
-    model = measuring_copy(model, dtype=dtype, extra_tokens=model.width)
+    # the spectrum of a token takes one copy of it for each number of its state, which may be two streams wide
+    model = measuring_copy(model, dtype=dtype, extra_tokens=2 * model.width)
     prompt = prompt if dtype is None else prompt.to(dtype)
     model.check(prompt)
     if model.body.traced is None:
@@ -123,17 +124,21 @@ def loop_map(model: AlgoFormer, prompt: Prompt, *, dtype: torch.dtype | None = N
     loop = model.body.parts[model.body.traced]
     if not isinstance(loop, LoopModule):
         raise ValueError("a depth certificate needs a program whose last looping part is a single Loop")
+    if loop.settings.step_signal != "none":
+        raise ValueError(
+            "a loop with a step signal is another map at every iteration and cannot be certified"
+        )
     with torch.no_grad():
         entry = model.body.before(model.read_in(prompt.rows))
     rows = tuple(row + model.blanks[0] for row in prompt.reads)
     reading = ForwardContext(read_rows=torch.tensor(rows))
 
     def read(state: Tensor) -> Tensor:
-        answers: Tensor = model.read_out(model.body.after(state[None], reading)[0])
+        answers: Tensor = model.read_out(model.body.after(loop.visible(state)[None], reading)[0])
         return answers
 
     return LoopMap(
-        start=loop.start(entry),
+        start=loop.initial_state(entry),
         step=lambda state: loop.step(state, entry),
         read=read,
         read_rows=rows,

@@ -33,7 +33,7 @@ def asked_span(asked, position, count, BLOCK: tl.constexpr, EVERY: tl.constexpr)
 
 @triton.jit
 def in_base_2(scale):
-    """What scores are multiplied by where weights are powers of 2."""
+    """The factor of scores where weights are powers of 2."""
     return scale * 1.4426950408889634
 
 

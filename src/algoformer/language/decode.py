@@ -13,7 +13,7 @@ from torch import Tensor
 from algoformer.language.cache import KeyValueCache, Policy
 from algoformer.language.early_exit import run_with_exit
 from algoformer.language.token_model import TokenModel
-from algoformer.model.context import ForwardContext
+from algoformer.model.driver import ForwardContext
 from algoformer.model.program import default_steps
 from algoformer.model.stopping import StoppingRule
 from algoformer.trace import Unroll

@@ -7,8 +7,7 @@ from torch import Tensor
 
 from algoformer.language.cache import KeyValueCache
 from algoformer.language.token_model import TokenModel
-from algoformer.model.context import ForwardContext
-from algoformer.model.driver import LoopDriver, Settled, run_until
+from algoformer.model.driver import ForwardContext, LoopDriver, Settled, run_until
 from algoformer.model.parts import LoopModule
 from algoformer.model.stopping import StoppingRule
 
@@ -24,7 +23,8 @@ class CachedDriver(LoopDriver):
     def __init__(
         self, loop: LoopModule, entry: Tensor, context: ForwardContext, cache: KeyValueCache
     ) -> None:
-        super().__init__(loop.step, loop.start(entry), entry, context)
+        signal = None if loop.settings.step_signal == "none" else loop.signal
+        super().__init__(loop.step, loop.initial_state(entry), entry, context, signal)
         self.cache = cache
 
     def advance(self, *, final: bool = False) -> Tensor:
@@ -58,6 +58,8 @@ def run_with_exit(
     driver = CachedDriver(loop, trunk.body.before(trunk.embed(tokens[:, None]), context), inside, cache)
 
     def read(driver: LoopDriver) -> Tensor:
-        return model.scores(trunk.finish(trunk.body.after(driver.state[None], context))[0, :, 0])
+        return model.scores(
+            trunk.finish(trunk.body.after(loop.visible(driver.state)[None], context))[0, :, 0]
+        )
 
     return run_until(driver, rule, read, max_steps=cache.steps)

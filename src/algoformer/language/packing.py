@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from algoformer.common.tensor_file import read_tensors, write_tensors
+from algoformer.common.files import read_tensors, write_tensors
 from algoformer.common.terminal import short
 from algoformer.language.tokenizer import Tokenizer
 from algoformer.language.tokens import TokenPairs, TokenTable, TokenTexts

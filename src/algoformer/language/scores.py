@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from algoformer.common.registry import Registry
+from algoformer.common.names import Registry
 from algoformer.extras import require
 
 RESAMPLES = 1000

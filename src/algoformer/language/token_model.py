@@ -7,7 +7,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from algoformer.language.trunk import TextModel, Trunk, token_context
-from algoformer.model.context import ForwardContext
+from algoformer.model.driver import ForwardContext
 from algoformer.model.program import Part, Program, modules_of
 from algoformer.trace import Trace, Unroll
 

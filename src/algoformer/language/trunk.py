@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from algoformer.model.algoformer import recorded
-from algoformer.model.context import DEFAULT, Edit, ForwardContext
+from algoformer.model.driver import DEFAULT, Edit, ForwardContext
 from algoformer.model.parts import ProgramModule
 from algoformer.model.program import Layers, Loop, Part, Program, as_program, default_steps
 from algoformer.model.rebuild import why_not_rebuilt

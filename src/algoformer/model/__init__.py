@@ -8,11 +8,12 @@ from algoformer.common.lazy import lazy_attribute, lazy_dir
 if TYPE_CHECKING:
     from algoformer.model.address import addresses as addresses
     from algoformer.model.algoformer import AlgoFormer as AlgoFormer
-    from algoformer.model.context import ForwardContext as ForwardContext
+    from algoformer.model.driver import ForwardContext as ForwardContext
     from algoformer.model.program import Layers as Layers
     from algoformer.model.program import Loop as Loop
     from algoformer.model.program import Parallel as Parallel
     from algoformer.model.program import Program as Program
+    from algoformer.model.program import TwoStates as TwoStates
     from algoformer.model.stopping import Converged as Converged
     from algoformer.model.stopping import Fixed as Fixed
     from algoformer.model.stopping import ProbabilityShift as ProbabilityShift

@@ -11,12 +11,12 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from algoformer.model.context import Edit, ForwardContext, StateAccess, select_rows
+from algoformer.model.driver import Edit, ForwardContext, StateAccess, select_rows
 from algoformer.model.parts import ProgramModule
 from algoformer.model.program import Part, Program, as_program, default_steps, modules_of
 from algoformer.model.rebuild import why_not_rebuilt
 from algoformer.model.stopping import StoppingRule
-from algoformer.nn.positions import LearnedPositions
+from algoformer.nn.tables import LearnedPositions
 from algoformer.prompt import Prompt
 from algoformer.trace import Trace, Unroll
 
@@ -216,7 +216,7 @@ class AlgoFormer(nn.Module):
 
     @property
     def has_learned_positions(self) -> bool:
-        """Whether positions are learned, which limits prompts to `context` rows."""
+        """True if positions are learned, which limits prompts to `context` rows."""
         return any(isinstance(module, LearnedPositions) for module in self.body.modules())
 
     def check(self, prompt: Prompt) -> None:
@@ -226,12 +226,11 @@ class AlgoFormer(nn.Module):
                 f"an AlgoFormer answers a Prompt, got {type(prompt).__name__}; make one with "
                 "Prompt.of_pairs(xs, ys) or task.sample(batch, generator=...)"
             )
-        if prompt.dim != self.dim:
-            raise ValueError(f"this model reads rows of dim={self.dim}, the prompt's have {prompt.dim}")
-        if prompt.out != self.out:
-            raise ValueError(
-                f"this model answers with out={self.out} numbers, the prompt asks for {prompt.out}"
-            )
+        dim, out = prompt.rows.shape[2], prompt.targets.shape[2]
+        if dim != self.dim:
+            raise ValueError(f"this model reads rows of dim={self.dim}, the prompt's have {dim}")
+        if out != self.out:
+            raise ValueError(f"this model answers with out={self.out} numbers, the prompt asks for {out}")
         if prompt.rows.shape[1] > self.context and self.has_learned_positions:
             raise ValueError(
                 f"the prompt has {prompt.rows.shape[1]} rows, this model was built for context={self.context}"

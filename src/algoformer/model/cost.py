@@ -1,4 +1,4 @@
-"""What a program costs, from the program alone: parameters, FLOPs, memory, and how models compare.
+"""The cost of a program, from the program alone: parameters, FLOPs, memory, and how models compare.
 
 What is counted, and what is not, stands in `algoformer.model.work`.
 """
@@ -9,11 +9,21 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import torch
+from torch import nn
 
 from algoformer.model.injections import INJECTIONS, STARTS
 from algoformer.model.parts import LayersModule
 from algoformer.model.presets import algoformer, looped, standard
-from algoformer.model.program import Layers, Loop, Part, Program, as_program, default_steps, traced_part
+from algoformer.model.program import (
+    Layers,
+    Loop,
+    Part,
+    Program,
+    TwoStates,
+    as_program,
+    default_steps,
+    traced_part,
+)
 from algoformer.model.work import Stream, Work, unrolled_work
 from algoformer.nn import LayerSizes
 from algoformer.trace import Unroll
@@ -165,6 +175,8 @@ def parameters(part: Part, *, width: int, context: int) -> int:
     own = sum(parameters(inner, width=width, context=context) for body in part.bodies for inner in body)
     if isinstance(part, Loop):
         own += _loop_parameters(part.inject, part.start_kind, width)
+    if isinstance(part, TwoStates):
+        own += _loop_parameters("none", part.low_start, width)
     if isinstance(part, Layers):
         each, final, added = _layers_parameters(replace(part, count=1, name=""), width, context)
         own += part.count * each + final + added
@@ -197,12 +209,17 @@ def _loop_parameters(inject: str, start: str, width: int) -> int:
     sizes = LayerSizes(width=width)
     with torch.device("meta"):
         modules = INJECTIONS[inject].build(sizes), STARTS[start].build(sizes)
-    return sum(parameter.numel() for module in modules for parameter in module.parameters())
+    return sum(
+        parameter.numel()
+        for module in modules
+        if isinstance(module, nn.Module)
+        for parameter in module.parameters()
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Share:
-    """How much of the computation is done outside the loop, by the pre- and post-transformer.
+    """The share of the computation that is done outside the loop, by the pre- and post-transformer.
 
     Attributes:
         setting: "inference", "training forward" or "training step".

@@ -1,20 +1,179 @@
-"""The loop driver: the only place that runs the body of a loop again and again.
-
-Unrolling, convergence, early exit while decoding and step-by-step evaluation are uses of it. The hand-written
-kernels of `algoformer.kernels` are the one other implementation.
-"""
+"""The context of a forward pass, and the loop driver: the only place that runs a body again and again."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from algoformer.model.context import ForwardContext
 from algoformer.model.stopping import StoppingRule
+from algoformer.nn import AttentionContext, KVCache
+
+Edit = Callable[[Tensor], Tensor] | Tensor
+"""The replacement of a state: a function of the state, or a tensor that broadcasts to its shape."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StateAccess:
+    """The states that one forward pass records and edits, by address.
+
+    Attributes:
+        keep: addresses of the states to record.
+        edits: replacements by address; a recorded state is the edited one.
+        states: the states recorded so far.
+        stacked: how many iterations of a loop lie one after the other in the batch; they are taken apart
+            before a state is edited or recorded. None means that the batch is a plain batch.
+    """
+
+    keep: frozenset[str] = frozenset()
+    edits: Mapping[str, Edit] = field(default_factory=dict)
+    states: dict[str, Tensor] = field(default_factory=dict)
+    stacked: int | None = None
+
+    def wants(self, address: str) -> bool:
+        """Return whether the state at `address` is recorded or edited."""
+        return address in self.keep or address in self.edits
+
+    def visit(self, address: str, state: Tensor) -> Tensor:
+        """Edit and record the state at `address`; return the state to continue with."""
+        if not self.wants(address):
+            return state
+        seen = state if self.stacked is None else state.unflatten(0, (self.stacked, -1))
+        if address in self.edits:
+            seen = _edited(address, seen, self.edits[address])
+        if address in self.keep:
+            self.states[address] = seen
+        return seen if self.stacked is None else seen.flatten(0, 1)
+
+
+def _edited(address: str, state: Tensor, edit: Edit) -> Tensor:
+    if isinstance(edit, Tensor):
+        try:
+            return edit.to(state).expand(state.shape)
+        except RuntimeError:
+            pass
+        found = tuple(edit.shape)
+    else:
+        result = edit(state)
+        if isinstance(result, Tensor) and result.shape == state.shape:
+            return result
+        found = tuple(result.shape) if isinstance(result, Tensor) else type(result).__name__
+    raise ValueError(
+        f"the edit at {address!r} gives {found}, but the state there has shape {tuple(state.shape)}; "
+        "return a tensor of that shape"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForwardContext:
+    """Everything that the modules of a program need beside the stream; all of it is optional.
+
+    Attributes:
+        causal_mask: the mask of modules whose attention is causal; None means the plain causal mask.
+        full_mask: the mask of modules with full attention; None means no mask.
+        positions: where each token stands in its sequence; None means 0, 1, 2, ...
+        cache: returns the key-value cache of the layer at an address; None means that nothing is cached.
+        access: states to record and edit; None means none.
+        read_rows: the rows (tokens) at which the result is read; None means all. The module that runs last
+            computes its output at these rows only.
+        address: where in the program the current module stands; tracked only if cache or access need it.
+    """
+
+    causal_mask: Bool[Tensor, "#batch 1 #token key"] | None = None
+    full_mask: Bool[Tensor, "#batch 1 #token key"] | None = None
+    positions: Int[Tensor, "#batch token"] | None = None
+    cache: Callable[[str], KVCache] | None = None
+    access: StateAccess | None = None
+    read_rows: Int[Tensor, " row"] | None = None
+    address: str = ""
+
+    @property
+    def has_addresses(self) -> bool:
+        """True if anything in this context depends on where a module stands."""
+        return self.cache is not None or self.access is not None
+
+    @property
+    def whole(self) -> ForwardContext:
+        """The same context, but with results at all rows, because something else still needs them."""
+        return self if self.read_rows is None else replace(self, read_rows=None)
+
+    def at(self, address: str) -> ForwardContext:
+        """Return the context of the module at `address`."""
+        return replace(self, address=address) if self.has_addresses else self
+
+    def enter(self, word: str) -> ForwardContext:
+        """Return the context of the module called `word` inside the current one."""
+        return self.at(f"{self.address}/{word}") if self.has_addresses else self
+
+    def iteration(self, number: int) -> ForwardContext:
+        """Return the context of one iteration of the current loop, counting from 1."""
+        return self.at(f"{self.address}[{number}]") if self.has_addresses else self
+
+    def visit(self, state: Tensor) -> Tensor:
+        """Edit and record the state at the current address; return the state to continue with."""
+        return state if self.access is None else self.access.visit(self.address, state)
+
+    def attention(self, *, causal: bool) -> AttentionContext:
+        """Return the context of the attention of the layer at the current address."""
+        visit_weights = None
+        if self.access is not None and self.access.wants(name := f"{self.address}/attention"):
+            access = self.access
+
+            def visit_weights(weights: Tensor) -> Tensor:
+                return access.visit(name, weights)
+
+        return AttentionContext(
+            mask=self.causal_mask if causal else self.full_mask,
+            cache=None if self.cache is None else self.cache(self.address),
+            positions=self.positions,
+            query_rows=self.read_rows,
+            visit_weights=visit_weights,
+        )
+
+    def select(self, sequences: Int[Tensor, " sequence"]) -> ForwardContext:
+        """Return the context of some sequences of the batch."""
+
+        def selected(values: Tensor | None) -> Tensor | None:
+            if values is None or values.shape[0] == 1:
+                return values
+            return values.index_select(0, sequences)
+
+        return self._each(selected)
+
+    def stacked(self, times: int) -> ForwardContext:
+        """Return the context of `times` copies of the batch, one after the other, as one batch."""
+        if self.cache is not None and times != 1:
+            raise ValueError(f"a cache holds one batch, not {times}; read out one iteration (window=1)")
+
+        def repeated(values: Tensor | None) -> Tensor | None:
+            if values is None or values.shape[0] == 1:
+                return values
+            return values.repeat(times, *(1 for _ in values.shape[1:]))
+
+        access = None if self.access is None else replace(self.access, stacked=times)
+        return replace(self._each(repeated), access=access)
+
+    def _each(self, change: Callable[[Tensor | None], Tensor | None]) -> ForwardContext:
+        return replace(
+            self,
+            causal_mask=change(self.causal_mask),
+            full_mask=change(self.full_mask),
+            positions=change(self.positions),
+        )
+
+
+DEFAULT = ForwardContext()
+"""The context of a forward pass that was given none."""
+
+
+def select_rows(stream: Tensor, rows: Tensor | None) -> Tensor:
+    """Return the stream at `rows` of its token axis; None means all."""
+    return stream if rows is None else torch.index_select(stream, stream.ndim - 2, rows)
+
 
 Step = Callable[[Tensor, Tensor, ForwardContext], Tensor]
 """One iteration: the next state from the state, the loop's input and the context."""
@@ -93,7 +252,7 @@ class LoopDriver:
 
 
 class Settled(NamedTuple):
-    """What a loop gave under a stopping rule: the last output of each sequence, and its iterations."""
+    """The result of a loop under a stopping rule: the last output of each sequence, and its iterations."""
 
     output: Float[Tensor, "batch ..."]
     iterations: Int[Tensor, " batch"]

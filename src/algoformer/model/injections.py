@@ -1,4 +1,4 @@
-"""How the input of a loop reaches its iterations, and the state that the first iteration starts from."""
+"""Injections of a loop's input into its iterations, and the states that first iterations start from."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float
 from torch import Tensor, nn
 
-from algoformer.nn import LayerSizes, Table
+from algoformer.common.names import Registry
+from algoformer.nn import LayerSizes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,7 +19,7 @@ class InjectionKind:
     """One way to combine the state and the loop's input before every iteration.
 
     Attributes:
-        build: returns a module that makes of the state and the input what the body runs on.
+        build: returns a module or function that makes of the state and the input what the body runs on.
         start: name of the start that belongs to it, in `STARTS`.
         caption: what a diagram says.
         sees_input: whether the module uses the input.
@@ -29,7 +29,7 @@ class InjectionKind:
         fused: whether the hand-written kernels compute it.
     """
 
-    build: Callable[[LayerSizes], nn.Module]
+    build: Callable[[LayerSizes], Callable[[Tensor, Tensor], Tensor]]
     start: str
     caption: str
     sees_input: bool = True
@@ -43,30 +43,12 @@ class StartKind:
     """One way to make the state before the first iteration.
 
     Attributes:
-        build: returns a module that is called with the loop's input and returns the state.
+        build: returns a module or function that is called with the loop's input and returns the state.
         sees_input: whether gradients reach the input through the state.
     """
 
-    build: Callable[[LayerSizes], nn.Module]
+    build: Callable[[LayerSizes], Callable[[Tensor], Tensor]]
     sees_input: bool = False
-
-
-class AddInput(nn.Module):
-    """Adds the input to the state."""
-
-    def forward(
-        self, state: Float[Tensor, "batch token width"], entry: Float[Tensor, "batch token width"]
-    ) -> Float[Tensor, "batch token width"]:
-        """Return the sum."""
-        return state + entry
-
-
-class StateOnly(nn.Module):
-    """Passes the state on and does not look at the input."""
-
-    def forward(self, state: Tensor, entry: Tensor) -> Tensor:
-        """Return the state."""
-        return state
 
 
 class GatedInput(nn.Module):
@@ -143,33 +125,27 @@ class VectorStart(nn.Module):
 
     def forward(self, entry: Tensor) -> Tensor:
         """Return the vector at every token."""
-        return self.vector.expand_as(entry)
+        return torch.zeros_like(entry) + self.vector
 
 
-class ZeroStart(nn.Module):
-    """Starts from zeros."""
-
-    def forward(self, entry: Tensor) -> Tensor:
-        """Return zeros like the input."""
-        return torch.zeros_like(entry)
+def state_only(state: Tensor, entry: Tensor) -> Tensor:
+    """Return the state without a look at the input."""
+    return state
 
 
-class InputStart(nn.Module):
-    """Starts from the input."""
-
-    def forward(self, entry: Tensor) -> Tensor:
-        """Return the input."""
-        return entry
+def entry_itself(entry: Tensor) -> Tensor:
+    """Return the input as the state to start from."""
+    return entry
 
 
-INJECTIONS = Table(
+INJECTIONS = Registry(
     "inject",
     {
         "add": InjectionKind(
-            build=lambda sizes: AddInput(), start="zeros", caption="input added at every step", fused=True
+            build=lambda sizes: torch.add, start="zeros", caption="input added at every step", fused=True
         ),
         "none": InjectionKind(
-            build=lambda sizes: StateOnly(),
+            build=lambda sizes: state_only,
             start="input",
             caption="input at the first step only",
             sees_input=False,
@@ -195,24 +171,26 @@ INJECTIONS = Table(
             products=lambda width: width * width,
         ),
     },
+    register="register_injection",
 )
 """Injections by name."""
 
-STARTS = Table(
+STARTS = Registry(
     "start",
     {
-        "zeros": StartKind(build=lambda sizes: ZeroStart()),
-        "input": StartKind(build=lambda sizes: InputStart(), sees_input=True),
+        "zeros": StartKind(build=lambda sizes: torch.zeros_like),
+        "input": StartKind(build=lambda sizes: entry_itself, sees_input=True),
         "noise": StartKind(build=lambda sizes: NoiseStart()),
         "vector": StartKind(build=lambda sizes: VectorStart(sizes.width)),
     },
+    register="register_start",
 )
 """Starts by name. The word "auto" in a program means the start that belongs to the injection."""
 
 
 def register_injection(
     name: str,
-    build: Callable[[LayerSizes], nn.Module],
+    build: Callable[[LayerSizes], Callable[[Tensor, Tensor], Tensor]],
     *,
     start: str = "zeros",
     caption: str | None = None,
@@ -235,6 +213,8 @@ def register_injection(
     INJECTIONS.register(name, entry)
 
 
-def register_start(name: str, build: Callable[[LayerSizes], nn.Module], *, sees_input: bool = False) -> None:
+def register_start(
+    name: str, build: Callable[[LayerSizes], Callable[[Tensor], Tensor]], *, sees_input: bool = False
+) -> None:
     """Register a start, so that `Loop(start=name)` can be built, saved and loaded."""
     STARTS.register(name, StartKind(build=build, sees_input=sees_input))

@@ -102,9 +102,9 @@ class Layers:
         if isinstance(base, bool) or not isinstance(base, int | float) or not 1 < base < 1e12:
             raise ValueError(f"rope_base must be a number between 1 and 1e12, got {short(base)}")
         for table in (NORMS, ACTIVATIONS, POSITIONS):
-            value = getattr(self, table.field)
+            value = getattr(self, table.kind)
             if not isinstance(value, str) or value not in table:
-                object.__setattr__(self, table.field, table.name_of(value))
+                object.__setattr__(self, table.kind, table.name_of(value))
         if self.norm_at not in PLACES:
             object.__setattr__(self, "norm_at", check_places(self.norm_at))
         if self.qk_norm not in QK_NORMS:
@@ -127,7 +127,7 @@ class Layers:
 
     @property
     def adds_positions(self) -> bool:
-        """Whether positions are added to the stream on entry."""
+        """True if positions are added to the stream on entry."""
         return POSITIONS[self.positions].added is not None
 
     @property
@@ -137,7 +137,7 @@ class Layers:
 
     @property
     def ends_with_norm(self) -> bool:
-        """Whether the last thing done to the stream is a norm."""
+        """True if the last thing done to the stream is a norm."""
         after = self.count > 0 and "after" in self.norm_at and self.norm != "none"
         return self.final_norm or after
 
@@ -161,32 +161,3 @@ class Layers:
                 "choose other heads, another width, or give head_width"
             )
         return width // self.heads
-
-
-def describe_layers(layers: Layers) -> str:
-    """Describe layers in one line: their number and heads, and what differs from the trained default."""
-    text = f"{layers.count} layer{'' if layers.count == 1 else 's'}"
-    if layers.count:
-        text += f" × {layers.heads} head{'' if layers.heads == 1 else 's'}"
-    words = {
-        "causal": "full attention",
-        "norm": NORMS[layers.norm].outline,
-        "norm_at": f"norms {layers.norm_at.replace('+', ' and ')}",
-        "qk_norm": f"QK norm {layers.qk_norm}",
-        "scaled": "unscaled scores",
-        "bias": "QKV bias only" if layers.bias == "qkv" else "no bias",
-        "output_gate": "gated heads",
-        "positions": POSITIONS[layers.positions].outline,
-        "final_norm": "no final norm",
-    }
-    if not layers.count:
-        words = {name: words[name] for name in ("norm", "positions", "final_norm")}
-    notes = [word for name, word in words.items() if getattr(layers, name) != getattr(Layers, name)]
-    if not layers.count:
-        return ", ".join([text, *notes])
-    gated = "gated " if layers.gated else ""
-    notes += [gated + layers.activation] if gated or layers.activation != Layers.activation else []
-    notes += [f"{layers.kv_heads} KV heads"] if layers.kv_heads is not None else []
-    notes += [f"heads {layers.head_width} wide"] if layers.head_width is not None else []
-    notes += [f"hidden {layers.hidden}"] if layers.hidden is not None else []
-    return ", ".join([text, *notes])

@@ -9,9 +9,10 @@ loop  ⟲ 4 steps, inject none
 """
 
 from collections.abc import Callable
+from inspect import signature
 from typing import Any
 
-from algoformer.model.program import Layers, Loop, Program
+from algoformer.model.program import Layers, Loop, Program, TwoStates, modules_of
 
 LLAMA: dict[str, Any] = {
     "norm": "rms",
@@ -129,6 +130,42 @@ def albert(layers: int = 1, *, steps: int = 12, **layer: Any) -> Program:
     return Program(Layers(0, name="embedding", **words), loop)
 
 
+def hrm(layers: int = 4, *, steps: int = 2, low_steps: int = 2, **layer: Any) -> Program:
+    """The hierarchical reasoning model (Wang et al., 2025): a slow and a fast network, full attention.
+
+    Left out: the embedding of the puzzle's number and the scale √width of embeddings. Start vectors are
+    learned here and fixed there. Segments with a carried state belong to training.
+    """
+    own = {"norm": "plain", "norm_at": "after", "norm_eps": 1e-5, "causal": False, "final_norm": False}
+    words = {**LLAMA, "heads": 8, **own, **layer}
+    low = Loop(Layers(layers, **words), steps=low_steps, name="low")
+    return Program(TwoStates((low, Layers(layers, name="high", **words)), steps=steps, name="loop"))
+
+
+def trm(layers: int = 2, *, steps: int = 3, low_steps: int = 6, **layer: Any) -> Program:
+    """The tiny recursive model (Jolicoeur-Martineau, 2025): as `hrm`, with one network for both states.
+
+    The loop of the network runs `low_steps` + 1 times: the last of them updates the slow state. Left out: as
+    in `hrm`, and the variant that mixes tokens by an MLP instead of attention.
+    """
+    own = {"norm": "plain", "norm_at": "after", "norm_eps": 1e-5, "causal": False, "final_norm": False}
+    words = {**LLAMA, "heads": 8, **own, **layer}
+    both = Loop(Layers(layers, **words), steps=low_steps + 1, name="low")
+    return Program(TwoStates(both, steps=steps, name="loop"))
+
+
+def hrm_text(layers: int = 16, *, steps: int = 2, low_steps: int = 3, **layer: Any) -> Program:
+    """HRM-Text 1B (2026): two stacks of gated attention; the input is the first slow state.
+
+    Left out: the scale of embeddings, which an import folds into their weights.
+    """
+    own = {"heads": 12, "head_width": 128, "norm": "plain", "output_gate": True}
+    words = {**LLAMA, **own, **layer}
+    low = Loop(Layers(layers, **words), steps=low_steps, name="low")
+    high = Layers(layers, name="high", **words)
+    return Program(TwoStates((low, high), steps=steps, inject="none", name="loop"))
+
+
 def deq(layers: int = 1, *, steps: int = 30, **layer: Any) -> Program:
     """A deep equilibrium transformer (Bai et al., 2019): input at every step, run to a fixed point.
 
@@ -149,6 +186,24 @@ LOOP_MODELS: dict[str, Callable[..., Program]] = {
     "mor_sequence": mor_sequence,
     "universal": universal,
     "albert": albert,
+    "hrm": hrm,
+    "trm": trm,
+    "hrm_text": hrm_text,
     "deq": deq,
 }
 """The loop models of the field by name."""
+
+
+def small_loop_model(name: str, *, heads: int, causal: bool = True) -> Program:
+    """Return a loop model of the field with one layer in each module and `heads` heads, for small widths.
+
+    >>> print(small_loop_model("nanbeige", heads=4))
+    loop  ⟲ 2 steps, inject none
+      1 layer × 4 heads, RMS norm, no bias, RoPE, gated silu, 2 KV heads
+    """
+    preset = LOOP_MODELS[name]
+    counts = {"layers", "prelude", "core", "coda"} & {*signature(preset).parameters}
+    words: dict[str, Any] = dict.fromkeys(counts, 1)
+    if any(layers.kv_heads is not None for layers in modules_of(preset())):
+        words["kv_heads"] = max(1, heads // 2)
+    return preset(heads=heads, head_width=None, causal=causal, **words)

@@ -13,10 +13,18 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from algoformer.model.address import check_address, part_address
-from algoformer.model.context import DEFAULT, Edit, ForwardContext, StateAccess, select_rows
-from algoformer.model.driver import LoopDriver, Settled, run_until
+from algoformer.model.driver import (
+    DEFAULT,
+    Edit,
+    ForwardContext,
+    LoopDriver,
+    Settled,
+    StateAccess,
+    run_until,
+    select_rows,
+)
 from algoformer.model.injections import INJECTIONS, STARTS
-from algoformer.model.program import Layers, Loop, Parallel, Part, Program, traced_part
+from algoformer.model.program import Layers, Loop, Parallel, Part, Program, TwoStates, traced_part
 from algoformer.model.recompute import run_again
 from algoformer.model.stopping import StoppingRule
 from algoformer.nn import (
@@ -39,16 +47,17 @@ class LayersModule(nn.Module):
         super().__init__()
         self.settings, self.causal = layers, layers.causal
         sizes = LayerSizes(width=width, context=context, norm_eps=layers.norm_eps, settings=layers)
-        added = POSITIONS[layers.positions].added
-        self.positions = None if added is None else added(sizes)
-        self.layers: list[Layer] = nn.ModuleList(  # type: ignore[assignment]
-            build_layer(layers, width) for _ in range(layers.count)
-        )
-        self.final_norm = NORMS[layers.final_norm_kind].build(sizes) if layers.final_norm else None
-        for layer in self.layers:
+        built = [build_layer(layers, width) for _ in range(layers.count)]
+        for layer in built:
             initialize(layer, depth=layers.count)
+        final_norm, added = NORMS[layers.final_norm_kind].build, POSITIONS[layers.positions].added
+        last = final_norm(sizes) if layers.final_norm else None
+        self.positions = None if added is None else added(sizes)
         if isinstance(self.positions, LearnedPositions):
             self.positions.reset_parameters()  # drawn last
+        # weights are stored in this order: positions, layers, final norm
+        self.layers: list[Layer] = nn.ModuleList(built)  # type: ignore[assignment]
+        self.final_norm = last
 
     def forward(self, stream: Tensor, context: ForwardContext = DEFAULT) -> Tensor:
         """Run the layers once."""
@@ -88,6 +97,15 @@ class LoopModule(nn.Module):
         self.injection = INJECTIONS[loop.inject].build(sizes)
         self.body = ProgramModule(loop.body, width=width, context=context)
 
+    def initial_state(self, entry: Tensor) -> Tensor:
+        """Return the state before the first iteration."""
+        state: Tensor = self.start(entry)
+        return state
+
+    def visible(self, state: Tensor) -> Tensor:
+        """Return what of the state the rest of the program sees: all of it."""
+        return state
+
     def step(self, state: Tensor, entry: Tensor, context: ForwardContext = DEFAULT) -> Tensor:
         """Run one iteration."""
         result = self.body(self.injection(state, entry), context)
@@ -101,11 +119,11 @@ class LoopModule(nn.Module):
         return sinusoids(torch.tensor([iteration]), self.width)
 
     def driver(
-        self, entry: Tensor, context: ForwardContext = DEFAULT, *, recompute: bool = False
+        self, entry: Tensor, context: ForwardContext = DEFAULT, *, gradient_checkpointing: bool = False
     ) -> LoopDriver:
-        """Return a driver that runs this loop on `entry`; with `recompute` under gradient checkpointing."""
-        step, state = self.step, self.start(entry)
-        if recompute:
+        """Return a driver that runs this loop on `entry`, with gradient checkpointing if asked."""
+        step, state = self.step, self.initial_state(entry)
+        if gradient_checkpointing:
             step = run_again(self, self.step)
             if not INJECTIONS[self.settings.inject].sees_input:
                 entry = entry.detach()  # no iteration sees it, so the graph that made it must not be kept
@@ -125,16 +143,51 @@ class LoopModule(nn.Module):
         """Run as often as the unroll says; return the states of its window, stacked.
 
         Iterations before the last `grad_steps` keep no graph, so memory grows with those and not with
-        the number of steps. With `recompute` each of those keeps its input only.
+        the number of steps. With `gradient_checkpointing` each of those keeps its input only.
         """
-        driver = self.driver(entry, context, recompute=unroll.recompute)
         states, first, rows = [], unroll.first_step, context.read_rows
+        driver = self.driver(entry, context, gradient_checkpointing=unroll.gradient_checkpointing)
         # nothing continues from the last state, so only there unread rows can be left out
         for state in driver.run(unroll.steps, tracked=unroll.grad_steps, final=True):
             if driver.iteration >= first:
                 whole = rows is None or driver.iteration == unroll.steps
                 states.append(state if whole else select_rows(state, rows))
-        return torch.stack(states)
+        return self.visible(torch.stack(states))
+
+
+class TwoStatesModule(LoopModule):
+    """A loop whose state is a slow one, which is read out, and beside it the fast one of the low network."""
+
+    settings: TwoStates
+
+    def __init__(self, loop: TwoStates, *, width: int, context: int) -> None:
+        super().__init__(loop, width=width, context=context)
+        self.low_start = STARTS[loop.low_start].build(LayerSizes(width=width, context=context))
+
+    def initial_state(self, entry: Tensor) -> Tensor:
+        """Return both states, one after the other along the stream's axis."""
+        return torch.cat([self.start(entry), self.low_start(entry)], dim=-1)
+
+    def visible(self, state: Tensor) -> Tensor:
+        """Return the slow state."""
+        return state[..., : self.width]
+
+    def step(self, state: Tensor, entry: Tensor, context: ForwardContext = DEFAULT) -> Tensor:
+        """Run the low network as often as it says, then the high one."""
+        # copies: a view that is taken without gradients still claims to require one
+        high, low = (each.contiguous() for each in state.split(self.width, dim=-1))
+        network: LoopModule = self.body.parts[0]  # type: ignore[assignment]
+        here = self.body.at(0, context)
+        driver = LoopDriver(network.step, low, self.injection(high, entry), here)
+        *_, low = driver.run(network.steps - self.settings.shared)
+        if self.settings.shared:
+            driver.state, driver.entry = high, low
+            high = driver.advance(final=True)
+        else:
+            high = self.body.run(high + low, 1, len(self.body.parts), context)
+        if context.access is not None:
+            high = context.visit(high)
+        return torch.cat([high, select_rows(low, context.read_rows)], dim=-1)
 
 
 class ParallelModule(nn.Module):
@@ -166,18 +219,18 @@ class ProgramModule(nn.Module):
     def __init__(self, program: Program, *, width: int, context: int) -> None:
         super().__init__()
         self.program = program
-        self.parts = nn.ModuleList(build_part(part, width=width, context=context) for part in program.parts)
+        self.parts = nn.ModuleList([build_part(part, width=width, context=context) for part in program.parts])
         self.traced = traced_part(program)
         self.edits: Mapping[str, Edit] = {}
 
     def forward(self, stream: Tensor, context: ForwardContext = DEFAULT) -> Tensor:
         """Run every part once, loops as often as they say."""
-        return self._run(stream, 0, len(self.parts), context)
+        return self.run(stream, 0, len(self.parts), context)
 
     def before(self, stream: Tensor, context: ForwardContext = DEFAULT) -> Tensor:
         """Run the parts before the traced one."""
         end = len(self.parts) if self.traced is None else self.traced
-        return self._run(stream, 0, end, context.whole)
+        return self.run(stream, 0, end, context.whole)
 
     def after(
         self, states: Float[Tensor, "step batch token width"], context: ForwardContext = DEFAULT
@@ -186,7 +239,7 @@ class ProgramModule(nn.Module):
         if self.traced is None or self.traced + 1 == len(self.parts):
             return select_rows(states, context.read_rows)
         stacked = context.stacked(len(states))
-        result = self._run(states.flatten(0, 1), self.traced + 1, len(self.parts), stacked)
+        result = self.run(states.flatten(0, 1), self.traced + 1, len(self.parts), stacked)
         return result.unflatten(0, states.shape[:2])
 
     def unroll(
@@ -200,9 +253,9 @@ class ProgramModule(nn.Module):
             stream = self(stream, context)
             return stream.expand(unroll.length, *stream.shape)
         whole = context.whole
-        stream = self._run(stream, 0, self.traced, whole)
+        stream = self.run(stream, 0, self.traced, whole)
         ends = self.traced + 1 == len(self.parts)
-        here = self._at(self.traced, context if ends else whole)
+        here = self.at(self.traced, context if ends else whole)
         states: Tensor = self.parts[self.traced].unroll(stream, unroll, here)  # type: ignore[operator]
         if isinstance(self.program.parts[self.traced], Parallel):
             states = here.visit(states)
@@ -231,7 +284,7 @@ class ProgramModule(nn.Module):
 
         def read(driver: LoopDriver) -> Tensor:
             now = driver.context.at(context.address)
-            return read_out(self.after(driver.state[None], now)[0], now)
+            return read_out(self.after(loop.visible(driver.state)[None], now)[0], now)
 
         return run_until(driver, rule, read, max_steps=rule.max_steps or loop.steps)
 
@@ -240,7 +293,7 @@ class ProgramModule(nn.Module):
         loop = None if self.traced is None else self.parts[self.traced]
         if self.traced is None or not isinstance(loop, LoopModule):
             raise ValueError("early stopping needs a program whose last looping part is a Loop of its own")
-        return loop, self._at(self.traced, context)
+        return loop, self.at(self.traced, context)
 
     @contextmanager
     def edit(self, edits: Mapping[str, Edit]) -> Iterator[None]:
@@ -264,16 +317,18 @@ class ProgramModule(nn.Module):
             check_address(self.program, address, steps)
         return StateAccess(keep=frozenset(keep), edits=self.edits)
 
-    def _run(self, stream: Tensor, first: int, last: int, context: ForwardContext) -> Tensor:
+    def run(self, stream: Tensor, first: int, last: int, context: ForwardContext) -> Tensor:
+        """Run the parts `first` to `last` - 1, each once."""
         for index in range(first, last):
             ends = index + 1 == last or context.read_rows is None
-            here = self._at(index, context if ends else context.whole)
+            here = self.at(index, context if ends else context.whole)
             stream = self.parts[index](stream, here)
             if here.address != context.address and not isinstance(self.program.parts[index], Loop):
                 stream = here.visit(stream)
         return stream
 
-    def _at(self, index: int, context: ForwardContext) -> ForwardContext:
+    def at(self, index: int, context: ForwardContext) -> ForwardContext:
+        """Return the context of a part of this program."""
         if context.access is None and context.cache is None:
             return context
         return context.at(part_address(self.program, index, context.address))
@@ -306,6 +361,8 @@ def build_part(part: Part, *, width: int, context: int) -> LayersModule | LoopMo
     """Return the module of one part."""
     if isinstance(part, Layers):
         return LayersModule(part, width=width, context=context)
+    if isinstance(part, TwoStates):
+        return TwoStatesModule(part, width=width, context=context)
     if isinstance(part, Loop):
         return LoopModule(part, width=width, context=context)
     return ParallelModule(part, width=width, context=context)

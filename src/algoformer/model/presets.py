@@ -13,6 +13,8 @@ from typing import Any
 from algoformer.model.loop_models import LOOP_MODELS as LOOP_MODELS
 from algoformer.model.loop_models import albert as albert
 from algoformer.model.loop_models import deq as deq
+from algoformer.model.loop_models import hrm as hrm
+from algoformer.model.loop_models import hrm_text as hrm_text
 from algoformer.model.loop_models import huginn as huginn
 from algoformer.model.loop_models import mor_cycle as mor_cycle
 from algoformer.model.loop_models import mor_sequence as mor_sequence
@@ -20,6 +22,7 @@ from algoformer.model.loop_models import nanbeige as nanbeige
 from algoformer.model.loop_models import ouro as ouro
 from algoformer.model.loop_models import parcae as parcae
 from algoformer.model.loop_models import retrofit as retrofit
+from algoformer.model.loop_models import trm as trm
 from algoformer.model.loop_models import universal as universal
 from algoformer.model.program import Injection, Layers, Loop, Part, Program
 

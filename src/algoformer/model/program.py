@@ -6,13 +6,16 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import lru_cache
+from importlib import import_module
 from typing import Any, TypeAlias
 
 from algoformer.common.names import check_choice
 from algoformer.common.terminal import short
 from algoformer.model.injections import INJECTIONS, STARTS
 from algoformer.model.layers import Layers as Layers
-from algoformer.model.layers import check_count, check_name, describe_layers
+from algoformer.model.layers import check_count, check_name
+from algoformer.nn import NORMS, POSITIONS
 
 Injection: TypeAlias = str
 """A name in the table `INJECTIONS`: how a loop's input reaches each iteration."""
@@ -90,6 +93,81 @@ class Loop:
         return (self.body,)
 
 
+@dataclass(frozen=True, init=False)
+class TwoStates(Loop):
+    """A loop with a fast and a slow state, as in the hierarchical reasoning model (HRM).
+
+    The first part of the body is a `Loop`, the low network; the parts after it are the high network. An
+    iteration runs the low network on its own state, which it keeps from one iteration to the next, and on
+    the slow state, which is added each time. Then the high network replaces the slow state:
+
+        low ← L(low + high + input), `body.parts[0].steps` times
+        high ← H(high + low)
+
+    The slow state is what is read out. If nothing follows the low network it takes both roles: the last of
+    its steps computes high ← L(high + low), as in the tiny recursive model (TRM).
+
+    Attributes:
+        body: the low network as a `Loop` that adds its input, and the parts of the high network.
+        steps: number of iterations.
+        inject: "add" lets the low network see the input at every step, "none" does not.
+        name: for addresses and outlines; empty means the part's place in its program.
+        start: the slow state before the first iteration: "vector" (a learned vector for each of the two
+            states), or "input" (and zeros for the fast state); "auto" means "vector" with "add" and
+            "input" with "none".
+
+    >>> print(Program(TwoStates((Loop(Layers(2), steps=3, name="low"), Layers(2, name="high")), steps=2)))
+    ⟲ 2 steps, inject add, two states
+      low   ⟲ 3 steps, inject add
+        2 layers × 8 heads
+      high  2 layers × 8 heads
+    """
+
+    def __init__(
+        self,
+        body: Program | Part | Sequence[Part],
+        steps: int,
+        inject: str = "add",
+        name: str = "",
+        start: str = "auto",
+        damp: int | float = 1,
+        step_signal: str = "none",
+    ) -> None:
+        super().__init__(body, steps, inject, name, start, damp, step_signal)
+        if damp != 1 or step_signal != "none":
+            raise ValueError("a part with two states has no damping and no step signal; leave both out")
+        check_choice("inject", inject, ("add", "none"))
+        check_choice("start", start, ("auto", "vector", "input"))
+        low = self.body.parts[0]
+        if type(low) is not Loop or low.inject != "add" or low.start != "auto":
+            raise ValueError(
+                "the first part of a body with two states is the low network: "
+                'a Loop with inject="add" and no start of its own'
+            )
+        if self.shared and low.steps < 2:
+            raise ValueError(
+                "without a high network the last step of the low one takes its role, so that it needs "
+                f"at least 2 steps, got {low.steps}"
+            )
+
+    @property
+    def shared(self) -> bool:
+        """Whether the low network also updates the slow state."""
+        return len(self.body) == 1
+
+    @property
+    def start_kind(self) -> str:
+        """The start of the slow state, with "auto" resolved."""
+        if self.start != "auto":
+            return self.start
+        return "vector" if INJECTIONS[self.inject].sees_input else "input"
+
+    @property
+    def low_start(self) -> str:
+        """The start of the fast state."""
+        return "vector" if self.start_kind == "vector" else "zeros"
+
+
 @dataclass(frozen=True)
 class Parallel:
     """Branches that read the same stream and whose results are summed."""
@@ -148,8 +226,13 @@ class Program:
     def __str__(self) -> str:
         return "\n".join(_outline(self))
 
+    def _repr_svg_(self) -> str:
+        """Return the program as a picture, which notebooks show."""
+        svg: str = import_module("algoformer.report.diagram").diagram(self)
+        return svg
+
     def to_json(self) -> str:
-        """The program as JSON text."""
+        """Return the program as JSON text."""
         return json.dumps(to_data(self))
 
     @classmethod
@@ -178,22 +261,25 @@ def has_loop(part: Part) -> bool:
     return isinstance(part, Loop) or any(has_loop(inner) for body in part.bodies for inner in body)
 
 
-def modules_of(program: Program) -> list[Layers]:
+@lru_cache(maxsize=256)
+def modules_of(program: Program) -> tuple[Layers, ...]:
     """Return every module of layers in the program, in the order they run, each once."""
     found: list[Layers] = []
     for part in program:
         if isinstance(part, Layers):
             found.append(part)
         found += [layers for body in part.bodies for layers in modules_of(body)]
-    return found
+    return tuple(found)
 
 
+@lru_cache(maxsize=256)
 def traced_part(program: Program) -> int | None:
     """Return which part an unroll runs: the last one with a loop. Later parts run on all its states."""
     looping = [index for index, part in enumerate(program) if has_loop(part)]
     return looping[-1] if looping else None
 
 
+@lru_cache(maxsize=256)
 def default_steps(program: Program) -> int:
     """Return how often the traced loop runs unless an unroll says otherwise; 1 without a loop."""
     index = traced_part(program)
@@ -222,9 +308,39 @@ def _outline(program: Program, indent: str = "") -> Iterator[str]:
                 yield from _outline(branch, indent + "    ")
 
 
+def describe_layers(layers: Layers) -> str:
+    """Describe layers in one line: their number and heads, and what differs from the trained default."""
+    text = f"{layers.count} layer{'' if layers.count == 1 else 's'}"
+    if layers.count:
+        text += f" × {layers.heads} head{'' if layers.heads == 1 else 's'}"
+    words = {
+        "causal": "full attention",
+        "norm": NORMS[layers.norm].outline,
+        "norm_at": f"norms {layers.norm_at.replace('+', ' and ')}",
+        "qk_norm": f"QK norm {layers.qk_norm}",
+        "scaled": "unscaled scores",
+        "bias": "QKV bias only" if layers.bias == "qkv" else "no bias",
+        "output_gate": "gated heads",
+        "positions": POSITIONS[layers.positions].outline,
+        "final_norm": "no final norm",
+    }
+    if not layers.count:
+        words = {name: words[name] for name in ("norm", "positions", "final_norm")}
+    notes = [word for name, word in words.items() if getattr(layers, name) != getattr(Layers, name)]
+    if not layers.count:
+        return ", ".join([text, *notes])
+    gated = "gated " if layers.gated else ""
+    notes += [gated + layers.activation] if gated or layers.activation != Layers.activation else []
+    notes += [f"{layers.kv_heads} KV heads"] if layers.kv_heads is not None else []
+    notes += [f"heads {layers.head_width} wide"] if layers.head_width is not None else []
+    notes += [f"hidden {layers.hidden}"] if layers.hidden is not None else []
+    return ", ".join([text, *notes])
+
+
 def describe_loop(loop: Loop) -> str:
     """Describe a loop in one line: its steps and injection, and what differs from the default."""
     text = f"⟲ {loop.steps} step{'' if loop.steps == 1 else 's'}, inject {loop.inject}"
+    text += ", two states" if isinstance(loop, TwoStates) else ""
     text += "" if loop.start == "auto" else f", start {loop.start}"
     text += "" if loop.damp == 1 else f", damp {loop.damp:g}"
     return text + ("" if loop.step_signal == "none" else f", {loop.step_signal} of the step added")
@@ -259,7 +375,7 @@ def _part_from(data: object, depth: int) -> Part:
         raise ValueError(f"a part is an object with the key 'part', got {type(data).__name__}")
     rest = dict(data)
     kind = rest.pop("part", None)
-    known = {"layers": Layers, "loop": Loop, "parallel": Parallel}
+    known = {"layers": Layers, "loop": Loop, "twostates": TwoStates, "parallel": Parallel}
     if not isinstance(kind, str) or kind not in known:
         raise ValueError(f"a part is one of {', '.join(known)}, got {short(kind)}")
     allowed = {item.name for item in fields(known[kind])}
@@ -269,8 +385,8 @@ def _part_from(data: object, depth: int) -> Part:
     try:
         if kind == "layers":
             return Layers(**rest)
-        if kind == "loop":
-            return Loop(from_data(rest.pop("body"), depth=depth + 1), **rest)
+        if kind in ("loop", "twostates"):
+            return known[kind](from_data(rest.pop("body"), depth=depth + 1), **rest)
         branches = [from_data(branch, depth=depth + 1) for branch in rest.pop("branches")]
         return Parallel(*branches, **rest)
     except (TypeError, KeyError) as error:

@@ -1,4 +1,4 @@
-"""Whether a model can be built again from its program, as loading a checkpoint does."""
+"""Check that a model can be built again from its program, as loading a checkpoint does."""
 
 from __future__ import annotations
 

@@ -5,15 +5,16 @@ is causal: the convention of PyTorch's own counter, which the tests compare with
 two products for each one of a tracked forward pass (a gradient for the weights, one for the input), less
 those that are not needed: the read-in's input has no gradient, nor has a state that iterations without
 a graph made. A fused attention kernel computes its scores again on the way back: `recomputed` counts that.
-An unroll with `recompute` runs each tracked iteration again: `repeated` counts that in full, although PyTorch
-leaves out a product at the very end that no norm follows.
+An unroll with gradient checkpointing runs each tracked iteration again: `repeated` counts that in full,
+although PyTorch leaves out a product at the very end that no norm follows.
 
 Memory is what autograd keeps between the passes with a fused attention kernel: the inputs of norms (with
 their statistics) and of products, queries, keys, values, attention's output with one number a head and
 token, the inputs of activations, and what injections multiply. Parameters are not in it.
 The last layer computes its output at the rows to read only; where it is causal, it keeps a mask.
-With `recompute` it is what enters each tracked iteration of the unrolled loop, and what entered the loop; on
-the way back one iteration at a time is kept in full beside that. Parts after the loop are not run again.
+With gradient checkpointing it is what enters each tracked iteration of the unrolled loop, and what entered
+the loop; on the way back one iteration at a time is kept in full beside that. Parts after the loop are not
+run again.
 Branches of a `Parallel` that begin without positions keep one tensor together; it is counted for each.
 """
 
@@ -23,14 +24,14 @@ from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 
 from algoformer.model.injections import INJECTIONS, STARTS
-from algoformer.model.program import Layers, Loop, Part, Program, traced_part
+from algoformer.model.program import Layers, Loop, Part, Program, TwoStates, traced_part
 from algoformer.nn import ACTIVATIONS, NORMS, POSITIONS
 from algoformer.trace import Unroll
 
 
 @dataclass(frozen=True, kw_only=True)
 class Work:
-    """What is done and kept when something runs; works add up.
+    """The operations and the memory of something that runs; works add up.
 
     Attributes:
         layers: transformer layers evaluated, each on one batch.
@@ -62,7 +63,7 @@ _COUNTS = tuple(item.name for item in fields(Work))
 
 @dataclass(frozen=True, kw_only=True)
 class Stream:
-    """What flows through a part: `sequences` of `tokens`, each `width` numbers.
+    """The stream through a part: `sequences` of `tokens`, each `width` numbers.
 
     Attributes:
         width: numbers in a token.
@@ -104,7 +105,7 @@ def unrolled_work(program: Program, stream: Stream, unroll: Unroll) -> tuple[lis
     if isinstance(part, Loop):
         steps = unroll.steps if unroll.grad_steps is None else unroll.grad_steps
         work = _iterations(part, here, unroll.steps, tracked=steps)
-        if unroll.recompute:
+        if unroll.gradient_checkpointing:
             work = _repeated(part, here, work, unroll.steps, tracked=steps)
         reached = steps > 0 and (
             INJECTIONS[part.inject].sees_input or _starts_tracked(part, unroll.steps, steps)
@@ -184,8 +185,11 @@ def _repeated(loop: Loop, stream: Stream, work: Work, steps: int, *, tracked: in
     if not tracked:
         return work
     again = _iterations(loop, stream, tracked, tracked=0)
-    # the loop's input is kept too, unless it is the first state and nothing else
-    inputs = tracked + (INJECTIONS[loop.inject].sees_input or not _starts_tracked(loop, steps, tracked))
+    if isinstance(loop, TwoStates):
+        inputs = 2 * tracked + 1
+    else:
+        # the loop's input is kept too, unless it is the first state and nothing else
+        inputs = tracked + (INJECTIONS[loop.inject].sees_input or not _starts_tracked(loop, steps, tracked))
     return replace(work, repeated=again.forward, kept=inputs * stream.numbers)
 
 
@@ -209,8 +213,10 @@ def _layer(part: Layers, stream: Stream, *, tracked: bool, carried: bool = True)
     heads, keys = part.heads * one, part.key_heads * one
     entrance = 2 * width * seen * (heads + 2 * keys)
     scores = 2 * read * stream.tokens * heads
-    outputs = 2 * read * heads * width * (1 + part.output_gate)
-    forward = entrance + 2 * scores + outputs + 2 * read * width * hidden * (2 + part.gated)
+    gate = 2 * read * heads * width * part.output_gate
+    forward = (
+        entrance + 2 * scores + gate + 2 * read * heads * width + 2 * read * width * hidden * (2 + part.gated)
+    )
     if not tracked:
         return Work(layers=stream.batches, forward=forward)
     kept = _norms(part, stream) + stream.numbers + left.numbers
@@ -226,7 +232,7 @@ def _layer(part: Layers, stream: Stream, *, tracked: bool, carried: bool = True)
         layers=stream.batches,
         tracked_layers=stream.batches,
         forward=forward,
-        backward=2 * forward - (0 if carried else entrance),
+        backward=2 * forward - (0 if carried else entrance + gate),
         recomputed=scores,
         kept=kept,
     )

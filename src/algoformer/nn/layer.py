@@ -1,15 +1,185 @@
 """One transformer layer, for training and for theorems: attention and a feed-forward network."""
 
 import math
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
+import torch
 import torch.nn.functional as F
-from jaxtyping import Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from algoformer.nn.attention import Attention, AttentionContext
-from algoformer.nn.positions import POSITIONS
-from algoformer.nn.tables import ACTIVATIONS, NORMS, PLACES, LayerSizes, check_places
+from algoformer.nn.tables import ACTIVATIONS, NORMS, PLACES, POSITIONS, LayerSizes, check_places
+
+
+@runtime_checkable
+class KVCache(Protocol):
+    """Keys and values of the tokens that one layer has read before."""
+
+    def update(
+        self,
+        key: Float[Tensor, "batch head token score"],
+        value: Float[Tensor, "batch head token score"],
+    ) -> tuple[Float[Tensor, "batch head key score"], Float[Tensor, "batch head key score"]]:
+        """Store new keys and values; return all keys and values to attend to."""
+        ...
+
+
+class AttentionContext(NamedTuple):
+    """Everything that one attention call needs beside the stream; all of it is optional.
+
+    Attributes:
+        mask: which keys each query may attend to. A mask replaces the causal mask.
+        cache: keys and values of earlier tokens.
+        positions: where each token stands in its sequence; None means 0, 1, 2, ...
+        query_rows: the rows whose output is computed; None means all. Keys and values are always those of
+            all rows.
+        visit_weights: called with the attention weights; what it returns is used in their place. The
+            weights are computed explicitly only if it is given.
+    """
+
+    mask: Bool[Tensor, "#batch 1 #token key"] | None = None
+    cache: KVCache | None = None
+    positions: Int[Tensor, "#batch token"] | None = None
+    query_rows: Int[Tensor, " row"] | None = None
+    visit_weights: Callable[[Tensor], Tensor] | None = None
+
+    @property
+    def is_default(self) -> bool:
+        """True if a call without this context would do the same."""
+        return all(value is None for value in self)
+
+
+class Attention(nn.Module):
+    """Each token reads from the tokens it may see: sum over heads of W_O W_V x softmax(x W_K W_Q x).
+
+    Queries, keys and values of all heads come from one product. The width of a head is free: the heads
+    together need not be as wide as the stream.
+
+    Args:
+        width: width of the residual stream.
+        heads: number of heads.
+        head_width: width of the queries, keys and values of one head.
+        causal: whether a token attends only to itself and to earlier tokens.
+        scale: factor of the scores before the softmax.
+        bias: whether the two projections have a bias; "qkv" gives one to the first alone.
+        kv_heads: number of heads of keys and values, each read by equally many heads (grouped-query
+            attention); None means one for each head.
+        qk_norm: the RMS norm of queries and keys, a name in `QK_NORMS`.
+        norm_eps: what that norm adds to the mean square.
+        output_gate: whether what the heads read is multiplied by sigmoid(W x).
+        rotation: a module that gives queries and keys their positions, called with them and the positions.
+
+    `dropout` is the dropout rate of the attention weights; `set_dropout` sets it.
+    """
+
+    def __init__(
+        self,
+        *,
+        width: int,
+        heads: int,
+        head_width: int,
+        causal: bool,
+        scale: float,
+        bias: bool | str = True,
+        kv_heads: int | None = None,
+        qk_norm: str = "none",
+        norm_eps: float = 1e-5,
+        output_gate: bool = False,
+        rotation: nn.Module | None = None,
+    ) -> None:
+        super().__init__()
+        self.heads = heads
+        self.head_width = head_width
+        self.causal = causal
+        self.scale = scale
+        self.dropout = 0.0
+        self.rotation = rotation
+        self.kv_heads = kv_heads or heads
+        self.qkv = nn.Linear(width, (heads + 2 * self.kv_heads) * head_width, bias=bool(bias))
+        self.output = nn.Linear(heads * head_width, width, bias=bias is True)
+        self.query_norm = _qk_norm(qk_norm, heads, head_width, norm_eps)
+        self.key_norm = _qk_norm(qk_norm, self.kv_heads, head_width, norm_eps)
+        self.gate = nn.Linear(width, heads * head_width, bias=False) if output_gate else None
+
+    def forward(
+        self, stream: Float[Tensor, "batch token width"], context: AttentionContext | None = None
+    ) -> Float[Tensor, "batch row width"]:
+        """Return what the heads add to the stream, at the query rows."""
+        mask, cache, positions, rows, visit_weights = context or AttentionContext()
+        query, key, value = self._heads(self.qkv(stream))
+        if self.rotation is not None:
+            query, key = self.rotation(query, positions), self.rotation(key, positions)
+        if cache is not None:
+            key, value = cache.update(key, value)
+        if rows is not None:
+            # on the token axis as it lies in memory, so that the heads' output needs no copy either
+            query = query.transpose(1, 2).index_select(1, rows).transpose(1, 2)
+            mask = self._mask_of_rows(rows, mask, key.shape[2])
+        if visit_weights is None:
+            read = F.scaled_dot_product_attention(
+                query,
+                key,
+                value,
+                attn_mask=mask,
+                dropout_p=self.dropout if self.training else 0.0,
+                is_causal=self.causal and mask is None,
+                scale=self.scale,
+                enable_gqa=self.kv_heads != self.heads,
+            )
+        else:
+            key, value = (each.repeat_interleave(self.heads // self.kv_heads, 1) for each in (key, value))
+            weights = visit_weights(self._weights(query, key, mask))
+            read = F.dropout(weights, self.dropout, self.training) @ value
+        found = read.transpose(1, 2).flatten(2)
+        if self.gate is not None:
+            found = found * torch.sigmoid(self.gate(stream if rows is None else stream.index_select(1, rows)))
+        return self.output(found)
+
+    def _heads(self, product: Tensor) -> tuple[Tensor, ...]:
+        batch, tokens, _ = product.shape
+        each = product.view(batch, tokens, self.heads + 2 * self.kv_heads, self.head_width)
+        # (batch, head, token, head_width) each; split in this order, gradients are copied only once
+        query, key, value = each.split([self.heads, self.kv_heads, self.kv_heads], dim=2)
+        if self.query_norm is not None and self.key_norm is not None:
+            query, key = self.query_norm(query), self.key_norm(key)
+        return query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2)
+
+    def _weights(self, query: Tensor, key: Tensor, mask: Tensor | None) -> Tensor:
+        """Return the attention weights, (batch, head, row, key)."""
+        if mask is None and self.causal:
+            mask = torch.ones(query.shape[2], key.shape[2], dtype=torch.bool, device=query.device).tril()
+        scores = query @ key.mT * self.scale
+        return (scores if mask is None else scores.masked_fill(~mask, float("-inf"))).softmax(dim=-1)
+
+    def _mask_of_rows(self, rows: Tensor, mask: Tensor | None, keys: int) -> Tensor | None:
+        if mask is not None:
+            return mask if mask.shape[2] == 1 else mask.index_select(2, rows)
+        return rows[:, None] >= torch.arange(keys, device=rows.device) if self.causal else None
+
+
+QK_NORMS = ("none", "head", "full", "plain")
+"""RMS norms of queries and keys: of each head, of all heads together, or of each head without weights."""
+
+
+class FullHeadNorm(nn.Module):
+    """One RMS norm over all heads of a token together."""
+
+    def __init__(self, heads: int, head_width: int, eps: float) -> None:
+        super().__init__()
+        self.norm = nn.RMSNorm(heads * head_width, eps=eps)
+
+    def forward(
+        self, values: Float[Tensor, "batch token head score"]
+    ) -> Float[Tensor, "batch token head score"]:
+        """Return queries or keys, normed."""
+        return self.norm(values.flatten(2)).view_as(values)
+
+
+def _qk_norm(kind: str, heads: int, head_width: int, eps: float) -> nn.Module | None:
+    if kind == "full":
+        return FullHeadNorm(heads, head_width, eps)
+    return None if kind == "none" else nn.RMSNorm(head_width, eps=eps, elementwise_affine=kind == "head")
 
 
 class FeedForward(nn.Module):
@@ -76,12 +246,10 @@ class Layer(nn.Module):
         if norm_at not in PLACES:
             norm_at = check_places(norm_at)
         places = norm_at.split("+") if kind is not NORMS["none"] else []
-        norms = {
-            place: [kind.build(sizes) if place in places else None for _ in range(2)] for place in PLACES
-        }
-        self.attention_norm, feedforward_norm = (one or nn.Identity() for one in norms["in"])
-        self.attention_out_norm, feedforward_out_norm = norms["out"]
-        self.attention_after_norm, feedforward_after_norm = norms["after"]
+        norms = [kind.build(sizes) if place in places else None for place in PLACES for _ in range(2)]
+        self.attention_norm, feedforward_norm = norms[0] or nn.Identity(), norms[1] or nn.Identity()
+        self.attention_out_norm, feedforward_out_norm = norms[2:4]
+        self.attention_after_norm, feedforward_after_norm = norms[4:]
         self.attention = Attention(
             width=width,
             heads=heads,

@@ -1,26 +1,24 @@
-"""Tables of words: everything the library knows about a kind of norm, position, activation or injection.
-
-This file has the tables of norms and activations; positions and injections are tables of the same class.
-"""
+"""Norms, activations and positions by name: everything the library knows about each kind."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any
 
+import torch
 import torch.nn.functional as F
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from algoformer.common.names import Registry
 from algoformer.common.terminal import short
-
-Kind = TypeVar("Kind")
 
 
 @dataclass(frozen=True, kw_only=True)
 class LayerSizes:
-    """What a builder of a table entry is told.
+    """The sizes that a builder of a table entry is given.
 
     Attributes:
         width: width of the residual stream.
@@ -35,57 +33,6 @@ class LayerSizes:
     context: int = 0
     norm_eps: float = 1e-5
     settings: Any = None
-
-
-class Table(dict[str, Kind], Generic[Kind]):
-    """Entries by name. A program names them; modules, costs, outlines, diagrams and kernels read them.
-
-    Args:
-        field: the field of a program that holds a name of this table.
-        entries: the entries the library comes with.
-        aliases: other spellings that are still read, such as the booleans of old checkpoints.
-    """
-
-    def __init__(
-        self, field: str, entries: Mapping[str, Kind], *, aliases: Mapping[object, str] | None = None
-    ) -> None:
-        super().__init__(entries)
-        self.field = field
-        self._aliases = dict(aliases or {})
-
-    def register(self, name: str, kind: Kind) -> None:
-        """Add an entry; programs can name it from now on.
-
-        Raises:
-            ValueError: the name is taken, or is not an identifier.
-        """
-        if not isinstance(name, str) or not name.isidentifier():
-            raise ValueError(f"a name for {self.field} must be an identifier, got {name!r}")
-        if name in self:
-            raise ValueError(f"{self.field} {name!r} is registered already; choose another name")
-        self[name] = kind
-
-    def name_of(self, value: object) -> str:
-        """Return the name that `value` spells.
-
-        Raises:
-            ValueError: there is no such entry; the message lists those that exist.
-        """
-        name = self._aliases.get(value, value) if isinstance(value, str | bool) else value
-        if not isinstance(name, str) or name not in self:
-            shown = repr(value) if len(repr(value)) <= 60 else f"{repr(value)[:60]}…"
-            raise ValueError(
-                f"{self.field} must be one of {', '.join(self)}, got {shown}; "
-                f"a kind of your own must be registered first (register_{self.field})"
-            )
-        return name
-
-    def __missing__(self, value: object) -> Kind:
-        return self[self.name_of(value)]
-
-    if TYPE_CHECKING:  # other spellings are looked up too
-
-        def __getitem__(self, value: object) -> Kind: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,7 +54,7 @@ class NormKind:
     fused: bool = False
 
 
-NORMS = Table(
+NORMS = Registry(
     "norm",
     {
         "layer": NormKind(
@@ -124,19 +71,20 @@ NORMS = Table(
         "plain": NormKind(
             build=lambda sizes: nn.RMSNorm(sizes.width, eps=sizes.norm_eps, elementwise_affine=False),
             kept=lambda width: width + 1,  # the input and its root mean square
-            outline="RMS norm without weights",
+            outline="plain RMS norm",
             weighted=False,
         ),
         "none": NormKind(
             build=lambda sizes: nn.Identity(), kept=lambda width: 0, outline="no norm", weighted=False
         ),
     },
+    register="register_norm",
     aliases={True: "layer", False: "none"},
 )
 """Norms by name: layer norm or RMS norm (with or without weights) for trained layers, none for Equation 1."""
 
 PLACES = ("in", "out", "after")
-"""Where norms of a layer can stand: f(norm(x)), x + norm(f(x)) and norm(x + f(x))."""
+"""The places where norms of a layer can stand: f(norm(x)), x + norm(f(x)) and norm(x + f(x))."""
 
 
 def check_places(norm_at: object) -> str:
@@ -192,7 +140,7 @@ def squared_relu(hidden: Tensor) -> Tensor:
     return F.relu(hidden).square()
 
 
-ACTIVATIONS = Table(
+ACTIVATIONS = Registry(
     "activation",
     {
         "gelu": ActivationKind(function=partial(F.gelu, approximate="tanh"), fused=True),
@@ -201,6 +149,7 @@ ACTIVATIONS = Table(
         "relu2": ActivationKind(function=squared_relu, keeps_input=False),
         "gelu_exact": ActivationKind(function=F.gelu),
     },
+    register="register_activation",
 )
 """Activations by name: GPT-2's tanh GELU for trained layers, ReLU for the paper's Equation 1.
 
@@ -211,3 +160,139 @@ SiLU belongs to gated networks (SwiGLU), `relu2` is the square of ReLU, `gelu_ex
 def register_activation(name: str, function: Callable[[Tensor], Tensor], *, kept: int = 2) -> None:
     """Register an activation, so that `Layers(activation=name)` can be built, saved and loaded."""
     ACTIVATIONS.register(name, ActivationKind(function=function, kept=kept))
+
+
+class LearnedPositions(nn.Module):
+    """One learned vector for each position in the sequence, added to the stream."""
+
+    def __init__(self, *, context: int, width: int) -> None:
+        super().__init__()
+        self.table = nn.Parameter(torch.zeros(context, width))
+
+    def reset_parameters(self) -> None:
+        """Draw the vectors from N(0, 0.02), as GPT-2 does."""
+        nn.init.normal_(self.table, std=0.02)
+
+    def forward(
+        self,
+        stream: Float[Tensor, "batch token width"],
+        positions: Int[Tensor, "#batch token"] | None = None,
+    ) -> Float[Tensor, "batch token width"]:
+        """Add the vectors of `positions`, by default of 0, 1, 2, ..., to the stream."""
+        tokens = stream.shape[1]
+        if tokens > self.table.shape[0]:
+            raise ValueError(
+                f"a sequence of {tokens} tokens is longer than the context of {self.table.shape[0]} "
+                "positions this model was built with; build it with a larger context"
+            )
+        return stream + (self.table[:tokens] if positions is None else F.embedding(positions, self.table))
+
+
+class RotaryPositions(nn.Module):
+    """RoPE: rotates queries and keys by angles that grow with their positions.
+
+    Coordinate i is paired with coordinate i + head_width / 2 (the layout in halves), and the pair is
+    rotated by position · base^(-2i / head_width). There are no parameters and no buffers.
+    """
+
+    def __init__(self, *, head_width: int, base: int | float) -> None:
+        super().__init__()
+        if head_width % 2:
+            raise ValueError(f"rope rotates pairs: head_width must be even, got {head_width}")
+        self.head_width, self.base = head_width, base
+
+    def forward(
+        self,
+        heads: Float[Tensor, "batch head token score"],
+        positions: Int[Tensor, "#batch token"] | None = None,
+    ) -> Float[Tensor, "batch head token score"]:
+        """Rotate queries or keys to `positions`, by default to 0, 1, 2, ..."""
+        exact = torch.float64 if heads.dtype == torch.float64 else torch.float32
+        if positions is None:
+            positions = torch.arange(heads.shape[2], device=heads.device)[None]
+        pairs = torch.arange(0, self.head_width, 2, device=heads.device, dtype=exact)
+        angles = positions[:, None, :, None] * self.base ** (-pairs / self.head_width)
+        cosine, sine = angles.cos().to(heads.dtype), angles.sin().to(heads.dtype)
+        first, second = heads.chunk(2, dim=-1)
+        return torch.cat([first * cosine - second * sine, second * cosine + first * sine], dim=-1)
+
+
+class SinusoidPositions(nn.Module):
+    """Adds sines and cosines of the positions to the stream; without parameters, for any position."""
+
+    def forward(
+        self,
+        stream: Float[Tensor, "batch token width"],
+        positions: Int[Tensor, "#batch token"] | None = None,
+    ) -> Float[Tensor, "batch token width"]:
+        """Add the sinusoids of `positions`, by default of 0, 1, 2, ..., to the stream."""
+        if positions is None:
+            positions = torch.arange(stream.shape[1], device=stream.device)[None]
+        return stream + sinusoids(positions, stream.shape[2]).to(stream.dtype)
+
+
+def sinusoids(positions: Int[Tensor, "*place"], width: int) -> Float[Tensor, "*place width"]:
+    """Return sin(p · 10000^(-2i / width)) for the first half of the coordinates, and cosines for the second.
+
+    >>> sinusoids(torch.tensor([0]), 4)
+    tensor([[0., 0., 1., 1.]])
+    """
+    powers = torch.arange(0, width, 2, device=positions.device, dtype=torch.float64) / width
+    angles = positions[..., None] * 10_000**-powers
+    return torch.cat([angles.sin(), angles.cos()[..., : width // 2]], dim=-1).float()
+
+
+@dataclass(frozen=True, kw_only=True)
+class PositionKind:
+    """One kind of positions: added to the stream, or rotating queries and keys, or both.
+
+    Attributes:
+        added: returns a module that is called with the stream and the positions where a module of layers
+            begins, and returns the stream with positions; None adds nothing.
+        rotation: returns a module that each attention calls with queries or keys and the positions, and
+            that returns them rotated; None rotates nothing.
+        outline: what an outline or diagram notes; empty for the default.
+        fused: whether the hand-written kernels compute it.
+    """
+
+    added: Callable[[LayerSizes], nn.Module] | None = None
+    rotation: Callable[[LayerSizes], nn.Module] | None = None
+    outline: str
+    fused: bool = False
+
+
+POSITIONS = Registry(
+    "positions",
+    {
+        "learned": PositionKind(
+            added=lambda sizes: LearnedPositions(context=sizes.context, width=sizes.width),
+            outline="",
+            fused=True,
+        ),
+        "rope": PositionKind(
+            rotation=lambda sizes: RotaryPositions(
+                head_width=sizes.head_width, base=getattr(sizes.settings, "rope_base", 10_000)
+            ),
+            outline="RoPE",
+        ),
+        "sinusoid": PositionKind(added=lambda sizes: SinusoidPositions(), outline="sinusoid positions"),
+        "none": PositionKind(outline="no positions", fused=True),
+    },
+    register="register_positions",
+    aliases={True: "learned", False: "none"},
+)
+"""Kinds of positions by name."""
+
+
+def register_positions(
+    name: str,
+    *,
+    added: Callable[[LayerSizes], nn.Module] | None = None,
+    rotation: Callable[[LayerSizes], nn.Module] | None = None,
+    outline: str | None = None,
+) -> None:
+    """Register a kind of positions, so that `Layers(positions=name)` can be built, saved and loaded."""
+    if added is None and rotation is None:
+        raise ValueError("positions need a module: give added, rotation or both")
+    entry = PositionKind(added=added, rotation=rotation, outline=outline or f"{name} positions")
+    POSITIONS.register(name, entry)

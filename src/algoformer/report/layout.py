@@ -9,8 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from algoformer.model.injections import INJECTIONS
-from algoformer.model.layers import Layers, describe_layers
-from algoformer.model.program import Loop, Parallel, Part, Program
+from algoformer.model.program import Layers, Loop, Parallel, Part, Program, TwoStates, describe_layers
 
 TEXT, SMALL = 14.0, 12.0
 LINE = 18.0
@@ -73,6 +72,8 @@ def title_of(part: Part) -> str:
 
 def lines_of(part: Part) -> tuple[str, ...]:
     """Return the lines of text below the title."""
+    if isinstance(part, TwoStates):
+        return ("two states: slow, and fast inside", INJECTIONS[part.inject].caption)
     if isinstance(part, Loop):
         return (INJECTIONS[part.inject].caption,)
     if isinstance(part, Parallel):

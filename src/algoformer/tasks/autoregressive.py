@@ -12,9 +12,8 @@ from torch import Tensor
 
 from algoformer.problems import Problems
 from algoformer.prompt import Prompt
-from algoformer.tasks.checks import MAX_DIM, check_count, check_positive, check_spread
-from algoformer.tasks.draw import normal, refuse_dims
 from algoformer.tasks.representation_map import RepresentationMap
+from algoformer.tasks.task import MAX_DIM, check_count, check_positive, check_spread, normal, refuse_dims
 
 _SPARE_SERIES = 16
 _SPARE_SHARE = 0.25

@@ -6,14 +6,13 @@ import re
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from importlib import import_module
-from importlib.metadata import entry_points
 from typing import Any, TypeVar
 
-from algoformer.common.names import did_you_mean
+from algoformer.common.names import Registry, did_you_mean
+from algoformer.common.plain_data import as_data, check_storable, field_types, read_value
 from algoformer.common.terminal import short
 from algoformer.tasks.autoregressive import AutoregressiveWithRepresentation
 from algoformer.tasks.chain import ChainOfThought
-from algoformer.tasks.field_types import check_fields, field_types, plain_value, typed_value
 from algoformer.tasks.linear import LinearRegression, RobustRegression
 from algoformer.tasks.matrices import ChainOfSolves, LeadingEigenvector, LinearSystem
 from algoformer.tasks.representation import RegressionWithRepresentation
@@ -24,24 +23,27 @@ from algoformer.tasks.task import Task
 ENTRY_POINTS = "algoformer.tasks"
 """The entry point group under which an installed package offers tasks by name."""
 
-TASKS: dict[str, type] = {
-    "linear": LinearRegression,
-    "representation": RegressionWithRepresentation,
-    "autoregressive": AutoregressiveWithRepresentation,
-    "chain": ChainOfThought,
-    "robust": RobustRegression,
-    "sudoku": Sudoku,
-    "hops": Hops,
-    "addition": Addition,
-    "parity": Parity,
-    "copy": Copy,
-    "linear_system": LinearSystem,
-    "eigenvector": LeadingEigenvector,
-    "chain_of_solves": ChainOfSolves,
-}
+TASKS: Registry[type] = Registry(
+    "task",
+    {
+        "linear": LinearRegression,
+        "representation": RegressionWithRepresentation,
+        "autoregressive": AutoregressiveWithRepresentation,
+        "chain": ChainOfThought,
+        "robust": RobustRegression,
+        "sudoku": Sudoku,
+        "hops": Hops,
+        "addition": Addition,
+        "parity": Parity,
+        "copy": Copy,
+        "linear_system": LinearSystem,
+        "eigenvector": LeadingEigenvector,
+        "chain_of_solves": ChainOfSolves,
+    },
+    register="tasks.register",
+    group=ENTRY_POINTS,
+)
 """Every registered task under the name that the command line and checkpoints use."""
-
-_NAME = re.compile(r"[A-Za-z_][\w.:-]{0,199}")
 
 TaskType = TypeVar("TaskType", bound=type)
 
@@ -67,14 +69,9 @@ def register(kind: TaskType, *, name: str | None = None) -> TaskType:
         raise ValueError(
             f"a task is a dataclass, got {short(kind)}; decorate it with @dataclass(frozen=True)"
         )
-    check_fields(kind)
+    check_storable(kind)
     name = _snake_case(kind.__name__) if name is None else name
-    if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise ValueError(f"name must begin with a letter and have no spaces, got {short(name)}")
-    other = TASKS.setdefault(name, kind)
-    if other is not kind and (other.__module__, other.__qualname__) != (kind.__module__, kind.__qualname__):
-        raise ValueError(f"the task name {name!r} already belongs to {other.__name__}; choose another name")
-    TASKS[name] = kind  # the same class, defined again in a notebook cell
+    TASKS.register(name, kind)
     return kind
 
 
@@ -105,9 +102,7 @@ def to_data(task: Task) -> dict[str, Any]:
             f"{type(task).__name__} is not a registered task, so a checkpoint could not name it; "
             f"call tasks.register({type(task).__name__}) first. Registered: {', '.join(TASKS)}"
         )
-    return {"name": name} | {
-        field: plain_value(getattr(task, field)) for field in (item.name for item in _stored(TASKS[name]))
-    }
+    return {"name": name} | as_data(task)
 
 
 def from_data(stored: Mapping[str, Any]) -> Task:
@@ -127,7 +122,7 @@ def from_data(stored: Mapping[str, Any]) -> Task:
     if not isinstance(name, str):
         raise ValueError(f"unknown task {short(name)}; known: {', '.join(TASKS)}")
     kind = _known(name)
-    known = [field.name for field in _stored(kind)]
+    known = [field.name for field in fields(kind) if field.init]
     for field in constants:
         if field not in known:
             raise ValueError(
@@ -137,22 +132,14 @@ def from_data(stored: Mapping[str, Any]) -> Task:
     if missing:
         raise ValueError(f"task {name!r} needs every field, missing: {', '.join(missing)}")
     hints = field_types(kind)
-    task: Task = kind(**{field: typed_value(field, constants[field], hints[field]) for field in known})
+    task: Task = kind(**{field: read_value(field, hints[field], constants[field]) for field in known})
     return task
 
 
 def _known(name: str) -> type:
     """Return a registered class, registering it first if an installed package offers it under this name."""
-    if name not in TASKS:
-        for offered in entry_points(group=ENTRY_POINTS):
-            if offered.name == name:
-                register(offered.load(), name=name)
-    if name in TASKS:
-        return TASKS[name]
-    raise ValueError(
-        f"unknown task {short(name)}{did_you_mean(name[:200], TASKS)}; choose from {', '.join(TASKS)}. "
-        "A task of your own is registered with tasks.register before its checkpoint is read"
-    )
+    found = TASKS.find(name)
+    return found if name in TASKS else register(found, name=name)
 
 
 def _imported(path: str) -> type:
@@ -166,10 +153,6 @@ def _imported(path: str) -> type:
     if not isinstance(found, type):
         raise ValueError(f"{short(path)} is not a class, so it is no task")
     return found
-
-
-def _stored(kind: type) -> list[Any]:
-    return [field for field in fields(kind) if field.init]
 
 
 def _snake_case(name: str) -> str:

@@ -12,8 +12,7 @@ from torch.nn.functional import leaky_relu
 
 from algoformer.problems import Problems
 from algoformer.prompt import Prompt
-from algoformer.tasks.checks import MAX_DIM, MAX_LAYERS, check_count, check_slope
-from algoformer.tasks.draw import normal, refuse_dims
+from algoformer.tasks.task import MAX_DIM, MAX_LAYERS, check_count, check_slope, normal, refuse_dims
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,9 +10,7 @@ from torch import Tensor
 
 from algoformer.common.terminal import short
 from algoformer.prompt import Prompt
-from algoformer.tasks.checks import check_positive, is_number
-from algoformer.tasks.draw import normal
-from algoformer.tasks.pair_task import PairTask
+from algoformer.tasks.task import PairTask, check_positive, is_number, normal
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,9 +10,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from algoformer.prompt import Prompt
-from algoformer.tasks.checks import MAX_DIM, check_count, check_positive
-from algoformer.tasks.draw import normal, refuse_dims
 from algoformer.tasks.symbols import PuzzleTask, textbook
+from algoformer.tasks.task import MAX_DIM, check_count, check_positive, normal, refuse_dims
 from algoformer.trace import Solver
 
 

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from algoformer.problems import Problems, pairs
 from algoformer.prompt import Prompt
-from algoformer.tasks.pair_task import PairTask
 from algoformer.tasks.representation_map import RepresentationMap
+from algoformer.tasks.task import PairTask
 
 
 @dataclass(frozen=True, kw_only=True)

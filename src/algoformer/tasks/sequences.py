@@ -10,9 +10,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from algoformer.prompt import Prompt
-from algoformer.tasks.checks import check_count
-from algoformer.tasks.draw import refuse_dims
 from algoformer.tasks.symbols import PuzzleTask, one_hot, symbol_prompt, textbook
+from algoformer.tasks.task import check_count, refuse_dims
 from algoformer.trace import Solver
 
 

@@ -15,10 +15,9 @@ from torch import Tensor
 from algoformer.common.names import check_choice
 from algoformer.common.terminal import short
 from algoformer.prompt import Prompt
-from algoformer.tasks.checks import check_count
-from algoformer.tasks.draw import refuse_dims
 from algoformer.tasks.sudoku_boards import propagate_once, small_puzzles, solved_puzzles
 from algoformer.tasks.symbols import PuzzleTask, one_hot, symbol_prompt, textbook
+from algoformer.tasks.task import check_count, refuse_dims
 from algoformer.trace import Solver
 
 Split = Literal["train", "valid", "test"]

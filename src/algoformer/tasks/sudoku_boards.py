@@ -23,7 +23,7 @@ LONGEST_LINE = 1000
 AT_ONCE = 1024
 """Boards that are worked on at the same time."""
 
-_BITS = np.array([number.bit_count() for number in range(1 << 9)])
+_BITS = np.array(list(map(int.bit_count, range(1 << 9))))
 
 
 @lru_cache

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from algoformer.training.config import Experiment as Experiment
     from algoformer.training.config import RunOptions as RunOptions
     from algoformer.training.config import build_model as build_model
-    from algoformer.training.process_group import join_torchrun as join_torchrun
     from algoformer.training.run_folder import load_experiment as load_experiment
     from algoformer.training.run_folder import read_metrics as read_metrics
     from algoformer.training.trainer import Run as Run
+    from algoformer.training.trainer import join_torchrun as join_torchrun
     from algoformer.training.trainer import train as train
 else:
     __getattr__, __dir__ = partial(lazy_attribute, __name__), partial(lazy_dir, __name__)

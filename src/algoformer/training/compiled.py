@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from algoformer.model.algoformer import AlgoFormer
-from algoformer.model.context import DEFAULT, ForwardContext
+from algoformer.model.driver import DEFAULT, ForwardContext
 from algoformer.model.parts import LayersModule, LoopModule, ParallelModule, ProgramModule
 from algoformer.nn import AttentionContext
 from algoformer.trace import Unroll
@@ -20,7 +20,7 @@ LARGEST_PIECE = 2
 """A piece has at most this many layers: deeper modules are compiled layer by layer, all alike and once."""
 
 SPECIALIZATIONS = 64
-"""How often a piece may be compiled anew (for a batch, with and without a graph) before that is an error."""
+"""The most times that a piece is compiled anew (for a batch, with and without a graph); more is an error."""
 
 
 @contextmanager
@@ -76,7 +76,7 @@ def compiled_body(model: AlgoFormer, *, backend: str = "inductor") -> Iterator[N
     body, compiled = model.body, dict[Unroll, Callable[..., Tensor]]()
 
     def run(stream: Tensor, unroll: Unroll, context: ForwardContext = DEFAULT) -> Tensor:
-        if context.has_addresses or unroll.recompute or not torch.is_grad_enabled():
+        if context.has_addresses or unroll.gradient_checkpointing or not torch.is_grad_enabled():
             return ProgramModule.unroll(body, stream, unroll, context)
         if unroll not in compiled:
             compiled[unroll] = _compile(partial(_run_body, body, unroll), backend)

@@ -16,8 +16,7 @@ from algoformer.common.plain_data import as_data, read_dataclass
 from algoformer.config import Precision as Precision
 from algoformer.config import Ramp as Ramp
 from algoformer.config import TrainConfig as TrainConfig
-from algoformer.data.protocol import Data
-from algoformer.data.registry import as_data_object, data_from_header
+from algoformer.data.protocol import Data, as_data_object, data_from_header
 from algoformer.model.program import (
     Loop,
     Parallel,
@@ -37,7 +36,7 @@ ParallelName = Literal["auto", "ddp", "fsdp"]
 @suggests_keywords({"task": "data", "text": "data", "config": "training"})
 @dataclass(frozen=True, init=False)
 class Experiment:
-    """What is trained on what, and how: all that is needed to do it again.
+    """A program, the data it learns from, and how it is trained: all that is needed to do it again.
 
     Attributes:
         program: what is run.
@@ -137,7 +136,7 @@ def check_loop(program: Program, training: TrainConfig) -> None:
             "choose a smaller window or more steps of the loop"
         )
     cut = training.backprop == "window" and training.window < steps
-    if (cut or training.burn_in) and any(loop.inject == "none" for loop in _unrolled(program)):
+    if (cut or training.burn_in) and sees_input_once(program):
         raise ValueError(
             "with inject='none' a gradient cut at the window never reaches what stands before the loop; "
             "choose backprop='full' without burn_in, or inject='add'"
@@ -181,6 +180,11 @@ def _refuse_wrong_types(program: object, training: object) -> None:
         raise ValueError(f"training must be a TrainConfig, got {type(training).__name__}")
 
 
+def sees_input_once(program: Program) -> bool:
+    """Return whether a loop that an unroll runs sees its input at its first iteration only."""
+    return any(loop.inject == "none" for loop in _unrolled(program))
+
+
 def _unrolled(program: Program) -> Iterator[Loop]:
     """Yield the loops that an unroll runs, instead of as often as they say themselves."""
     traced = traced_part(program)
@@ -208,7 +212,7 @@ class Callback:
 @suggests_keywords({"time_limit": "max_minutes", "gpu": "device", "verbose": "progress"})
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """How to carry out a run; none of it changes which weights come out on a CPU.
+    """Options of carrying out a run; none of it changes which weights come out on a CPU.
 
     Attributes:
         device: where to train.

@@ -17,20 +17,14 @@ from torch import Tensor, nn
 from algoformer.data.protocol import Loss, Share
 from algoformer.trace import Unroll
 from algoformer.training.config import ParallelName
-from algoformer.training.process_group import (
-    LossFunction,
-    Model,
-    ProcessGroup,
-    Result,
-    Stop,
-    started_by_torchrun,
-)
+from algoformer.training.step import LossFunction, Model, ProcessGroup, Result, Stop
+from algoformer.training.trainer import started_by_torchrun
 
 RAISED_BY_ALL = (ValueError, FloatingPointError, OSError, KeyboardInterrupt)
 """Errors that all processes of a run raise together; any other has happened to one of them."""
 
 SECONDS_BETWEEN_AGREEMENTS = 1.0
-"""How long a Ctrl-C may wait: processes ask each other about this often whether to go on."""
+"""The longest wait after Ctrl-C: processes ask each other about this often whether to go on."""
 
 SENT_ERRORS = (KeyboardInterrupt, FloatingPointError, OSError, ValueError)
 """Kinds of errors that a caller may catch; any other reaches the other processes as a RuntimeError."""
@@ -40,7 +34,7 @@ logger = logging.getLogger("algoformer.training")
 
 @contextmanager
 def joined(device: str | torch.device) -> Iterator[None]:
-    """Make the processes that torchrun started a group inside; see `process_group.join_torchrun`."""
+    """Make the processes that torchrun started a group inside; see `trainer.join_torchrun`."""
     if torch.device(device).type == "cuda":
         torch.cuda.set_device(_own_gpu())
         dist.init_process_group("cpu:gloo,cuda:nccl")
@@ -105,31 +99,30 @@ class DistributedGroup(ProcessGroup):
 
     def __init__(self, kind: Literal["ddp", "fsdp"], *, rank: int, processes: int) -> None:
         self.kind, self.rank, self.processes = kind, rank, processes
-        self._module: nn.Module | None = None
+        self.is_single, self.is_rank_zero = False, rank == 0
         self._blank: nn.Module | None = None
         self._agreement = _Agreement(self)
 
-    def wrap(self, model: nn.Module, *, at_once: bool = False) -> None:
-        """Average the gradients of the model's weights, taken through `run`, over all processes.
+    def wrap(self, model: nn.Module, loss: LossFunction, *, at_once: bool = False) -> LossFunction:
+        """Return a loss on this process's share of a batch whose gradients are means over all processes.
 
         All processes start with the weights of rank zero. Wrap before the optimizer sees the weights: FSDP
         puts pieces in their place. `at_once` says that all weights are read before anything is run.
         """
-        module = _LossModule(model)
+        module: nn.Module = _LossModule(model, loss)
         if self.kind == "fsdp":
             from algoformer.training import sharded
 
             self._blank = copy.deepcopy(model).to("meta")
             sharded.shard(module, model, at_once=at_once)
-            self._module = module
         else:
-            self._module = nn.parallel.DistributedDataParallel(module)
+            module = nn.parallel.DistributedDataParallel(module)
 
-    def run(self, loss: LossFunction, batch: Any, unroll: Unroll) -> Loss:
-        """Return the loss of the wrapped model on this process's share of a batch."""
-        assert self._module is not None
-        value, *sums = self._module(loss, batch, unroll)
-        return Loss(value, tuple(sums))
+        def shared(batch: Any, unroll: Unroll) -> Loss:
+            value, *sums = module(batch, unroll)
+            return Loss(value, tuple(sums))
+
+        return shared
 
     def copy(self, model: Model) -> Model:
         """Return a model of its own with the weights of this one, or this process's pieces of them."""
@@ -243,12 +236,12 @@ class DistributedGroup(ProcessGroup):
 class _LossModule(nn.Module):
     """A model and a way to compute its loss as one module that returns tensors, as wrappers want it."""
 
-    def __init__(self, model: nn.Module) -> None:
+    def __init__(self, model: nn.Module, loss: LossFunction) -> None:
         super().__init__()
-        self.model = model
+        self.model, self.loss = model, loss
 
-    def forward(self, loss: LossFunction, batch: Any, unroll: Unroll) -> tuple[Tensor, ...]:
-        found = loss(batch, unroll)
+    def forward(self, batch: Any, unroll: Unroll) -> tuple[Tensor, ...]:
+        found = self.loss(batch, unroll)
         # a copy, small as it is: FSDP hangs its hook on what comes out, and does so in vain on a view
         return (found.value.clone(), *found.sums)
 

@@ -85,9 +85,9 @@ def _why_not_untouched(body: nn.Module) -> str | None:
 
 def _why_not_words(layers: Layers) -> str | None:
     for table in (NORMS, POSITIONS, ACTIVATIONS):
-        word = getattr(layers, table.field)
+        word = getattr(layers, table.kind)
         if not table[word].fused:
-            return f"there is no kernel for {table.field} {word!r}"
+            return f"there is no kernel for {table.kind} {word!r}"
     if layers.bias is not True:
         return "a layer has no bias"
     plain = Layers(1)
@@ -132,10 +132,11 @@ class FusedBody:
         self.operations = operations or _kernels(next(model.parameters()).device)
 
     def answer(self, prompt: Prompt, unroll: Unroll) -> Trace:
-        """What the model answers after each iteration in the unroll's window."""
-        if unroll.recompute:
+        """Return the model's answers after each iteration in the unroll's window."""
+        if unroll.gradient_checkpointing:
             raise ValueError(
-                "engine 'fused' keeps what recompute=True would drop; choose 'compiled' or 'auto'"
+                "engine 'fused' keeps what gradient_checkpointing=True would drop; "
+                "choose 'compiled' or 'auto'"
             )
         model, body = self.model, self.model.body
         if unroll.keep or body.edits:

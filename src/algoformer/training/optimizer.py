@@ -61,7 +61,7 @@ class ModelOptimizer:
 
     @property
     def state(self) -> dict[Tensor, dict[str, Tensor]]:
-        """What is remembered for each weight, by name; nothing before the first step."""
+        """The state of the rules for each weight, by name; nothing before the first step."""
         return {weight: kept for rule in self._rules() for weight, kept in rule.state.items()}
 
     def set_rate(self, rate: float) -> None:

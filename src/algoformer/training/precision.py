@@ -7,6 +7,8 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
+from algoformer.config import TrainConfig
+from algoformer.data.protocol import Data, Loss
 from algoformer.model.algoformer import AlgoFormer
 from algoformer.prompt import Prompt
 from algoformer.trace import Trace, Unroll
@@ -32,7 +34,7 @@ class RoundedBody(nn.Module):
         self.names = [f"model.{name}.{kind}" for name, part in linears for kind, _ in part.named_parameters()]
 
     def call(self, *arguments: Any) -> Any:
-        """What `forward` makes of the arguments, with rounded weights in the body."""
+        """Return what `forward` makes of the arguments, with rounded weights in the body."""
         weights = [self.get_parameter(name) for name in self.names]
         rounded = cast(tuple[Tensor, ...], RoundWeights.apply(*weights))
         copies = dict(zip(self.names, rounded, strict=True))
@@ -45,7 +47,7 @@ class HalfBody(RoundedBody):
     model: AlgoFormer
 
     def answer(self, prompt: Prompt, unroll: Unroll) -> Trace:
-        """What the model answers, with rounded weights in its body."""
+        """Return the model's answers, with rounded weights in its body."""
         return cast(Trace, self.call(prompt, unroll))
 
     def forward(self, prompt: Prompt, unroll: Unroll) -> Trace:
@@ -76,3 +78,21 @@ def _all_to(tensors: tuple[Tensor, ...], dtype: torch.dtype) -> tuple[Tensor, ..
     copies = [torch.empty(tensor.shape, dtype=dtype, device=tensor.device) for tensor in tensors]
     torch._foreach_copy_(copies, list(tensors))
     return tuple(copies)
+
+
+class HalfLoss(RoundedBody):
+    """The loss of a model whose products are in bf16; weights, residual stream, norms and loss stay fp32."""
+
+    def __init__(self, model: nn.Module, data: Data, training: TrainConfig) -> None:
+        super().__init__(model)
+        self.data, self.training_config = data, training
+
+    def loss(self, batch: Any, unroll: Unroll) -> Loss:
+        """Return the loss with rounded weights in the body."""
+        return cast(Loss, self.call(batch, unroll))
+
+    def forward(self, batch: Any, unroll: Unroll) -> Loss:
+        """Compute the loss; to be called by `call`, which puts the rounded weights in place."""
+        device = next(self.model.parameters()).device.type
+        with torch.autocast(device, dtype=torch.bfloat16, cache_enabled=False):
+            return self.data.loss(self.model, batch, unroll, self.training_config)

@@ -10,11 +10,12 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from algoformer.common.names import check_choice
-from algoformer.data.registry import data_names
+from algoformer.data.protocol import data_names
+from algoformer.model.loop_models import LOOP_MODELS, small_loop_model
 from algoformer.model.presets import PRESETS
 from algoformer.model.program import Loop, Program, default_steps, traced_part
 from algoformer.tasks import TASKS, LinearRegression, PuzzleTask, Task, find
-from algoformer.training.config import Experiment, Ramp, TrainConfig
+from algoformer.training.config import Experiment, Ramp, TrainConfig, sees_input_once
 
 Scale = Literal["smoke", "short", "paper"]
 
@@ -25,10 +26,10 @@ SMALL_TASKS: dict[str, dict[str, Any]] = {
     "chain": {"dim": 3, "points": 8, "layers": 2},
     "robust": {"dim": 3, "points": 12},
 }
-"""What `smoke` changes in a task, so that a prompt is a few dozen rows."""
+"""The changes of `smoke` to a task, so that a prompt is a few dozen rows."""
 
 FULL_TASKS: dict[str, dict[str, Any]] = {"robust": {"dim": 10}}
-"""What the other scales change: in 20 dimensions 40 examples with outliers say too little about w."""
+"""The changes of the other scales: in 20 dimensions 40 examples with outliers say too little about w."""
 
 SMALL_PROGRAMS: dict[str, dict[str, int]] = {
     "standard": {"layers": 4},
@@ -37,7 +38,7 @@ SMALL_PROGRAMS: dict[str, dict[str, int]] = {
     "nested": {"steps": 3, "inner_steps": 2},
     "two_loops": {"steps": 5},
 }
-"""What `smoke` changes in a program."""
+"""The changes of `smoke` to a program."""
 
 BURN_IN = (0, 0, 10, 20)
 """Iterations without gradient before a step, one of these at random: how a loop learns to hold its answer."""
@@ -46,7 +47,7 @@ LONG_BURN_IN = (0, 0, 10, 20, 40, 80)
 """The same for linear regression, where loops that were trained with less drift away far beyond it."""
 
 SHORT_RATE = 3e-3
-"""Of Muon, for all models at the scale `short`.
+"""The learning rate of Muon for all models at the scale `short`.
 
 On regression with representation 4,000 steps brought an AlgoFormer's error on fresh batches to 0.26 with Adam
 at 6e-4, 0.19 with Adam at 1.2e-3, 0.018 with Muon at 1e-3 and 0.011 with Muon at 3e-3.
@@ -66,18 +67,22 @@ def named_experiment(
 
     Args:
         name: a task, also as package.module:Class; a kind of text; or data that was registered.
-        program: a named program, or one of the user's own.
+        program: a named program, a loop model of the field, which then has one layer in each module, or a
+            program of the user's own.
         scale: how large the model and how long the training are.
         files: the text, for kinds of text.
     """
+    if ":" in name:
+        find(name)  # imports and registers package.module:Class
+    if isinstance(program, str) and program in LOOP_MODELS:
+        full = full_attention(TASKS[name]()) if name in TASKS else name == "labels"
+        program = small_loop_model(program, heads=4 if scale == "smoke" else 8, causal=not full)
     if name not in TASKS and ":" not in name and name != "prompts" and name in data_names():
         from algoformer.training.text_recipes import experiment_on_files
 
         return experiment_on_files(name, program, scale, files)
     if files:
         raise ValueError(f"--data {name} is a task and takes no files, got {files[0]!r}")
-    if ":" in name:
-        find(name)  # imports and registers package.module:Class
     if isinstance(program, str):
         return experiment(name, program, scale)
     like = experiment(name, "algoformer", scale)
@@ -93,7 +98,7 @@ def experiment(task: str, program: str, scale: Scale = "smoke", *, seed: int = 0
     """
     for word, name, table in (("task", task, TASKS), ("program", program, PRESETS)):
         if name not in table:
-            check_choice(word, name, table)
+            check_choice(word, name, [*table, *(LOOP_MODELS if word == "program" else ())])
     small = scale == "smoke"
     chosen: Task = TASKS[task](**(SMALL_TASKS if small else FULL_TASKS).get(task, {}))
     heads = 4 if small else 8
@@ -112,7 +117,7 @@ def full_attention(task: Task) -> bool:
 
 
 def recommended(program: Program, task: Task, scale: Scale, *, seed: int = 0) -> TrainConfig:
-    """How we would train this program on this task at a scale.
+    """Return the recommended training of this program on this task at a scale.
 
     That is `training`, by which figures compare models, but for linear regression at the scale `short`: there
     10,000 steps as `refined`, but in bf16 with the last quarter in fp32, left an AlgoFormer with an error of
@@ -123,22 +128,37 @@ def recommended(program: Program, task: Task, scale: Scale, *, seed: int = 0) ->
 
 
 def training(program: Program, task: Task, scale: Scale, *, seed: int = 0) -> TrainConfig:
-    """How the paper's recipe is run at a scale on this program and task."""
+    """Return the paper's recipe at a scale for this program and task."""
     steps = default_steps(program)
     window = min(steps, 15 if scale != "smoke" else 4)
+    looping, samples = traced_part(program) is not None, not isinstance(task, PuzzleTask)
+    depth: dict[str, Any] = {
+        "iterations": Ramp(start=window, increment=2, interval=0.001) if looping else None,
+        "window": window,
+        "backprop": "full" if sees_input_once(program) else "window",
+        "seed": seed,
+    }
+    if scale == "smoke":
+        return TrainConfig(
+            **depth,
+            dims=Ramp(start=1, increment=1, interval=0.12) if task.takes_dims else None,
+            samples=Ramp(start=min(5, task.points), increment=2, interval=0.06) if samples else None,
+            steps=3500,
+            batch_size=32,
+            lr=3e-3,
+            schedule="cosine",
+            warmup=0.05,
+            clip_norm=1.0,
+            log_every=50,
+            checkpoint_every=500,
+        )
     curricula = TrainConfig(
+        **depth,
         dims=Ramp(start=min(5, task.dim), increment=1) if task.takes_dims else None,
-        samples=None if isinstance(task, PuzzleTask) else Ramp(start=min(11, task.points), increment=2),
-        iterations=Ramp(start=window, increment=2, interval=0.001)
-        if traced_part(program) is not None
-        else None,
-        window=window,
-        seed=seed,
+        samples=Ramp(start=min(11, task.points), increment=2) if samples else None,
     )
-    if scale == "paper":
-        return curricula
-    quick = replace(curricula, schedule="cosine", warmup=0.02, clip_norm=1.0)
     if scale == "short":
+        quick = replace(curricula, schedule="cosine", warmup=0.02, clip_norm=1.0)
         minutes = replace(
             quick,
             steps=10_000,
@@ -149,19 +169,7 @@ def training(program: Program, task: Task, scale: Scale, *, seed: int = 0) -> Tr
             samples=stretch(quick.samples, 2.5),
         )
         return holding(minutes, program, LONG_BURN_IN if isinstance(task, LinearRegression) else BURN_IN)
-    return replace(
-        quick,
-        steps=3500,
-        batch_size=32,
-        lr=3e-3,
-        warmup=0.05,
-        dims=Ramp(start=1, increment=1, interval=0.12) if task.takes_dims else None,
-        samples=None
-        if isinstance(task, PuzzleTask)
-        else Ramp(start=min(5, task.points), increment=2, interval=0.06),
-        log_every=50,
-        checkpoint_every=500,
-    )
+    return curricula
 
 
 def holding(config: TrainConfig, program: Program, burn_in: tuple[int, ...]) -> TrainConfig:

@@ -13,14 +13,21 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from algoformer.checkpoint import BEST, LATEST, Checkpoint, load_checkpoint, write_checkpoint
-from algoformer.common.devices import device_name
-from algoformer.common.files import append_line, read_json, remove_leftovers, write_json, write_text
-from algoformer.common.provenance import source_commit
-from algoformer.common.tensor_file import read_header
+from algoformer.common.devices import device_name, source_commit
+from algoformer.common.files import (
+    append_line,
+    read_header,
+    read_json,
+    remove_leftovers,
+    write_json,
+    write_text,
+)
 from algoformer.training.config import Experiment, is_data_of
 
 if TYPE_CHECKING:
+    from algoformer.training.engine import Plan
     from algoformer.training.session import Session
+    from algoformer.training.step import Step
 
 Metrics = Mapping[str, float]
 """One row: counts (step, iterations, dims, samples) and measurements, by name; all of them floats."""
@@ -39,7 +46,7 @@ ONLY_WHILE_TRAINING = ("best", "validations_since_best")
 
 
 class RunFolder:
-    """What a training run leaves on disk. Open it with `open_folder`."""
+    """The files that a training run leaves. Open it with `open_folder`."""
 
     def __init__(self, path: Path, *, tensorboard: bool = False) -> None:
         self.path = path
@@ -156,14 +163,11 @@ def origin_of(card: Mapping[str, Any]) -> dict[str, Any]:
     return {name: card[name] for name in OF_ORIGIN if name in card}
 
 
-def card_of(session: Session) -> dict[str, Any]:
-    """Return the card of a run at this moment."""
-    step, group = session.learner, session.learner.group
-    card: dict[str, Any] = {
-        "step": session.step,
-        "seconds": session.clock.seconds,
+def fixed_facts(step: Step, plan: Plan) -> dict[str, Any]:
+    """Return the facts on the card of a run that stay the same while it trains."""
+    return {
         "precision": step.training.precision,
-        "engine": str(session.plan),
+        "engine": str(plan),
         "device": device_name(step.device),
         "weights": "raw" if step.average is None else "average",
         "experiment": step.experiment.to_data(),
@@ -171,6 +175,12 @@ def card_of(session: Session) -> dict[str, Any]:
         "commit": source_commit(),
         **step.data.facts(),
     }
+
+
+def card_of(session: Session) -> dict[str, Any]:
+    """Return the card of a run at this moment."""
+    group = session.learner.group
+    card: dict[str, Any] = {"step": session.step, "seconds": session.clock.seconds, **session.facts}
     if session.command:
         card["command"] = session.command
     if session.origin is not None:

@@ -8,6 +8,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from types import FrameType
 from typing import Any
 
@@ -20,10 +21,8 @@ from algoformer.common.terminal import short
 from algoformer.config import learning_rate
 from algoformer.training.config import Callback, RunOptions
 from algoformer.training.engine import Plan, open_engine
-from algoformer.training.process_group import Stop
-from algoformer.training.resume import restore, snapshot
-from algoformer.training.run_folder import ORIGIN, Metrics, RunFolder, card_of
-from algoformer.training.step import Step, iterations_at
+from algoformer.training.run_folder import ORIGIN, Metrics, RunFolder, card_of, fixed_facts
+from algoformer.training.step import Step, Stop, iterations_at, restore, snapshot
 
 logger = logging.getLogger("algoformer.training")
 
@@ -106,8 +105,10 @@ class Session:
         self.command, self.origin = options.command, origin
         self.best: Metrics | None = None
         self.validations_since_best = 0
+        self.stopped_early = False
         self.step, seconds = 0, 0.0
         self.metrics: list[Metrics] = []
+        self.facts = {} if folder is None else fixed_facts(learner, plan)
         if checkpoint is not None:
             self.step, seconds = restore(learner, checkpoint)
             self._restore_card(checkpoint.card)
@@ -116,12 +117,6 @@ class Session:
         self.clock = Clock(seconds)
         self.saved = self.step if checkpoint is not None else -1
         self.logged = self.step, seconds
-
-    @property
-    def stopped_early(self) -> bool:
-        """Whether validation has not improved for as long as the config's patience."""
-        patience = self.config.patience
-        return patience is not None and self.validations_since_best >= patience
 
     def loop(self) -> None:
         """Step until done, out of time, interrupted or broken; save first and at every end but the last."""
@@ -171,7 +166,7 @@ class Session:
             return
         self._finite_sums()
         checkpoint, folder = snapshot(self.learner, card_of(self)), self.folder
-        self.group.on_rank_zero(lambda: folder.save(checkpoint))
+        self.group.on_rank_zero(partial(folder.save, checkpoint))
         self.saved = self.step
         logger.info("checkpoint at step %d", self.step)
 
@@ -217,13 +212,13 @@ class Session:
         if not found:
             return {}
         if self.best is not None and data.merit(found) <= data.merit(self.best):
-            self.validations_since_best += 1
+            self._count_validations(self.validations_since_best + 1)
             return found
         self.best, self.validations_since_best = {"step": float(self.step), **found}, 0
         folder = self.folder
         if folder is not None:
             best = Checkpoint(model=model, data=data, card={**card_of(self), **found})
-            self.group.on_rank_zero(lambda: folder.save_best(best))
+            self.group.on_rank_zero(partial(folder.save_best, best))
         return found
 
     def _kept_metrics(self) -> list[Metrics]:
@@ -256,15 +251,20 @@ class Session:
             self.learner.data.merit(best)
         except KeyError as error:
             raise ValueError(f"the checkpoint's best validation lacks {error}") from None
-        self.best, self.validations_since_best = dict(best), since
+        self.best = dict(best)
+        self._count_validations(since)
+
+    def _count_validations(self, since_best: int) -> None:
+        """Note the validations since the best one; as many as the config's patience stop the run."""
+        patience = self.config.patience
+        self.validations_since_best = since_best
+        self.stopped_early = patience is not None and since_best >= patience
 
     def _finite_sums(self) -> list[float]:
         """Return the sums since the last row of metrics; refuse a loss or weights that are not finite."""
         sums = self.learner.read_sums()
         loss = sums[0]
-        pieces = self.group.local(list(self.learner.model.parameters()))
-        finite = bool(torch.stack([piece.isfinite().all() for piece in pieces]).all())
-        if not (math.isfinite(loss) and all(self.group.all_gather_object(finite))):
+        if not (self.learner.weights_are_finite() and math.isfinite(loss)):
             what = "weights are" if math.isfinite(loss) else "loss is"
             kept = "" if self.folder is None else "; the last good checkpoint is kept"
             raise FloatingPointError(

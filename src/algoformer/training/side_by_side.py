@@ -32,7 +32,7 @@ Tell = Callable[[int, int, Mapping[str, float]], None]
 
 @runtime_checkable
 class Work(Protocol):
-    """What one process does; it is sent there, so that it can be pickled."""
+    """The work of one process; it is sent there, so that it can be pickled."""
 
     def make(self, *, device: str, max_minutes: float | None, tell: Tell) -> bool:
         """Do it, or as much as there is time for; whether it is finished."""

@@ -10,8 +10,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from algoformer.model.algoformer import AlgoFormer
-from algoformer.model.context import ForwardContext
-from algoformer.model.driver import LoopDriver
+from algoformer.model.driver import ForwardContext, LoopDriver
 from algoformer.model.parts import LoopModule
 from algoformer.model.program import default_steps
 from algoformer.prompt import Prompt
@@ -82,8 +81,10 @@ class StepwiseSolver(nn.Module):
         """Return the loop that can be run one iteration at a time, if there is one."""
         body = self.model.body
         part = None if body.traced is None else body.parts[body.traced]
-        plain = not torch.is_grad_enabled() and not body.edits
-        return part if isinstance(part, LoopModule) and plain else None
+        if not isinstance(part, LoopModule) or torch.is_grad_enabled() or body.edits:
+            return None
+        # a graph is the same at every iteration, and a step signal is not
+        return part if part.settings.step_signal == "none" else None
 
     def _iterations(self, loop: LoopModule, prompt: Prompt) -> _Iterations:
         self.model.check(prompt)
@@ -105,7 +106,7 @@ class _Iterations:
         self.model, self.loop, self.batch = model, loop, prompt.batch
         self.context = ForwardContext(read_rows=model.read_rows(prompt))
         self.entry = self._enter(prompt.rows)
-        self.state = loop.start(self.entry).clone()
+        self.state = loop.initial_state(self.entry).clone()
         self.answer = torch.empty_like(prompt.targets)
         self.advance, self.read = self._advance, self._read
 
@@ -118,7 +119,7 @@ class _Iterations:
         # a last batch may be short: the same graph runs it, on some prompts twice
         places = torch.arange(self.batch, device=prompt.rows.device).clamp(max=prompt.batch - 1)
         self.entry.copy_(self._enter(prompt.rows[places]))
-        self.state.copy_(self.loop.start(self.entry))
+        self.state.copy_(self.loop.initial_state(self.entry))
         driver = LoopDriver(self._step, self.state, self.entry, self.context)
         answers = []
         for _ in driver.run(depths[-1]):
@@ -138,7 +139,7 @@ class _Iterations:
         self.state.copy_(self.loop.step(self.state, self.entry))
 
     def _read(self) -> None:
-        states = self.model.body.after(self.state[None], self.context)
+        states = self.model.body.after(self.loop.visible(self.state)[None], self.context)
         self.answer.copy_(self.model.read_out(states[0]))
 
 

@@ -1,26 +1,108 @@
-"""One training step: batch, loss, gradient, clipping, update, average; nothing is read back."""
+"""One training step, the process that takes it, and all that the next step depends on."""
 
 from __future__ import annotations
 
+import copy
+import math
 import random
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
+from enum import IntEnum
 from functools import cached_property
-from typing import Any, cast
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
 
+from algoformer.checkpoint import Checkpoint
 from algoformer.config import TrainConfig, learning_rate, ramp_value
-from algoformer.data.protocol import Data, Loss
+from algoformer.data.protocol import Loss, Share
 from algoformer.model.algoformer import AlgoFormer
 from algoformer.model.program import Program, default_steps, traced_part
 from algoformer.trace import Unroll
 from algoformer.training.average import Average
-from algoformer.training.config import Experiment
+from algoformer.training.config import Experiment, is_data_of
 from algoformer.training.optimizer import ModelOptimizer
-from algoformer.training.precision import HalfBody, RoundedBody
-from algoformer.training.process_group import ProcessGroup
+from algoformer.training.precision import HalfBody, HalfLoss
+
+Result = TypeVar("Result")
+Model = TypeVar("Model", bound=nn.Module)
+LossFunction = Callable[[Any, Unroll], Loss]
+
+
+class Stop(IntEnum):
+    """The wish to end a run early, with its reason; where processes differ, the largest counts."""
+
+    NO = 0
+    OUT_OF_TIME = 1
+    INTERRUPTED = 2
+
+
+class ProcessGroup:
+    """A run on one process: nothing is shared, exchanged or gathered."""
+
+    kind = "single"
+    rank = 0
+    processes = 1
+
+    is_single = True
+    """True if there is no other process."""
+    is_rank_zero = True
+    """True if this process writes files and prints."""
+
+    def __str__(self) -> str:
+        return "1 process" if self.is_single else f"{self.processes} processes ({self.kind})"
+
+    def wrap(self, model: nn.Module, loss: LossFunction, *, at_once: bool = False) -> LossFunction:
+        """Return a loss on this process's share of a batch whose gradients are means over all processes."""
+        return loss
+
+    def copy(self, model: Model) -> Model:
+        """Return a model of its own with the weights of this one, or this process's pieces of them."""
+        return copy.deepcopy(model)
+
+    def share(self) -> Share:
+        """Return the share of every batch that this process works on."""
+        return Share()
+
+    def mean(self, values: Tensor) -> Tensor:
+        """Return the mean of a tensor over all processes."""
+        return values
+
+    def on_rank_zero(self, action: Callable[[], Result]) -> Result:
+        """Do something on rank zero alone; all processes return or raise what it did."""
+        return action()
+
+    def rank_zero_first(self, action: Callable[[], Result]) -> Result:
+        """Do something on rank zero, and then on the others, unless it failed there."""
+        return action()
+
+    def all_gather_object(self, value: Result) -> list[Result]:
+        """Return what every process gives, in the order of their ranks."""
+        return [value]
+
+    def check_same(self, what: str, value: object) -> None:
+        """Refuse processes that differ in something they must share."""
+
+    def agree(self, step: int, wish: Stop) -> Stop:
+        """Return whether all processes stop after this step, if this one has that wish."""
+        return wish
+
+    def local(self, tensors: list[Tensor]) -> list[Tensor]:
+        """Return what this process holds of each tensor, as plain tensors."""
+        return tensors
+
+    def full_state(self, state: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Return whole tensors on rank zero; all processes must ask."""
+        return state
+
+    def full_model(self, model: Model, *, everywhere: bool = False) -> Model:
+        """Return the model with whole weights: itself, or after FSDP a copy on the CPU."""
+        return model
+
+    def shard_like(self, values: Mapping[str, Tensor], like: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+        """Return this process's pieces of whole tensors, cut as those of the same name in `like`."""
+        return values
 
 
 class Step:
@@ -41,7 +123,8 @@ class Step:
         self.training, self.data = experiment.training, experiment.data
         bf16 = self.training.precision == "bf16"
         # before the optimizer sees the weights: FSDP puts pieces in their place
-        self.group.wrap(model, at_once=bf16)
+        self.loss = self.group.wrap(model, self._loss, at_once=bf16)
+        """Returns the loss on a batch under an unroll, in the precision of the experiment."""
         self.device = next(model.parameters()).device
         self.batches = self.data.batches(model, self.training, self.group.share())
         self.optimizer = ModelOptimizer(model, self.training)
@@ -50,12 +133,12 @@ class Step:
         self.sums = torch.zeros(len(self.data.measures), dtype=torch.float64, device=self.device)
         self.unroll = Unroll(steps=1)
         self.solver: Callable[..., Any] = model
-        """What answers in place of the model, in another precision or with other kernels."""
-        self.rounded: _HalfLoss | None = None
+        """The function that answers in place of the model, in another precision or with other kernels."""
+        self.rounded: HalfLoss | None = None
         if bf16 and isinstance(model, AlgoFormer):
             self.solver = HalfBody(model).answer
         elif bf16:
-            self.rounded = _HalfLoss(model, self.data, self.training)
+            self.rounded = HalfLoss(model, self.data, self.training)
 
     @cached_property
     def recording(self) -> torch.cuda.Stream:
@@ -94,10 +177,6 @@ class Step:
         self.descend(loss.value)
         self.sums.add_(torch.stack([value.to(self.sums.dtype) for value in loss.sums]))
 
-    def loss(self, batch: Any, unroll: Unroll) -> Loss:
-        """Return the loss on a batch, in the precision of the experiment."""
-        return self.group.run(self._loss, batch, unroll)
-
     def descend(self, loss: Tensor) -> None:
         """Differentiate, clip, update the weights and their average; nothing is read back."""
         self.optimizer.zero_grad()
@@ -119,28 +198,16 @@ class Step:
         values: list[float] = self.group.mean(self.sums).tolist()
         return values
 
+    def weights_are_finite(self) -> bool:
+        """Return whether all weights are finite, on all processes."""
+        pieces = self.group.local(list(self.model.parameters()))
+        finite = bool(torch.stack([piece.isfinite().all() for piece in pieces]).all())
+        return all(self.group.all_gather_object(finite))
+
     def _loss(self, batch: Any, unroll: Unroll) -> Loss:
         if self.rounded is not None:
             return self.rounded.loss(batch, unroll)
         return self.data.loss(self.solver, batch, unroll, self.training)
-
-
-class _HalfLoss(RoundedBody):
-    """The loss of a model whose products are in bf16; weights, residual stream, norms and loss stay fp32."""
-
-    def __init__(self, model: nn.Module, data: Data, training: TrainConfig) -> None:
-        super().__init__(model)
-        self.data, self.training_config = data, training
-
-    def loss(self, batch: Any, unroll: Unroll) -> Loss:
-        """Return the loss with rounded weights in the body."""
-        return cast(Loss, self.call(batch, unroll))
-
-    def forward(self, batch: Any, unroll: Unroll) -> Loss:
-        """Compute the loss; to be called by `call`, which puts the rounded weights in place."""
-        device = next(self.model.parameters()).device.type
-        with torch.autocast(device, dtype=torch.bfloat16, cache_enabled=False):
-            return self.data.loss(self.model, batch, unroll, self.training_config)
 
 
 @contextmanager
@@ -165,10 +232,111 @@ def unroll_at(program: Program, config: TrainConfig, step: int) -> Unroll:
         steps=iterations + extra,
         window=window,
         grad_steps=window if config.backprop == "window" else iterations,
-        recompute=config.gradient_checkpointing,
+        gradient_checkpointing=config.gradient_checkpointing,
     )
 
 
 def iterations_at(program: Program, config: TrainConfig, step: int) -> int:
     """Return the iterations of the loop at `step` by the curriculum, without burn-in."""
     return ramp_value(config.iterations, step, steps=config.steps, end=default_steps(program))
+
+
+RAW = "weights."
+"""The prefix of the weights that the optimizer moves, where the checkpoint's model is their average."""
+
+
+def snapshot(step: Step, card: Mapping[str, Any]) -> Checkpoint:
+    """Return everything that the next step depends on; the card must hold the steps done and the seconds.
+
+    The checkpoint's model is the one to use, also where that is an average of the weights; the card's
+    `weights` says which it is. With several processes all of them take part, and that of rank zero is the one
+    to keep: it is the same as if the run had one process.
+    """
+    return Checkpoint(
+        model=step.group.full_model(step.trained), data=step.data, card=card, state=state_of(step)
+    )
+
+
+def state_of(step: Step) -> dict[str, Tensor]:
+    """Return all tensors that the next step depends on, besides the model to use."""
+    state = {"sums": step.group.mean(step.sums)}
+    kept = step.optimizer.state
+    for name, weight in step.model.named_parameters():
+        state |= {f"optimizer.{name}.{key}": value for key, value in kept.get(weight, {}).items()}
+    if step.average is not None:
+        state |= {f"{RAW}{name}": value for name, value in step.model.state_dict().items()}
+    return step.group.full_state(state)
+
+
+def restore(step: Step, checkpoint: Checkpoint) -> tuple[int, float]:
+    """Bring a fresh training step to where the checkpoint was made; return the steps and seconds it took.
+
+    Raises:
+        ValueError: the checkpoint is of another experiment, or lacks something a run needs.
+    """
+    card, state, experiment = checkpoint.card, checkpoint.state, step.experiment
+    if not is_data_of(card.get("experiment"), experiment):
+        raise ValueError("the checkpoint is not one of this experiment's; start again in another folder")
+    done, seconds = card.get("step"), card.get("seconds")
+    if type(done) is not int or not 0 <= done <= experiment.training.steps:
+        raise ValueError(f"the checkpoint's step must lie in 0..{experiment.training.steps}, got {done}")
+    if not isinstance(seconds, float) or not math.isfinite(seconds) or not 0 <= seconds < 1e12:
+        raise ValueError(f"the checkpoint's seconds must be a positive number, got {seconds!r:.40}")
+    if done:
+        _restore_optimizer(step, state)
+    step.sums.copy_(_tensors(step, state, "", {"sums": step.sums})["sums"])
+    own = step.trained.state_dict()
+    try:
+        step.trained.load_state_dict(dict(step.group.shard_like(checkpoint.model.state_dict(), own)))
+    except RuntimeError as error:
+        raise ValueError(f"the checkpoint's weights are not this experiment's: {str(error)[:200]}") from None
+    if step.average is not None:
+        step.average.updates.fill_(done)
+        weights = step.model.state_dict()
+        for name, value in _tensors(step, state, RAW, weights).items():
+            weights[name].copy_(value)
+    return done, seconds
+
+
+def raw_model(checkpoint: Checkpoint) -> nn.Module:
+    """Return the model with the weights that the optimizer moved last, also where the file has their average.
+
+    Raises:
+        ValueError: the checkpoint holds nothing but the average.
+    """
+    model: nn.Module = checkpoint.model
+    if checkpoint.card.get("weights") != "average":
+        return model
+    model = copy.deepcopy(model)
+    for name, value in model.state_dict().items():
+        if f"{RAW}{name}" not in checkpoint.state:
+            raise ValueError("it holds an average of weights only, without the weights themselves")
+        value.copy_(_checked(checkpoint.state, f"{RAW}{name}", value))
+    return model
+
+
+def _restore_optimizer(step: Step, state: Mapping[str, Tensor]) -> None:
+    for name, weight in step.model.named_parameters():
+        kept = _tensors(step, state, f"optimizer.{name}.", step.optimizer.state_like(weight))
+        step.optimizer.load_state(
+            weight, {key: value.to(weight.device).clone() for key, value in kept.items()}
+        )
+
+
+def _tensors(
+    step: Step, state: Mapping[str, Tensor], prefix: str, like: Mapping[str, Tensor]
+) -> Mapping[str, Tensor]:
+    whole = {name: _checked(state, f"{prefix}{name}", value) for name, value in like.items()}
+    return step.group.shard_like(whole, like)
+
+
+def _checked(state: Mapping[str, Tensor], name: str, like: Tensor) -> Tensor:
+    found = state.get(name)
+    if found is None:
+        raise ValueError(f"the checkpoint lacks {name!r}")
+    if found.shape != like.shape or found.dtype != like.dtype:
+        raise ValueError(
+            f"the checkpoint's {name!r} is {tuple(found.shape)} of {found.dtype}, "
+            f"needed is {tuple(like.shape)} of {like.dtype}"
+        )
+    return found

@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args
 
 from algoformer.common.names import check_choice
 from algoformer.data import Data, LabelledData, TextData, TranslationData
-from algoformer.data.registry import data_class
+from algoformer.data.protocol import data_class
 from algoformer.model import presets
 from algoformer.model.program import Program, default_steps, traced_part
 from algoformer.training.config import Experiment, TrainConfig

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import logging
-from contextlib import ExitStack
+import os
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from torch import nn
 
 from algoformer.checkpoint import Checkpoint, refuse_unbuildable
 from algoformer.common.devices import device_name
-from algoformer.data.registry import BUILT_IN
-from algoformer.training.config import Experiment, RunOptions, build_model, refuse_unlike
+from algoformer.data.protocol import BUILT_IN
+from algoformer.training.config import Experiment, ParallelName, RunOptions, build_model, refuse_unlike
 from algoformer.training.engine import Plan, plan_for
-from algoformer.training.process_group import ProcessGroup, join_group
 from algoformer.training.progress import progress_callbacks
 from algoformer.training.run_folder import Metrics, RunFolder, open_folder, origin_of
 from algoformer.training.session import Session
-from algoformer.training.step import Step
+from algoformer.training.step import ProcessGroup, Step
 
 logger = logging.getLogger("algoformer.training")
 
@@ -53,7 +54,7 @@ class Run:
 
     @property
     def finished(self) -> bool:
-        """Whether all steps were taken, or as many as early stopping allowed."""
+        """True if all steps were taken, or as many as early stopping allowed."""
         return self.stopped_early or self.step == self.experiment.training.steps
 
     @property
@@ -105,7 +106,8 @@ def train(
         FloatingPointError: the loss is no longer a number; the last good checkpoint is kept.
         OSError: a file could not be written, say because the disk is full; the last checkpoint is kept.
     """
-    options = replace(options or RunOptions(), **run_options)
+    options = options or RunOptions()
+    options = replace(options, **run_options) if run_options else options
     _check_request(experiment, folder, initial, resume=resume)
     group, device = join_group(options.parallel, torch.device(options.device))
     plan = plan_for(experiment, options.engine, device=device, single=group.is_single)
@@ -183,3 +185,41 @@ def _session(
         origin=origin_of(initial.card) if isinstance(initial, Checkpoint) else None,
         callbacks=(*progress_callbacks(options.progress), *options.callbacks),
     )
+
+
+VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+"""The environment variables by which torchrun tells a process its rank."""
+
+
+def started_by_torchrun() -> bool:
+    """Return whether this process is one of those that torchrun started."""
+    return dist.is_available() and all(name in os.environ for name in VARIABLES)
+
+
+def join_torchrun(device: str | torch.device = "cpu") -> AbstractContextManager[None]:
+    """Make the processes that torchrun started a group inside, so that `train` uses all of them.
+
+    Without torchrun, or in a program that has made the group itself, nothing happens.
+
+    Raises:
+        ValueError: there are more processes on this machine than GPUs.
+    """
+    if not started_by_torchrun() or dist.is_initialized():
+        return nullcontext()
+    from algoformer.training.distributed import joined
+
+    return joined(device)
+
+
+def join_group(wanted: ParallelName, device: torch.device) -> tuple[ProcessGroup, torch.device]:
+    """Return the processes of a run, and the device of this one; a single process needs nothing else."""
+    if (
+        wanted == "auto"
+        and not (dist.is_available() and dist.is_initialized())
+        and "WORLD_SIZE" not in os.environ
+    ):
+        return ProcessGroup(), device
+    from algoformer.training.distributed import own_device, plan_group
+
+    group = plan_group(wanted, device=device)
+    return group, own_device(device, group)

@@ -39,7 +39,7 @@ def test_weights_are_stored_in_the_smallest_precision_that_is_exact() -> None:
 @pytest.mark.parametrize(
     ("program", "words"),
     [
-        ([{"part": "memory"}], "the part 'memory'; it knows layers, loop, parallel"),
+        ([{"part": "memory"}], "the part 'memory'; it knows layers, loop, twostates, parallel"),
         ([{"part": "loop", "body": [{"part": "layers", "norm": "batch"}]}], "norm='batch' of layers"),
         ([{"part": "loop", "inject": "cross", "body": []}], "inject='cross' of loop"),
         ([{"part": "parallel", "branches": [[{"part": "layers", "window": 3}]]}], "does not know window"),

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from algoformer.common.registry import Registry
+from algoformer.common.names import Registry
 from algoformer.language.corpora.catalog import LABELLED, PARALLEL, Source
 from algoformer.language.corpora.checksums import CHECKSUMS
 from algoformer.language.corpora.clean import plain

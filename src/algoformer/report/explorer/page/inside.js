@@ -10,13 +10,14 @@
   };
 
   function describe(part) {
+    if (part.part === "twostates") return `⟲ ${plural(part.steps, "iteration")}, a slow and a fast state, ${INJECTED[part.inject ?? "add"]}`;
     if (part.part === "loop") return `⟲ ${plural(part.steps, "iteration")}, ${INJECTED[part.inject ?? "add"]}`;
     if (part.part === "parallel") return `∥ ${plural(part.branches.length, "branch").replace("branchs", "branches")}, summed`;
     if (!part.count) return part.positions && part.positions !== "none" ? "positions added" : "norm";
     return `${plural(part.count, "layer")} × ${plural(part.heads, "head")}${part.causal === false ? ", full attention" : ""}`;
   }
 
-  const title = (part, path) => part.name || {layers: "layers", loop: "loop", parallel: "branches"}[part.part];
+  const title = (part, path) => part.name || {layers: "layers", loop: "loop", twostates: "two states", parallel: "branches"}[part.part];
 
   // The program as nested buttons; `choose` is called with a part and its path.
   function diagram(program, choose) {
@@ -27,7 +28,7 @@
         html("b", {}, title(part, own)), html("span", {}, describe(part)));
       button.addEventListener("click", () => choose(part, own));
       buttons.set(own, {button, part});
-      const box = html("div", {class: `box ${part.part}`}, button);
+      const box = html("div", {class: `box ${part.part === "twostates" ? "loop" : part.part}`}, button);
       if (part.body) box.append(draw(part.body, `${own}.body`));
       if (part.branches) {
         box.append(html("div", {class: "branches"}, ...part.branches.map((branch, number) => draw(branch, `${own}.branch${number}`))));
@@ -57,7 +58,7 @@
       this.diagram.append(element);
       this.layer.addEventListener("change", () => this.draw());
       new ResizeObserver(() => this.drawPath()).observe(this.path);
-      const looping = program.findIndex((part) => part.part === "loop" || part.part === "parallel");
+      const looping = program.findIndex((part) => part.part !== "layers");
       const first = Math.max(0, looping);
       this.choose(program[first], `${first}`);
     }

@@ -130,6 +130,42 @@
     return node;
   }
 
+  // A slow state, which is read out, and the fast state of the low network, the first part of the body. Without
+  // parts after it, the last of the low network's steps updates the slow state.
+  function compileTwoStates(part, weights, prefix, path, width) {
+    const {Real} = weights, inner = compileNodes(part.body, weights, `${prefix}.body`, `${path}.body`, width);
+    const low = inner[0], rest = inner.slice(1), shared = !rest.length;
+    const start = (part.start ?? "auto") === "auto" ? (part.inject === "none" ? "input" : "vector") : part.start;
+    const sum = (one, other) => {
+      const data = new Real(one.data.length);
+      for (let k = 0; k < data.length; k++) data[k] = one.data[k] + other.data[k];
+      return {...one, data};
+    };
+    const node = {
+      causal: inner.every((each) => each.causal), looping: true, steps: part.steps,
+      start(entry) {
+        if (start === "input") return {...entry, fast: {...entry, data: new Real(entry.data.length)}};
+        const fast = spread(weights.vector(`${prefix}.low_start.vector`), entry, width, Real);
+        return {...spread(weights.vector(`${prefix}.start.vector`), entry, width, Real), fast};
+      },
+      iterate(state, entry, context) {
+        let {fast, ...slow} = state;
+        const seen = part.inject === "none" ? slow : sum(slow, entry), steps = low.steps - (shared ? 1 : 0);
+        for (let step = 1; step <= steps; step++) fast = low.iterate(fast, seen, context, step);
+        let next = shared ? low.iterate(slow, fast, context, low.steps) : sum(slow, fast);
+        for (const each of rest) next = each.apply(next, context, null);
+        context.recorder?.state(path, "end", next);
+        return {...next, fast};
+      },
+      apply(stream, context, rows) {
+        let state = node.start(stream);
+        for (let step = 1; step <= node.steps; step++) state = node.iterate(state, stream, context);
+        return gathered(state, rows, context);
+      },
+    };
+    return node;
+  }
+
   function spread(vector, stream, width, Real) {
     const data = new Real(stream.data.length);
     for (let k = 0; k < data.length; k++) data[k] = vector[k % width];
@@ -175,12 +211,16 @@
     };
   }
 
-  const COMPILE = {layers: compileLayers, loop: compileLoop, parallel: compileParallel};
+  const COMPILE = {layers: compileLayers, loop: compileLoop, twostates: compileTwoStates, parallel: compileParallel};
+
+  function compileNodes(parts, weights, prefix, path, width) {
+    return parts.map((part, index) =>
+      COMPILE[part.part](part, weights, `${prefix}.parts.${index}`, path ? `${path}.${index}` : `${index}`, width));
+  }
 
   // Parts in order. `begin` starts an unroll: each step runs the last looping part once and what follows it.
   function compileProgram(parts, weights, prefix, path, width) {
-    const nodes = parts.map((part, index) =>
-      COMPILE[part.part](part, weights, `${prefix}.parts.${index}`, path ? `${path}.${index}` : `${index}`, width));
+    const nodes = compileNodes(parts, weights, prefix, path, width);
     const traced = nodes.findLastIndex((node) => node.looping);
     const run = (stream, context, first, last, rows) => {
       for (let index = first; index < last; index++) stream = nodes[index].apply(stream, context, index + 1 === last ? rows : null);
