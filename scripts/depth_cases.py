@@ -28,7 +28,7 @@ from algoformer.training import train
 from scripts.share_over_training import RECIPE
 
 PASSES, STEPS, PROMPTS = 6, 1500, 128
-LINEAR = tasks.LinearRegression(dim=2, points=9)
+LINEAR = tasks.LinearRegression(dim=1, points=11)
 CHAIN = tasks.ChainOfThought(dim=2, points=8, layers=2)
 FIXED = replace(RECIPE, steps=STEPS, window=1, burn_in=(), dims=None, checkpoint_every=STEPS)
 

@@ -120,7 +120,7 @@ def test_a_solver_that_forgets_grows_by_the_known_factor() -> None:
 
 
 def forgetting(size: float, first: tuple[float, float]) -> FromWeights:
-    """A solver that misses a tenth of the weights, from pass 40 on `size` times that; `first` of one prompt."""
+    """A solver without a tenth of the weights, from pass 40 on `size` times that; `first` of one prompt."""
 
     def weights(features: torch.Tensor, labels: torch.Tensor, steps: int) -> torch.Tensor:
         solved = (torch.linalg.pinv(features) @ labels[..., None])[..., 0]
@@ -144,7 +144,7 @@ def test_an_error_that_one_prompt_decides_is_unclear() -> None:
     assert found.answers == "unclear"
     assert "too few prompts" in found.sentence
     assert found.typical is not None
-    assert found.typical[0] == pytest.approx((0.25**7 * 100) ** (1 / 8), rel=1e-6)
+    assert found.typical[0] == pytest.approx((0.25**7 * 100) ** (1 / 8), rel=1e-3)
 
 
 def descent_errors(

@@ -64,8 +64,8 @@ class DepthCertificate(Stored):
         worst: the prompts with the largest error at `far`, as (number, error at trained depth, error at far).
         states: what the states do; None for a solver without an accessible loop.
         setting: task, sizes, seed and provenance.
-        typical: the geometric mean over prompts of the error's ratio, which no single prompt decides, with its
-            5-95 % band; None in certificates of earlier versions.
+        typical: the geometric mean over prompts of the error's ratio, which no single prompt decides, with
+            its 5-95 % band; None in certificates of earlier versions.
     """
 
     answers: AnswerClass
