@@ -130,6 +130,19 @@ def load_checkpoint(path: Path | str) -> Checkpoint:
     return read_tensors(Path(path), _load, what="checkpoint")
 
 
+def add_to_card(path: Path | str, facts: Mapping[str, Any]) -> None:
+    """Add facts to the card of a checkpoint file; everything else in it stays as it is.
+
+    Raises:
+        ValueError: the file is not a usable checkpoint.
+        OSError: the file could not be written; the old one is intact.
+    """
+    path = Path(path)
+    load_checkpoint(path)  # refuses a damaged file before it is written again
+    header, tensors = read_tensors(path, lambda *content: content, what="checkpoint")
+    write_tensors(path, {**header, "card": {**header.get("card", {}), **facts}}, tensors)
+
+
 def model_kind(path: Path | str) -> str:
     """Return which kind of model a checkpoint holds, a key of `MODELS`, without loading it.
 
