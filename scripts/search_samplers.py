@@ -25,9 +25,9 @@ import optuna
 from optuna.distributions import BaseDistribution
 from optuna.samplers import BaseSampler, RandomSampler, TPESampler
 
+from algoformer.common.devices import source_commit
 from algoformer.common.files import read_json, write_json
 from algoformer.common.plain_data import read_dataclass
-from algoformer.common.provenance import source_commit
 from algoformer.report.canvas import finish, panels, save
 from algoformer.report.style import INK, strokes
 from algoformer.search import SearchSpace

@@ -22,9 +22,8 @@ from typing import Any
 import torch
 
 from algoformer import programs, tasks
-from algoformer.common.devices import device_name
+from algoformer.common.devices import device_name, source_commit
 from algoformer.common.files import read_json, write_json
-from algoformer.common.provenance import source_commit
 from algoformer.search import Candidate, Impossible, Point, SearchSettings, SearchSpace
 from algoformer.training import Experiment, Run, TrainConfig, train
 

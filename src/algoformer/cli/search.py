@@ -203,9 +203,9 @@ def _print_result(result: SearchResult, front: bool) -> None:
 
 def _write_result(result: SearchResult, out: Path, *, front: bool, command: str) -> None:
     """Write the winner, all trials and the plots; print what can be done with them."""
+    from algoformer.common.devices import source_commit
     from algoformer.common.files import write_json, write_text
     from algoformer.common.plain_data import as_data
-    from algoformer.common.provenance import source_commit
     from algoformer.model.program import to_data
     from algoformer.report.canvas import save
     from algoformer.report.diagram import diagram
