@@ -9,7 +9,7 @@ from algoformer.model import Program, presets
 from algoformer.model.cost import Cost, cost
 from algoformer.tasks import ChainOfThought, LinearRegression, Task
 from algoformer.training import Experiment, Ramp, TrainConfig
-from algoformer.training.step import unroll_at
+from algoformer.training.unrolls import unroll_at
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +55,10 @@ class Size:
     vocabulary: int = 8000
     decoded_steps: int = 10
     """T of the language models."""
+    lines: int = 1000
+    """Short lines that the commands for text read."""
+    line_turns: int = 3
+    """How often each command is run."""
 
 
 FULL = Size()
@@ -85,6 +89,8 @@ QUICK = Size(
     generated=6,
     vocabulary=50,
     decoded_steps=3,
+    lines=3,
+    line_turns=1,
 )
 """Tiny sizes: to see that everything runs, anywhere and in seconds."""
 

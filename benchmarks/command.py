@@ -34,6 +34,7 @@ Sections: {", ".join(SECTIONS)}; cases: {", ".join(CASES)}.
 Examples:
   python -m benchmarks --quick                                  tiny sizes, anywhere, in seconds
   python -m benchmarks --json numbers.json                      all that makes sense on this device
+  python -m benchmarks --sections lines --before ../other       commands for text beside another checkout
   python -m benchmarks --sections steps --cases looped_window --engine graph compiled --precision tf32 bf16
 """
 
@@ -58,10 +59,14 @@ HEADINGS = {
     "times_uncached": "× uncached",
     "cache_mebibytes": "cache MiB",
     "same_tokens": "same tokens",
+    "processor_seconds": "processor s",
+    "times_before": "× before",
+    "times_before_processor": "× before, processor",
+    "same_lines": "same lines",
 }
 """What the columns of a table are called; any other by its own name."""
 
-SHARES = ("same_tokens",)
+SHARES = ("same_tokens", "same_lines")
 """Columns in per cent."""
 
 
@@ -87,6 +92,9 @@ class BenchOptions:
         4,
     )
     check: Annotated[bool, tyro.conf.arg(help="Compare the engines' losses over 20 steps in fp32.")] = False
+    before: Annotated[
+        Path | None, tyro.conf.arg(help="Another checkout of this repository, for the section lines.")
+    ] = None
     quick: Annotated[bool, tyro.conf.arg(help="Tiny sizes, to see that it runs.")] = False
     budget: Annotated[float, tyro.conf.arg(help="Seconds after which nothing new is begun.")] = 540.0
     json: Annotated[Path | None, tyro.conf.arg(help="Write the rows here, each when it is there.")] = None
@@ -109,6 +117,8 @@ def run_command(arguments: list[str]) -> int:
         raise ValueError(f"budget must be positive, got {chosen.budget}")
     if not all(count >= 1 for count in chosen.processes):
         raise ValueError(f"processes must be at least 1, got {chosen.processes}")
+    if chosen.before is not None and not (chosen.before / "src" / "algoformer").is_dir():
+        raise ValueError(f"before must be a checkout of this repository, got {chosen.before}")
     device = torch.device(pick_device(chosen.device))
     on_cuda = device.type == "cuda"
     for engine in {"graph", "fused"} & set(chosen.engine):
@@ -122,6 +132,7 @@ def run_command(arguments: list[str]) -> int:
         precisions=chosen.precision or (("bf16",) if on_cuda else ("fp32",)),
         processes=chosen.processes,
         check=chosen.check,
+        before=chosen.before,
     )
     found: Rows = {}
 
@@ -153,7 +164,8 @@ def _fastest(*, quick: bool) -> tuple[Engine, ...]:
 
 def default_sections(device: torch.device) -> tuple[str, ...]:
     """What is worth measuring on a device."""
-    return tuple(name for name in SECTIONS if name != "cpu") if device.type == "cuda" else ("cpu",)
+    cpu = ("cpu", "lines")
+    return tuple(name for name in SECTIONS if name not in cpu) if device.type == "cuda" else ("cpu",)
 
 
 def table_of(section: str, rows: list[Row]) -> Table:

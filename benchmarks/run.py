@@ -14,6 +14,7 @@ from benchmarks.cpu import cpu_rows
 from benchmarks.decoding import decoding_rows
 from benchmarks.evaluation import evaluation_rows
 from benchmarks.exits import exit_rows
+from benchmarks.lines import line_rows
 from benchmarks.memory import memory_rows
 from benchmarks.setting import Row, Setting, device_facts
 from benchmarks.startup import ready_rows
@@ -28,6 +29,7 @@ SECTIONS: dict[str, Callable[[Setting], Iterator[Row]]] = {
     "decoding": decoding_rows,
     "exits": exit_rows,
     "cpu": cpu_rows,
+    "lines": line_rows,
 }
 """What can be measured, by name."""
 

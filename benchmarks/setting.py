@@ -31,6 +31,7 @@ class Setting:
         precisions: of the library's matrix products; the plain step has TF32 on CUDA.
         processes: how many simultaneous runs are tried.
         check: whether the losses of the engines are compared in fp32.
+        before: another checkout of this repository, to compare the commands for text with.
     """
 
     device: torch.device
@@ -40,6 +41,7 @@ class Setting:
     precisions: tuple[Precision, ...] = ("bf16",)
     processes: tuple[int, ...] = (1, 2, 3, 4)
     check: bool = False
+    before: Path | None = None
 
 
 def device_facts(device: torch.device) -> dict[str, Cell]:

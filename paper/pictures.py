@@ -18,7 +18,7 @@ from paper.panels import (
     usual_steps,
 )
 from paper.result import Result
-from paper.runs import FIXED_STEP, LOG, RECOMMENDED, SIZES, SLOW, Scale, Sizes
+from paper.runs import FIXED_STEP, LOG, RECOMMENDED, SIZES, SLOW, TF32, Scale, Sizes
 
 TASKS = {
     "representation": "regression with representation",
@@ -166,7 +166,8 @@ def draw_figure_5(results: Results, scale: Scale) -> Iterator[Drawn]:
         labels = {
             f"{group}/algoformer": usual,
             f"{group}/algoformer{LOG}": f"{usual}, log loss",
-            f"{group}/algoformer{RECOMMENDED}": f"{usual}, recommended",
+            f"{group}/algoformer{RECOMMENDED}": f"{usual}, last quarter in fp32",
+            f"{group}/algoformer{TF32}": f"{usual}, TF32",
             f"{group}/algoformer-{half}-{half}": f"AlgoFormer ({half}, {half})",
         }
         references = [f"{group}/{name}" for name in (FIXED_STEP, "gd", "newton", "oracle")]

@@ -30,7 +30,7 @@ from paper.runs import (
     names_of_seeds,
     trained,
 )
-from paper.variants import as_recommended, by_logarithms, slower, with_seed
+from paper.variants import as_recommended, by_logarithms, in_tf32, slower, with_seed
 
 NOISES = (0.0, 0.1, 1.0)
 """Standard deviations of the labels' noise in the paper."""
@@ -76,7 +76,7 @@ def task_at(name: str, scale: Scale, **constants: float | int) -> Task:
 
 
 def figure_2(scale: Scale) -> tuple[Item, ...]:
-    """Three models on three tasks, then second seeds, controls, noise and another Φ*."""
+    """Three models on three tasks, then second seeds, controls, noise, another Φ*, third seeds, TF32."""
     sizes, items = SIZES[scale], list[Item]()
     three = {name: task_at(name, scale) for name in ("representation", "autoregressive", "chain")}
     for name, task in three.items():
@@ -98,6 +98,9 @@ def figure_2(scale: Scale) -> tuple[Item, ...]:
     items += main_models("representation-phi-1", task_at("representation", scale, phi_seed=1), scale)
     for name, task in three.items():
         items += main_models(name, task, scale, seed=2)
+    if scale == "short":
+        for name in ("representation", "chain"):
+            items.append(in_tf32(next(main_models(name, three[name], scale))))
     return tuple(items)
 
 
@@ -207,6 +210,7 @@ def figure_5(scale: Scale) -> tuple[Item, ...]:
             if scale == "short" and run.name == "linear/algoformer":
                 items.append(by_logarithms(run))
                 items += [with_seed(as_recommended(run), seed) for seed in (0, 1)]
+                items += [with_seed(in_tf32(run), seed) for seed in (0, 1)]
     for noise in NOISES:
         task = task_at("linear", scale, noise=noise)
         items += [*iterative(linear_group(noise), task, sizes), *references(linear_group(noise), task, sizes)]

@@ -56,6 +56,9 @@ LOG = "-log"
 """Ends the name of a run that learned from the logarithms of errors."""
 
 RECOMMENDED = "-recommended"
+"""Ends the name of a run by the recipe that we recommended for linear regression before TF32."""
+
+TF32 = "-tf32"
 """Ends the name of a run by the recipe that we recommend for linear regression."""
 
 

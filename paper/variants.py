@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from algoformer.training.presets import SHORT_RATE, waiting
-from paper.runs import LOG, RECOMMENDED, SLOW, RunSpec, names_of_seeds
+from algoformer.training.presets import SHORT_RATE, refined, waiting
+from paper.runs import LOG, RECOMMENDED, SLOW, TF32, RunSpec, names_of_seeds
 
 RECOMMENDED_STEPS = 10_000
-"""Of linear regression by the recipe that we recommend, at the scale `short`."""
+"""Of linear regression by the recipe that we recommended before TF32."""
 
 
 def slower(run: RunSpec) -> RunSpec:
@@ -30,7 +30,13 @@ def as_recommended(run: RunSpec) -> RunSpec:
     fp32; their provenance says so. There is no such setting any more: a new run is in bf16 to its end.
     """
     changed = by_logarithms(run.with_steps(RECOMMENDED_STEPS)).changed_by(waiting)
-    return replace(changed, name=run.name + RECOMMENDED, label=f"{run.label}, recommended")
+    return replace(changed, name=run.name + RECOMMENDED, label=f"{run.label}, last quarter in fp32")
+
+
+def in_tf32(run: RunSpec) -> RunSpec:
+    """The same run by the recipe that we recommend for linear regression: by logarithms, in TF32, longer."""
+    changed = run.with_steps(RECOMMENDED_STEPS).changed_by(refined)  # curricula wait as in that one
+    return replace(changed, name=run.name + TF32, label=f"{run.label}, log loss in TF32")
 
 
 def with_seed(run: RunSpec, seed: int) -> RunSpec:

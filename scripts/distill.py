@@ -1,11 +1,13 @@
-"""Distil a textbook algorithm into a small loop, pass by pass, and identify the result.
+"""Distil an algorithm into a loop, then identify it: a positive control among trained models.
 
-A positive control among trained models: after pass t the loop is trained to answer like step t of the
-algorithm. The student is one layer of linear attention over (x, y) tokens, applied again and again; all of
-its matrices start at random. Each pass is weighted by what the teacher has left to least squares there,
-which is what identification measures against.
+A student is trained to answer after pass t what the algorithm answers after step t. One student is a layer of
+linear attention over (x, y) tokens, u_j ← A u_j + Σ_h W_h Σ_i u_i (u_i · B_h u_j)/n, whose matrices start
+random: theory says that such a layer can hold both algorithms. The other is an AlgoFormer with softmax
+attention and MLPs, like the shipped models but smaller. Labels are noisy, so that least squares, the
+algorithm and the truth differ.
 
     python scripts/distill.py newton --out results/insight/distilled-newton
+    python scripts/distill.py gradient-descent --algoformer --out results/insight/distilled-softmax
 """
 
 from __future__ import annotations
@@ -20,12 +22,16 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from algoformer import Prompt, Trace, Unroll, tasks
+from algoformer import AlgoFormer, Prompt, Trace, Unroll, programs, tasks
+from algoformer.algorithms.prefixes import Prefixes, trace_of_iteration
 from algoformer.common.devices import source_commit
 from algoformer.common.files import write_json
 from algoformer.insight import identify
+from algoformer.problems import pairs
+from algoformer.training.optimizer import hidden_matrices
 
-PASSES, BATCH, LEARNING_RATE, STEP_SIZE, ALPHA = 4, 64, 5e-3, 0.25, 0.15
+PASSES, BATCH, STEP_SIZE, ALPHA = 4, 64, 0.25, 0.15
+TEACHERS = ("gradient-descent", "newton")
 
 
 class LinearAttentionLoop(nn.Module):
@@ -60,84 +66,118 @@ class LinearAttentionLoop(nn.Module):
         return question @ self.read_out[0] + (weights * (shown @ self.read_out[1])).sum(-1)
 
 
-def teacher_weights(teacher: str, gram: Tensor, cross: Tensor) -> Iterator[Tensor]:
-    """Yield the teacher's weights after each step, from S = XᵀX/n and Xᵀy/n."""
-    weights, inverse = torch.zeros_like(cross), ALPHA * torch.eye(gram.shape[-1]).expand_as(gram)
-    while True:
-        if teacher == "newton":
-            inverse = 2 * inverse - inverse @ gram @ inverse
-            weights = inverse @ cross
-        else:
-            weights = weights - STEP_SIZE * (gram @ weights - cross)
-        yield weights
+def teacher_answers(teacher: str, prompt: Prompt) -> Tensor:
+    """Return the teacher's answers (step, batch, point, 1) to every question of a prompt."""
+
+    def iterates(prefixes: Prefixes) -> Iterator[Tensor]:
+        gram, cross = prefixes.gram / prefixes.divisor, prefixes.cross / prefixes.divisor
+        weights, inverse = torch.zeros_like(cross), ALPHA * torch.eye(gram.shape[-1]).to(gram).expand_as(gram)
+        while True:
+            if teacher == "newton":
+                inverse = 2 * inverse - inverse @ gram @ inverse
+                weights = inverse @ cross
+            else:
+                weights = weights - STEP_SIZE * (gram @ weights - cross)
+            yield weights
+
+    return trace_of_iteration(iterates, pairs(prompt), Unroll(steps=PASSES)).predictions
 
 
-def loss_of(student: nn.Module, teacher: str, task: tasks.Task, generator: torch.Generator) -> Tensor:
+def relative_loss(student: nn.Module, teacher: str, prompt: Prompt) -> Tensor:
     """Return the mean of log(1 + squared distance to the teacher over what it has left to least squares).
 
-    The logarithm keeps single prompts, whose polynomials of the inputs are huge, from deciding a step.
+    It is about the last question. The logarithm keeps single prompts, whose polynomials of the inputs are
+    huge, from deciding a step.
     """
-    prompt = task.sample(BATCH, generator=generator).prefix()
-    count = prompt.reads[-1] // 2
-    inputs, labels = prompt.part(0)[:, :count], prompt.part(1)[:, :count, :1]
-    question = prompt.part(0)[:, count]
-    gram, cross = inputs.mT @ inputs / count, inputs.mT @ labels / count
-    solved = torch.linalg.pinv(inputs) @ labels
-    steps = teacher_weights(teacher, gram, cross)
-    wanted = torch.stack([next(steps) for _ in range(PASSES)])  # (pass, batch, feature, 1)
-    left = (wanted - solved).square().sum((2, 3)).mean(1)
-    answers = torch.einsum("tbf,bf->tb", wanted[..., 0], question)
-    gap = student(prompt, Unroll(steps=PASSES)).predictions[:, :, 0, 0] - answers
-    return (gap.square() / left[:, None]).log1p().mean()
+    asked = prompt.prefix()
+    count = asked.reads[-1] // 2
+    inputs, labels = asked.part(0)[:, :count], asked.part(1)[:, :count, :1]
+    solved = (asked.part(0)[:, count, None] @ (torch.linalg.pinv(inputs) @ labels))[:, 0, 0]
+    wanted = teacher_answers(teacher, asked)[:, :, 0, 0]
+    left = (wanted - solved).square().mean(1, keepdim=True)
+    gap = student(asked, Unroll(steps=PASSES)).predictions[:, :, 0, 0] - wanted
+    return (gap.square() / left).log1p().mean()
 
 
-def train(
-    student: nn.Module, teacher: str, task: tasks.Task, *, steps: int, seed: int, keep: Path
-) -> list[float]:
-    """Train and return the loss, smoothed, every 500 steps; `keep` gets the weights."""
-    optimizer = torch.optim.Adam(student.parameters())
+def geometric_loss(student: nn.Module, teacher: str, prompt: Prompt) -> Tensor:
+    """Return the mean over passes and later questions of the logarithm of the mean squared distance."""
+    first = 2 * prompt.dim
+    gap = student(prompt, Unroll(steps=PASSES)).predictions - teacher_answers(teacher, prompt)
+    return (gap[:, :, first:].square().mean((1, 3)) + 1e-12).log().mean()
+
+
+def train(student: nn.Module, teacher: str, task: tasks.Task, *, steps: int, seed: int) -> list[float]:
+    """Train and return the loss, smoothed, every 500 steps."""
+    softmax = isinstance(student, AlgoFormer)
+    matrices = hidden_matrices(student) if softmax else []
+    chosen = {id(matrix) for matrix in matrices}
+    others = [weight for weight in student.parameters() if id(weight) not in chosen]
+    peak = 3e-3 if softmax else 5e-3
+    optimizers: list[torch.optim.Optimizer] = [torch.optim.Adam(others)]
+    if matrices:
+        optimizers.append(torch.optim.Muon(matrices, weight_decay=0.0, adjust_lr_fn="match_rms_adamw"))
     generator = torch.Generator().manual_seed(2 * seed)  # even seeds are for training
     smooth, history, start = math.nan, [], time.process_time()
     for step in range(1, steps + 1):
-        for group in optimizer.param_groups:
-            group["lr"] = LEARNING_RATE * min(1.0, step / 200) * 0.5 * (1 + math.cos(math.pi * step / steps))
-        loss = loss_of(student, teacher, task, generator)
-        optimizer.zero_grad()
+        rate = peak * min(1.0, step / 200) * 0.5 * (1 + math.cos(math.pi * step / steps))
+        prompt = task.sample(BATCH, generator=generator)
+        loss = (geometric_loss if softmax else relative_loss)(student, teacher, prompt)
+        student.zero_grad()
         loss.backward()
-        nn.utils.clip_grad_norm_(student.parameters(), 0.1)
-        optimizer.step()
+        nn.utils.clip_grad_norm_(student.parameters(), 1.0 if softmax else 0.1)
+        for optimizer in optimizers:
+            for group in optimizer.param_groups:
+                group["lr"] = rate
+            optimizer.step()
         value = float(loss.detach())
         smooth = value if math.isnan(smooth) else 0.98 * smooth + 0.02 * value
         if step % 500 == 0:
             history.append(smooth)
-            print(f"{step}: {smooth:.2e} ({time.process_time() - start:.0f} s)", flush=True)
-            torch.save(student.state_dict(), keep)
+            print(f"{step}: {smooth:.3g} ({time.process_time() - start:.0f} s)", flush=True)
     return history
+
+
+def distilled(
+    teacher: str, *, softmax: bool = False, steps: int = 3000, dim: int = 3, width: int = 10, seed: int = 0
+) -> tuple[nn.Module, tasks.LinearRegression, list[float]]:
+    """Return a student, the task it was trained on and its losses."""
+    task = tasks.LinearRegression(dim=dim, points=4 * dim + 1, noise=0.5)
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        student: nn.Module = LinearAttentionLoop(dim=dim, width=width, heads=2)
+        if softmax:
+            program = programs.algoformer(steps=PASSES, heads=4)
+            student = AlgoFormer(program, dim=dim, out=1, context=task.context, width=width)
+        history = train(student, teacher, task, steps=steps, seed=seed)
+    return student.eval().requires_grad_(False), task, history
 
 
 def main() -> None:
     """Train, identify, write."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("teacher", choices=("gradient-descent", "newton"))
+    parser.add_argument("teacher", choices=TEACHERS)
     parser.add_argument("--out", type=Path, required=True, help="Folder for identification.json.")
+    parser.add_argument("--algoformer", action="store_true", help="Softmax attention in place of linear.")
     parser.add_argument("--steps", type=int, default=3000)
     parser.add_argument("--dim", type=int, default=3)
     parser.add_argument("--width", type=int, default=10)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--keep", type=Path, default=Path("student.pt"), help="File for the weights.")
     chosen = parser.parse_args()
-    task = tasks.LinearRegression(dim=chosen.dim, points=4 * chosen.dim + 1, noise=0.5)
-    torch.manual_seed(chosen.seed)
-    student = LinearAttentionLoop(dim=task.dim, width=chosen.width, heads=2)
-    history = train(student, chosen.teacher, task, steps=chosen.steps, seed=chosen.seed, keep=chosen.keep)
-    found = identify(student.eval().requires_grad_(False), task, steps=PASSES, prompts=96)
-    options = f"--steps {chosen.steps} --dim {chosen.dim} --width {chosen.width} --seed {chosen.seed}"
+    sizes = {name: getattr(chosen, name) for name in ("steps", "dim", "width", "seed")}
+    start = time.process_time()
+    student, task, history = distilled(chosen.teacher, softmax=chosen.algoformer, **sizes)
+    seconds = round(time.process_time() - start, 1)
+    found = identify(student, task, steps=PASSES, prompts=96)
+    options = ("--algoformer " if chosen.algoformer else "") + " ".join(
+        f"--{name} {value}" for name, value in sizes.items()
+    )
     setting = {
         "command": f"python scripts/distill.py {chosen.teacher} {options} --out {chosen.out}",
         "commit": source_commit(),
         "device": "cpu",
         "torch": torch.__version__,
         "loss_every_500_steps": history,
+        "training_cpu_seconds": seconds,
         "teacher": chosen.teacher,
     }
     found = replace(found, setting=found.setting | setting)

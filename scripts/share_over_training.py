@@ -1,16 +1,19 @@
-"""Train small loops and identify them along training: which algorithm do they come to resemble?
+"""Train small models and identify them along training: which algorithm do they come to resemble?
 
-In-context linear regression with d = 3 on a CPU, without label noise and with it, two seeds each. Every kept
-checkpoint is identified; the trained loops are certified; a transformer without a loop is identified layer
-by layer.
+In-context linear regression with d = 3 on a CPU, without label noise and with it, two seeds each: an
+AlgoFormer, identified at several steps of its training, and a transformer without a loop, by layer.
 
     python scripts/share_over_training.py --out results/insight/training
+
+Each run has its own file; runs whose file exists are kept. The picture is drawn from all of them.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import tempfile
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -18,24 +21,47 @@ from typing import Any
 
 import torch
 
+from algoformer import AlgoFormer, Experiment, TrainConfig, algorithms, programs
 from algoformer.common.devices import source_commit
 from algoformer.common.files import write_json
-from algoformer.data import PromptData
-from algoformer.insight import Identification, certify, identify, layers_as_passes
-from algoformer.model import AlgoFormer
+from algoformer.config import Ramp
+from algoformer.evaluation import evaluate, evaluation_prompts
+from algoformer.insight import Identification, identify, layers_as_passes
+from algoformer.report import save
+from algoformer.report.insight_plots import shares_over_training
 from algoformer.tasks import LinearRegression
+from algoformer.trace import Solver
 from algoformer.training import Callback, load_checkpoint, train
-from algoformer.training.presets import experiment
 
-STEPS, EVERY, NOISE, SEEDS, PROMPTS = 1000, 250, (0.0, 0.5), (0, 1), 40
+STEPS, PASSES, LAYERS, NOISE, SEEDS = 2500, 10, 6, (0.0, 0.5), (0, 1)
+KEPT = (500, 1000, 1500, 2000, 2500)
 NEWTON = ("Newton from αI", "Newton from αI, α = c/λmax", "Newton from αS", "Newton from αS, α = c/λmax²")
+
+RECIPE = TrainConfig(
+    steps=STEPS,
+    batch_size=32,
+    optimizer="muon",
+    lr=3e-3,
+    schedule="cosine",
+    warmup=0.02,
+    clip_norm=1.0,
+    window=4,
+    backprop="full",
+    burn_in=(0, 0, 10),
+    loss="log",
+    dims=Ramp(start=1, increment=1, interval=0.08),
+    log_every=100,
+    checkpoint_every=500,
+)
+"""The recipe of `algoformer demo`, longer and with a curriculum over coordinates."""
 
 
 class KeepModels(Callback):
     """Keeps the model of every checkpoint that a run writes."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self.models = folder, {}  # type: ignore[var-annotated]
+        self.folder = folder
+        self.models: dict[int, AlgoFormer] = {}
 
     def on_log(self, step: int, metrics: Mapping[str, float]) -> None:
         """Read the last checkpoint, unless it is kept already."""
@@ -45,12 +71,12 @@ class KeepModels(Callback):
 
 
 def trained(program: str, noise: float, seed: int) -> tuple[LinearRegression, dict[int, AlgoFormer]]:
-    """Train the program and return its task and its models by step."""
-    recipe = experiment("linear", program, "smoke", seed=seed)
+    """Train a program; return its task and its models by step."""
     task = LinearRegression(dim=3, points=13, noise=noise)
-    config = replace(recipe.training, steps=STEPS, optimizer="muon", checkpoint_every=EVERY, log_every=100)
-    config = replace(config, samples=None, dims=None, iterations=None, backprop="full")
-    wanted = replace(recipe, data=PromptData(task=task), training=config)
+    config, shape = replace(RECIPE, seed=seed), programs.algoformer(steps=PASSES, heads=4)
+    if program == "standard":
+        config, shape = replace(config, burn_in=(), window=1), programs.standard(layers=LAYERS, heads=4)
+    wanted = Experiment(program=shape, data=task, width=32, training=config)
     with tempfile.TemporaryDirectory() as name:
         keeper = KeepModels(Path(name))
         run = train(wanted, Path(name), callbacks=(keeper,), progress=False, tensorboard=False)
@@ -59,56 +85,64 @@ def trained(program: str, noise: float, seed: int) -> tuple[LinearRegression, di
 
 def row_of(step: int, found: Identification) -> dict[str, Any]:
     """Return the numbers of one identification that are drawn."""
-    newton = max(one.share for one in found.families if one.name in NEWTON)
+    newton = max((one for one in found.families if one.name in NEWTON), key=lambda one: one.share)
     descent = max(one.share for one in found.families if one.name.startswith("gradient descent"))
     nearest = found.nearest
     return {
-        **{"step": step, "status": found.status, "nearest": nearest.name, "share": nearest.share},
+        **{"step": step, "status": found.status, "nearest": str(nearest), "share": nearest.share},
         **{"low": nearest.low, "high": nearest.high, "ceiling": found.ceiling, "passes": list(found.passes)},
-        **{"newton": newton, "gradient_descent": descent, "left": list(found.error)},
+        **{"newton": newton.share, "newton_band": [newton.low, newton.high], "gradient_descent": descent},
+        **{"left": list(found.error), "pace": list(found.pace), "rests_on": found.rests_on},
         "failed_symmetries": [gate.name for gate in found.failed_gates],
+        "cannot_be_told_apart": list(found.cannot_be_told_apart),
     }
 
 
-def looped_run(noise: float, seed: int) -> dict[str, Any]:
-    """Train one loop; identify it along training and certify it at the end."""
-    task, models = trained("algoformer", noise, seed)
-    rows = [row_of(step, identify(models[step], task, steps=6, prompts=PROMPTS)) for step in sorted(models)]
-    depth = certify(models[max(models)], task, prompts=64, derivatives=False)
+def errors(solver: Solver, task: LinearRegression, steps: int) -> list[float]:
+    """Return the error on the last question of 512 held-out prompts after each pass."""
+    prompt = evaluation_prompts(task, count=512, seed=1)
+    found = evaluate(solver, prompt, steps=steps, scale=task.scale, label="", window=steps)
+    return list(found.by_step.error)
+
+
+def run_of(program: str, noise: float, seed: int) -> dict[str, Any]:
+    """Train one model and identify it: a loop along its training, a stack of layers at the end."""
+    start = time.process_time()
+    task, models = trained(program, noise, seed)
+    seconds, last = time.process_time() - start, models[max(models)]
+    if program == "standard":
+        solver = layers_as_passes(last, task)
+        found = identify(solver, task, steps=solver.layers)
+        rows, measured = [row_of(STEPS, found)], errors(solver, task, solver.layers)
+    else:
+        rows = [row_of(step, identify(models[step], task, steps=PASSES)) for step in KEPT]
+        measured = errors(last, task, PASSES)
     return {
-        **{"program": "algoformer", "noise": noise, "seed": seed, "training": rows},
-        "certificate": {"answers": depth.answers, "sentence": depth.sentence, "ratio": depth.ratio},
+        **{"program": program, "noise": noise, "seed": seed, "training": rows, "error": measured},
+        "gradient_descent_error": errors(algorithms.GradientDescent(), task, PASSES),
+        "training_cpu_seconds": round(seconds, 1),
     }
-
-
-def layered_run(noise: float, seed: int) -> dict[str, Any]:
-    """Train a transformer without a loop and identify it layer by layer."""
-    task, models = trained("standard", noise, seed)
-    model = models[max(models)]
-    solver = layers_as_passes(model, task)
-    found = identify(solver, task, steps=solver.layers, prompts=PROMPTS)
-    return {"program": "standard", "noise": noise, "seed": seed, "training": [row_of(max(models), found)]}
 
 
 def main() -> None:
-    """Train, identify, write after every run."""
+    """Train, identify and write every run that has no file yet; draw all of them."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, required=True)
-    out = parser.parse_args().out
+    parser.add_argument("--only", default="", help="Runs whose names contain this.")
+    chosen = parser.parse_args()
     setting = {
-        "command": f"python scripts/share_over_training.py --out {out}",
-        "commit": source_commit(),
-        "device": "cpu",
-        "torch": torch.__version__,
-        "task": "LinearRegression(dim=3, points=13)",
-        "steps": STEPS,
+        "command": f"python scripts/share_over_training.py --out {chosen.out}",
+        **{"commit": source_commit(), "device": "cpu", "torch": torch.__version__},
+        **{"task": "LinearRegression(dim=3, points=13)", "width": 32, "steps": STEPS},
     }
-    jobs = [(looped_run, noise, seed) for seed in SEEDS for noise in NOISE] + [(layered_run, 0.0, 0)]
-    runs = []
-    for job, noise, seed in jobs:
-        runs.append(job(noise, seed))
-        print(runs[-1], flush=True)
-        write_json(out / "training.json", {"runs": runs, "setting": setting})
+    for program in ("algoformer", "standard"):
+        for noise, seed in ((noise, seed) for noise in NOISE for seed in SEEDS):
+            path = chosen.out / f"{program}-noise{noise:g}-seed{seed}.json"
+            if chosen.only in path.name and not path.exists():
+                print(path, flush=True)
+                write_json(path, run_of(program, noise, seed) | {"setting": setting})
+    runs = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(chosen.out.glob("*.json"))]
+    save(shares_over_training([run for run in runs if run["program"] == "algoformer"]), chosen.out / "share")
 
 
 if __name__ == "__main__":

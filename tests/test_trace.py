@@ -20,6 +20,7 @@ def test_a_window_is_the_end_of_the_run(steps: int, data: st.DataObject) -> None
     ("asked", "message"),
     [
         ({"steps": 0}, "at least once, got steps=0"),
+        ({"steps": 10**30}, "steps must be at most 1000000, got 1000"),
         ({"steps": 5, "window": 6}, r"window must lie in 1\.\.5 \(the steps\), got 6"),
         ({"steps": 5, "window": 0}, "window must lie"),
         ({"steps": 5, "grad_steps": 6}, r"grad_steps must lie in 0\.\.5 \(the steps\), got 6"),

@@ -1,5 +1,6 @@
 """The wheel holds the package, its data and the shipped models, and nothing else."""
 
+import re
 import subprocess
 import zipfile
 from pathlib import Path
@@ -43,3 +44,24 @@ def test_every_file_of_the_package_is_tracked_by_git(names: list[str]) -> None:
 def test_files_of_the_wheel_are_python_or_known_data(names: list[str]) -> None:
     inside = [name for name in names if name.startswith("algoformer/")]
     assert {Path(name).suffix for name in inside} <= DATA | {".py"}
+
+
+def test_the_description_of_the_package_has_no_link_that_only_works_in_the_repository() -> None:
+    pytest.importorskip("hatchling")
+    from scripts.package_readme import for_index
+
+    text = for_index((ROOT / "README.md").read_text(encoding="utf-8"))
+    addresses = re.findall(r"\]\(([^)]+)\)", text)
+    assert all(address.startswith("https://") for address in addresses)
+    assert "Getting started" in text
+    code = "```python\nx[0](1)\n```\n"
+    assert for_index(f"![a](a.png)\n\n{code}[b](c.md)") == f"{code}b"
+
+
+def test_the_wheel_carries_the_description() -> None:
+    metadata = pytest.importorskip("hatchling.metadata.core")
+    manager = pytest.importorskip("hatchling.plugin.manager").PluginManager()
+    core = metadata.ProjectMetadata(str(ROOT), manager).core
+    assert core.readme_content_type == "text/markdown"
+    assert core.readme.startswith("# algoformer\n")
+    assert "](docs/" not in core.readme

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import random
+from collections import defaultdict
 from contextlib import redirect_stderr, redirect_stdout
 from io import StringIO
 from pathlib import Path
@@ -240,7 +241,7 @@ def _data_sources(files: dict[str, list[list[str]]], temporary: Path, scratch: P
         ),
         file_source("plain text", [Path(book)], lambda path: list(text_blocks(path)), (), temporary),
         file_source("Sudoku puzzles", boards, read_puzzles, (READ_PUZZLES,), temporary),
-        Source("data files through train", 0.15, (), trained),
+        Source("data files through train", 0.3, (), trained),
     ]
 
 
@@ -265,6 +266,14 @@ def _kind_of(path: Path) -> tuple[str, str]:
 
 
 def _command_lines(runs: dict[str, Path], scratch: Path) -> Source:
-    known = lines(stand_ins(runs, scratch))
+    known = defaultdict(list)
+    for line in lines(stand_ins(runs, scratch)):
+        known[line.words[0]].append(line)
+    weights = [0.02 if name == "demo" else 1.0 for name in known]  # the demo trains for minutes
+
+    def mutant(rng: random.Random) -> Mutant:
+        (of_command,) = rng.choices(list(known.values()), weights)
+        return changed_line(rng, rng.choice(of_command), scratch)
+
     reads = ("algoformer.cli.choose.read_experiment", "algoformer.cli.choose.read_program")
-    return Source("command lines", 0.6, reads, lambda rng: changed_line(rng, rng.choice(known), scratch))
+    return Source("command lines", 3, reads, mutant)

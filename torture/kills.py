@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 import signal
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -37,6 +39,7 @@ class Kills:
         moments: how many of them by another process, at a random moment.
         operations: how many of them at a file operation: before or after it, or with half a file written.
         before_first: how many of them before the first checkpoint was there.
+        by_kind: how many of them for every kind of run, by the first word of its name.
         runs: runs that were killed at least once and compared at their end.
         faults: what went wrong, in words: a checkpoint that cannot be read, a refused resume, other weights.
     """
@@ -45,6 +48,7 @@ class Kills:
     moments: int = 0
     operations: int = 0
     before_first: int = 0
+    by_kind: Counter[str] = field(default_factory=Counter)
     runs: int = 0
     faults: list[str] = field(default_factory=list)
 
@@ -55,13 +59,21 @@ class Kills:
             "at a random moment": self.moments,
             "at a file operation": self.operations,
             "before the first checkpoint": self.before_first,
+            **{f"kills of runs: {kind}": count for kind, count in sorted(self.by_kind.items())},
             "runs compared": self.runs,
             "faults": len(self.faults),
             "examples": self.faults[:20],
         }
 
 
-def kill_runs(count: int, *, seed: int, scratch: Path, report: Callable[[str], None] = print) -> Kills:
+def kill_runs(
+    count: int,
+    *,
+    seed: int,
+    scratch: Path,
+    report: Callable[[str], None] = print,
+    save: Callable[[Kills], None] = lambda done: None,
+) -> Kills:
     """Kill runs until there were `count` kills, over all kinds of data in turn.
 
     Args:
@@ -69,16 +81,20 @@ def kill_runs(count: int, *, seed: int, scratch: Path, report: Callable[[str], N
         seed: of the moments and of the settings of the runs.
         scratch: an empty folder.
         report: called with a line about every reference run and every fifty kills.
+        save: called with the counts so far after every run.
     """
     rng, done = random.Random(seed), Kills()
     known = [_Reference(name, words, scratch, rng) for name, words in scenarios(scratch).items()]
     for one in known:
         report(f"{one.name}: {one.seconds:.2f} s without a kill")
-    while done.kills < count:
+    for one in itertools.cycle(known):
         before = done.kills
-        known[done.runs % len(known)].compare(done, rng, count - done.kills)
+        one.compare(done, rng, count - before)
+        save(done)
         if before // 50 != done.kills // 50:
             report(f"{done.kills} kills, {done.runs} runs, {len(done.faults)} faults")
+        if done.kills >= count:
+            break
     return done
 
 
@@ -98,7 +114,7 @@ class _Reference:
 
     def compare(self, done: Kills, rng: random.Random, most: int) -> None:
         """Kill one run a few times, let it end, and compare it."""
-        folder = self.scratch / f"{self.name} {done.runs}"
+        folder, before = self.scratch / f"{self.name} killed", done.kills
         left = min(most, rng.randint(1, MOST_KILLS_OF_A_RUN))
         while True:
             self.output.unlink(missing_ok=True)
@@ -116,18 +132,19 @@ class _Reference:
                 break
             left -= 1
             done.kills += 1
+            done.by_kind[self.name.split()[0]] += 1
             done.moments += by_another
             done.operations += not by_another
             if not (folder / LATEST).exists():
                 done.before_first += 1
-            elif fault := _unreadable(folder / LATEST):
+            elif fault := unreadable(folder / LATEST):
                 done.faults.append(f"{self.name}: {fault}")
-        done.runs += 1
+        done.runs += done.kills > before
         if ended != 0:
             done.faults.append(f"{self.name}: status {ended} after {words}: {self.output.read_text()[-300:]}")
         elif fault := difference(self.content, run_content(folder)):
             done.faults.append(f"{self.name}: {fault}")
-        _remove(folder)
+        remove(folder)
 
     def _kill_at_a_moment(self, words: list[str], seconds: float) -> int:
         child = start(lambda: main(words), output=self.output)
@@ -214,7 +231,8 @@ def difference(expected: Mapping[str, Any], found: Mapping[str, Any]) -> str | N
     return None
 
 
-def _unreadable(path: Path) -> str | None:
+def unreadable(path: Path) -> str | None:
+    """Return why a checkpoint cannot be read; None if it can."""
     try:
         load_checkpoint(path)
     except ValueError as error:
@@ -222,7 +240,8 @@ def _unreadable(path: Path) -> str | None:
     return None
 
 
-def _remove(folder: Path) -> None:
+def remove(folder: Path) -> None:
+    """Remove a run folder."""
     for path in folder.glob("*"):
         path.unlink()
     for path in folder.glob(".*"):

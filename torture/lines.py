@@ -10,6 +10,7 @@ import itertools
 import os
 import random
 import shlex
+import signal
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ from algoformer.cli import COMMANDS, main
 from algoformer.cli.parse import known_flags
 from algoformer.shipped import shipped_names
 from torture.mutate import ODD_WORDS
-from torture.verdicts import Mutant, NonsenseError
+from torture.verdicts import LimitError, Mutant, NonsenseError
 
 LIGHT = {
     **{"--steps": "2", "--prompts": "24", "--width": "8", "--reach": "2", "--max-new-tokens": "3"},
@@ -139,6 +140,7 @@ def run_line(words: Sequence[str], scratch: Path) -> None:
         ValueError: the command refused its input on one line.
         NonsenseError: the command printed something that it should not.
         MemoryError: the command ran out of memory.
+        LimitError: a process that the command started ran out of CPU time.
         RuntimeError: the command failed otherwise.
     """
     _enter_new_folder(scratch)
@@ -152,6 +154,8 @@ def run_line(words: Sequence[str], scratch: Path) -> None:
         return
     if "MemoryError" in last or "can't allocate memory" in last or "out of memory" in last:
         raise MemoryError(last)
+    if f"exit code {-signal.SIGXCPU}" in last:
+        raise LimitError(last)
     if "ALGOFORMER_TRACEBACK" in last or "Traceback" in said or not last:
         raise RuntimeError(f"status {code}: {said[-300:]}")
     if code == 2 and len(said.splitlines()) != 1:

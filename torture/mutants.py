@@ -37,10 +37,33 @@ class Mutants:
         }
 
 
-def mutate(count: int, *, seed: int, scratch: Path, report: Callable[[str], None] = print) -> Mutants:
-    """Make and judge mutants of all sources, drawn by their weights."""
+def mutate(
+    count: int,
+    *,
+    seed: int,
+    scratch: Path,
+    only: str = "",
+    report: Callable[[str], None] = print,
+    save: Callable[[Mutants], None] = lambda done: None,
+) -> Mutants:
+    """Make and judge mutants, drawn by the weights of their sources.
+
+    Args:
+        count: the number of mutants.
+        seed: of everything that is drawn.
+        scratch: an empty folder.
+        only: a part of the names of the sources to draw from; empty, all of them.
+        report: called with a line after every thousand mutants.
+        save: called with the counts so far after every batch.
+
+    Raises:
+        ValueError: no source has such a name.
+    """
     rng, done = random.Random(seed), Mutants()
-    sources = all_sources(scratch)
+    known = all_sources(scratch)
+    sources = [source for source in known if only in source.name]
+    if not sources:
+        raise ValueError(f"no source is called {only!r}; there are {', '.join(one.name for one in known)}")
     weights = [source.weight for source in sources]
     left = count
     while left:
@@ -53,6 +76,7 @@ def mutate(count: int, *, seed: int, scratch: Path, report: Callable[[str], None
             if verdict in FAULTS:
                 done.faults.append(f"{verdict}: {said} || {mutant.name}")
         left -= len(chosen)
+        save(done)
         if (count - left) % 1000 < BATCH:
             report(f"{count - left} mutants, {len(done.faults)} faults")
     return done

@@ -39,8 +39,23 @@ class Races:
         }
 
 
-def race(count: int, *, seed: int, scratch: Path, report: Callable[[str], None] = print) -> Races:
-    """Hold races for new folders, for empty ones, and for a run to resume."""
+def race(
+    count: int,
+    *,
+    seed: int,
+    scratch: Path,
+    report: Callable[[str], None] = print,
+    save: Callable[[Races], None] = lambda done: None,
+) -> Races:
+    """Hold races for new folders, for empty ones, and for a run to resume.
+
+    Args:
+        count: the number of races.
+        seed: of everything that is drawn.
+        scratch: an empty folder.
+        report: called with a line after every two hundred races.
+        save: called with the counts so far, as often.
+    """
     rng, done = random.Random(seed), Races()
     small = experiment("linear", "looped", "smoke")
     small = replace(small, width=8, training=replace(small.training, steps=1, batch_size=2))
@@ -63,6 +78,7 @@ def race(count: int, *, seed: int, scratch: Path, report: Callable[[str], None] 
         shutil.rmtree(path)
         if done.races % 200 == 0:
             report(f"{done.races} races, {len(done.faults)} faults")
+            save(done)
     return done
 
 

@@ -53,7 +53,7 @@ def run_folders(runs: dict[str, Path], temporary: Path, change: Change) -> Sourc
         *("algoformer.training.run_folder.read_metrics", "algoformer.training.run_folder.load_experiment"),
         "algoformer.common.files.read_json",
     )
-    return Source("run folders", 0.3, reads, mutant)
+    return Source("run folders", 1.5, reads, mutant)
 
 
 def changed_card(

@@ -83,9 +83,10 @@ def scenarios(folder: Path) -> dict[str, tuple[str, ...]]:
                 *("--data", kind, *files, "--data.vocabulary", "300", "--checkpoint-every", "3"),
                 *("--validate-every", "3", "--data.dropout", "0.1", *batch, *SMALL, "--steps", "7"),
             )
-    initial = folder / "initial"
     linear = ("--data.points", "6", "--data.dim", "3", *short)
-    if not initial.exists() and main(["train", *linear, "--seed", "5", "--out", str(initial)]):
-        raise RuntimeError("the run that others begin with could not be trained")
-    found["initial"] = (*linear, "--initial", str(initial), "--checkpoint-every", "1000")
+    for name, words in {"initial prompts": linear, "initial text": found["text txt"]}.items():
+        begun = folder / name
+        if not begun.exists() and main(["train", *words, "--seed", "5", "--out", str(begun)]):
+            raise RuntimeError("the run that others begin with could not be trained")
+        found[name] = (*words, "--initial", str(begun), "--checkpoint-every", "1000")
     return found

@@ -26,6 +26,10 @@ class NonsenseError(Exception):
     """Raised by a check of something that was accepted and should not have been."""
 
 
+class LimitError(Exception):
+    """Raised when a process that the input made the library start was ended by the limit on CPU time."""
+
+
 @dataclass(frozen=True)
 class Mutant:
     """One changed input.
@@ -96,6 +100,8 @@ def _verdict(mutant: Mutant) -> tuple[str, str]:
             verdict, message = NONSENSE, f"a message of {len(message)} characters: {message}"
     except MemoryError:
         verdict = BUSY if mutant.more_work else TOO_MUCH
+    except LimitError as error:
+        verdict, message = (BUSY if mutant.more_work else HANG), str(error)
     except Exception as error:
         verdict, message = TRACEBACK, f"{type(error).__name__}: {error}"
     grown = 1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)

@@ -90,7 +90,9 @@ def _text(x: float, y: float, words: str, kind: str) -> str:
 
 def _box(x: float, y: float, title: str, words: str) -> str:
     middle = x + BOX_WIDTH / 2
-    lines = [_text(middle, y + 22, title, "title")]
+    # a long title is pressed into its box
+    fit = f' textLength="{BOX_WIDTH - 12:g}" lengthAdjust="spacingAndGlyphs"' if len(title) > 24 else ""
+    lines = [f'<text x="{middle:g}" y="{y + 22:g}" class="title"{fit}>{escape(title)}</text>']
     lines += [
         _text(middle, y + 39 + 14 * row, line, "words") for row, line in enumerate(wrap(words, LINE_LENGTH))
     ]

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from algoformer.model import presets as programs  # noqa: F401
     from algoformer.prompt import Prompt as Prompt
     from algoformer.shipped import load as load
+    from algoformer.trace import Carry as Carry
     from algoformer.trace import Solver as Solver
     from algoformer.trace import Trace as Trace
     from algoformer.trace import Unroll as Unroll

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from algoformer.common.files import read_header, read_tensors, write_tensors
+from algoformer.common.meta import on_meta
 from algoformer.data.protocol import Data, data_from_header
 from algoformer.language.classifier import TextClassifier
 from algoformer.language.token_model import TokenModel
@@ -129,6 +130,19 @@ def load_checkpoint(path: Path | str) -> Checkpoint:
     return read_tensors(Path(path), _load, what="checkpoint")
 
 
+def add_to_card(path: Path | str, facts: Mapping[str, Any]) -> None:
+    """Add facts to the card of a checkpoint file; everything else in it stays as it is.
+
+    Raises:
+        ValueError: the file is not a usable checkpoint.
+        OSError: the file could not be written; the old one is intact.
+    """
+    path = Path(path)
+    load_checkpoint(path)  # refuses a damaged file before it is written again
+    header, tensors = read_tensors(path, lambda *content: content, what="checkpoint")
+    write_tensors(path, {**header, "card": {**header.get("card", {}), **facts}}, tensors)
+
+
 def model_kind(path: Path | str) -> str:
     """Return which kind of model a checkpoint holds, a key of `MODELS`, without loading it.
 
@@ -231,7 +245,7 @@ def _difference(model: nn.Module, shapes: Mapping[str, tuple[int, ...]]) -> str 
 
 def _on_meta(kind: ModelKind, program: Program, options: Mapping[str, Any]) -> nn.Module:
     try:
-        with torch.device("meta"):
+        with on_meta():
             return kind.build(program, **options)
     except (RuntimeError, OverflowError) as error:  # sizes whose product no machine can count
         raise ValueError(f"its sizes are not those of a model: {str(error)[:120]}") from None

@@ -10,11 +10,14 @@ from typing import Literal
 from algoformer.common.names import suggests_keywords
 from algoformer.common.plain_data import MOST
 from algoformer.common.terminal import short
+from algoformer.depth import Depth as Depth
 
 OptimizerName = Literal["adam", "adamw", "muon"]
 Schedule = Literal["constant", "cosine", "wsd"]
 LossName = Literal["mean", "log", "stages", "exit", "gate"]
 Backprop = Literal["window", "full"]
+LossWeights = Literal["mean", "linear", "last"]
+Initialization = Literal["layers", "unrolled"]
 Precision = Literal["fp32", "tf32", "bf16"]
 
 LARGEST_SEED = 2**31 - 1
@@ -119,12 +122,29 @@ class TrainConfig:
     """Weight of the entropy of exits in the loss "exit"."""
     ponder_cost: float = 0.01
     """Weight of the number of iterations in the loss of a loop with adaptive computation time."""
-    backprop: Backprop = "window"
-    """Backpropagate through the iterations of the window only, or through all of them."""
+    loss_weights: LossWeights | tuple[float, ...] = "mean"
+    """How much each iteration of the window counts: all alike, linearly more towards the last, the last one
+    alone, or as this list says, whose last number is for the last iteration."""
+    stage_steps: int | None = None
+    """Iterations of a stage with loss "stages"; None divides the iterations by the number of stages."""
+    backprop: Backprop | int = "window"
+    """Backpropagate through the iterations of the window only, through all of them, or through this many
+    last ones. An iteration of a nested program is a whole inner loop."""
     gradient_checkpointing: bool = False
     """Keep only the input of each iteration and recompute the rest in the backward pass: less memory."""
     burn_in: tuple[int, ...] = ()
     """Extra iterations without gradient before a step, one of these at random: the loop learns to hold."""
+    depth: Depth | None = None
+    """Draw the iterations of every step from this distribution, in place of the program's number, of the
+    curriculum `iterations` and of `burn_in`; None does not."""
+    inner_depth: Depth | None = None
+    """Draw the iterations of the inner loops of a nested program, too; one number for all of them."""
+    segments: int = 1
+    """Unrolls of a step, one after the other on the same batch, each with its own loss and update, from the
+    state in which the one before ended, without its gradient (deep supervision of HRM and TRM)."""
+    init: Initialization = "layers"
+    """Scale the initial output projections of layers by the number of layers in their module, or by the
+    number of layer calls of the whole unrolled program, as Huginn and Parcae do."""
     dims: Ramp | None = None
     """Curriculum over the active coordinates, for tasks that support it."""
     samples: Ramp | None = None
@@ -145,7 +165,8 @@ class TrainConfig:
     """Steps between two checkpoints."""
 
     def __post_init__(self) -> None:
-        counts = dict.fromkeys(("steps", "batch_size", "window", "log_every", "checkpoint_every"), (1, MOST))
+        counted = ("steps", "batch_size", "window", "segments", "log_every", "checkpoint_every")
+        counts = dict.fromkeys(counted, (1, MOST))
         for name, (least, most) in (counts | {"seed": (0, LARGEST_SEED)}).items():
             if not least <= getattr(self, name) <= most:
                 raise ValueError(f"{name} must lie in {least}..{most}, got {getattr(self, name)}")
@@ -153,7 +174,7 @@ class TrainConfig:
             "optimizer": OptimizerName,
             "schedule": Schedule,
             "loss": LossName,
-            "backprop": Backprop,
+            "init": Initialization,
             "precision": Precision,
         }
         for name, allowed in choices.items():
@@ -163,13 +184,42 @@ class TrainConfig:
         for name in ("exit_entropy", "ponder_cost"):
             if not 0 <= getattr(self, name) <= LARGEST_RATE:
                 raise ValueError(f"{name} must not be negative, got {getattr(self, name)}")
+        self._check_iterations()
         self._check_optimizer()
         self._check_schedule()
         self._check_validation()
         if self.clip_norm is not None and not self.clip_norm > 0:
             raise ValueError(f"clip_norm must be positive, or None for no clipping, got {self.clip_norm}")
+
+    def _check_iterations(self) -> None:
         if not all(0 <= extra <= MOST for extra in self.burn_in):
             raise ValueError(f"burn_in counts iterations and cannot be negative, got {self.burn_in}")
+        if self.inner_depth is not None and self.inner_depth.per == "sequence":
+            raise ValueError(f"inner_depth={self.inner_depth}: inner loops have one depth for a whole batch")
+        if isinstance(self.backprop, str):
+            if self.backprop not in typing.get_args(Backprop):
+                words = "one of window, full, or a number of iterations"
+                raise ValueError(f"backprop must be {words}, got {short(self.backprop)}")
+        elif not self.window <= self.backprop <= MOST:
+            raise ValueError(
+                f"backprop must reach through the window of {self.window} iterations, got {self.backprop}"
+            )
+        weights = self.loss_weights
+        if isinstance(weights, str):
+            if weights not in typing.get_args(LossWeights):
+                raise ValueError(f"loss_weights must be mean, linear, last or a list, got {short(weights)}")
+        elif len(weights) != self.window or min(weights) < 0 or not 0 < weights[-1] < math.inf:
+            raise ValueError(
+                f"loss_weights needs {self.window} numbers (the window), none negative and the last one "
+                f"positive, got {short(weights)}"
+            )
+        if self.loss == "stages" and weights != "mean":
+            raise ValueError("loss='stages' counts every stage alike; leave out loss_weights")
+        if self.stage_steps is not None and (self.loss != "stages" or not 1 <= self.stage_steps <= MOST):
+            raise ValueError(
+                f"stage_steps is at least 1, and for loss='stages' only, got {self.stage_steps} "
+                f"with loss={self.loss!r}"
+            )
 
     def _check_optimizer(self) -> None:
         if not 0 < self.lr <= LARGEST_RATE:
@@ -239,3 +289,30 @@ def learning_rate(config: TrainConfig, step: int) -> float:
         cool = config.cooldown * config.steps
         falling = 1 - math.sqrt(max(0.0, step - (config.steps - cool)) / cool)
     return config.lr * (config.min_lr_ratio + (1 - config.min_lr_ratio) * falling)
+
+
+def tracked_iterations(config: TrainConfig, *, window: int, iterations: int) -> int:
+    """Return how many of the last iterations the gradient passes through, of so many that are run."""
+    if isinstance(config.backprop, str):
+        return window if config.backprop == "window" else iterations
+    return min(config.backprop, iterations)
+
+
+def iteration_shares(config: TrainConfig, count: int) -> tuple[float, ...] | None:
+    """Return how much each of the last `count` iterations counts in the loss, with sum 1; None for a mean.
+
+    >>> iteration_shares(TrainConfig(window=3, loss_weights="linear"), 4)
+    (0.1, 0.2, 0.3, 0.4)
+    >>> iteration_shares(TrainConfig(window=3, loss_weights=(0.0, 1.0, 3.0)), 2)
+    (0.25, 0.75)
+    """
+    weights = config.loss_weights
+    if weights == "mean":
+        return None
+    if weights == "last":
+        weights = (*(0.0 for _ in range(count - 1)), 1.0)
+    elif weights == "linear":
+        weights = tuple(float(place + 1) for place in range(count))
+    else:
+        weights = weights[-count:]
+    return tuple(weight / sum(weights) for weight in weights)

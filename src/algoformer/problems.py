@@ -21,13 +21,15 @@ class Problems:
     """Regression problems, each a sequence of (feature, label) samples; sample i is predicted from j < i.
 
     A prompt of pairs is one problem; a chain of thought is one problem for each layer. `asked[k]` is the
-    (problem, sample) that question k of the prompt asks for; `link` maps <weights, features> to an answer.
+    (problem, sample) that question k of the prompt asks for; `link` maps <weights, features> to an answer,
+    and `unlink` is its inverse.
     """
 
     features: Float[Tensor, "batch problem sample dim"]
     labels: Float[Tensor, "batch problem sample out"]
     asked: tuple[tuple[int, int], ...]
     link: Callable[[Tensor], Tensor] = identity
+    unlink: Callable[[Tensor], Tensor] = identity
 
 
 View = Callable[[Prompt], Problems]

@@ -22,12 +22,21 @@ def load(name: Path | str, *, best: bool = False) -> Checkpoint:
     Raises:
         ValueError: there is no such file or model, or it cannot be read.
     """
+    return load_checkpoint(checkpoint_path(name, best=best))
+
+
+def checkpoint_path(name: Path | str, *, best: bool = False) -> Path:
+    """Return the file that `load` reads.
+
+    Raises:
+        ValueError: the name is neither a path nor a shipped model.
+    """
     path = Path(name)
     if path.is_dir():
-        return load_checkpoint(path / (BEST if best and (path / BEST).exists() else LATEST))
+        return path / (BEST if best and (path / BEST).exists() else LATEST)
     if path.exists() or path.suffix or len(path.parts) > 1:
-        return load_checkpoint(path)
-    return load_checkpoint(shipped_path(str(name)))
+        return path
+    return shipped_path(str(name))
 
 
 def shipped_names() -> list[str]:

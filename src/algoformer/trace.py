@@ -11,6 +11,23 @@ from torch import Tensor
 
 from algoformer.prompt import Prompt
 
+MOST_STEPS = 1_000_000
+"""No loop runs more often than this: a guard against a slip of the keyboard, not a limit of taste."""
+
+
+class Carry:
+    """The state of a loop between two unrolls: the first one fills it, the next one continues from it.
+
+    The state has no gradient history, so that a loss after every unroll is deep supervision with a detached
+    state, as in HRM and TRM. An empty carry starts where the program starts.
+
+    Attributes:
+        state: the last state of the traced loop; None before the first unroll.
+    """
+
+    def __init__(self, state: Tensor | None = None) -> None:
+        self.state = state
+
 
 @dataclass(frozen=True, kw_only=True)
 class Unroll:
@@ -18,6 +35,12 @@ class Unroll:
 
     `None` means all of them. `keep` lists addresses of hidden states to return (see `docs/notation.md`).
     With `gradient_checkpointing` an iteration stores only its input for the backward pass.
+
+    `steps` is about the traced loop, the last one of a program. `inner` gives other loops, by name or by
+    address without iterations ("inner" or "loop/inner"), a number of iterations that is not the program's.
+    `carry` starts the traced loop from the state in it and leaves the last state there. `depths` runs every
+    sequence of the batch for a number of iterations of its own: one with fewer than `steps` starts later, so
+    that window and gradient are about the last iterations of every sequence.
 
     >>> Unroll(steps=20, window=15).first_step
     6
@@ -28,6 +51,9 @@ class Unroll:
     grad_steps: int | None = None
     keep: tuple[str, ...] = ()
     gradient_checkpointing: bool = False
+    inner: Mapping[str, int] = field(default_factory=dict, hash=False)
+    carry: Carry | None = field(default=None, compare=False)
+    depths: Int[Tensor, " batch"] | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         for name in ("steps", "window", "grad_steps"):
@@ -36,10 +62,19 @@ class Unroll:
                 raise ValueError(f"{name} must be a whole number, got {count!r}")
         if self.steps < 1:
             raise ValueError(f"a loop runs at least once, got steps={self.steps}")
+        if self.steps > MOST_STEPS:
+            raise ValueError(f"steps must be at most {MOST_STEPS}, got {self.steps}")
         if self.window is not None and not 1 <= self.window <= self.steps:
             raise ValueError(f"window must lie in 1..{self.steps} (the steps), got {self.window}")
         if self.grad_steps is not None and not 0 <= self.grad_steps <= self.steps:
             raise ValueError(f"grad_steps must lie in 0..{self.steps} (the steps), got {self.grad_steps}")
+        if not isinstance(self.inner, Mapping):
+            raise ValueError(
+                f'inner must map names of loops to iterations, such as {{"inner": 8}}, got {self.inner!r}'
+            )
+        for name, count in self.inner.items():
+            if not isinstance(count, int) or isinstance(count, bool) or count < 1:
+                raise ValueError(f"inner: loop {name!r} must run a whole number of times, got {count!r}")
         if self.gradient_checkpointing and self.keep:
             raise ValueError(
                 f"gradient_checkpointing drops the hidden states that keep={self.keep} asks for; choose one"

@@ -12,6 +12,7 @@ from benchmarks import QUICK, Setting
 from benchmarks.cpu import cpu_rows
 from benchmarks.decoding import decoding_rows
 from benchmarks.evaluation import evaluation_rows
+from benchmarks.lines import HERE, line_rows
 from benchmarks.memory import memory_rows
 from benchmarks.steps import step_rows
 
@@ -71,6 +72,15 @@ def test_a_cache_decodes_the_same_tokens_and_takes_the_memory_of_its_formula() -
         assert row["cache_mebibytes"] == cache_bytes(program, policy=policy, **sizes) / 2**20
         assert row["times_uncached"] == pytest.approx(rows["uncached"]["seconds"] / row["seconds"])
         assert row["tokens_per_second"] * row["seconds"] == pytest.approx(QUICK.sequences * QUICK.generated)
+
+
+def test_commands_for_text_are_compared_line_by_line_with_another_checkout() -> None:
+    rows = list(line_rows(replace(CPU, before=HERE)))
+    assert [(row["command"], row["source"]) for row in rows] == [
+        (command, source) for command in ("translate", "classify") for source in ("before", "now")
+    ]
+    assert all(row["lines"] == QUICK.lines and row["same_lines"] == 1 for row in rows)
+    assert all(row["times_before"] == 1 for row in rows if row["source"] == "before")
 
 
 def test_every_kind_of_model_is_decoded_once() -> None:

@@ -8,6 +8,7 @@ import torch
 from algoformer import programs
 from algoformer.cli import main
 from algoformer.cli.explore import DESCRIPTION
+from algoformer.cli.explore_text import _conclusion
 from algoformer.cli.explore_theorems import THEOREMS
 from algoformer.data.prompts import PromptData
 from algoformer.insight import Identification
@@ -16,7 +17,9 @@ from algoformer.language.translate import Decoding, Translator
 from algoformer.model import AlgoFormer
 from algoformer.problems import pairs
 from algoformer.prompt import Prompt
-from algoformer.tasks import ChainOfThought, LinearRegression, RegressionWithRepresentation, Task
+from algoformer.report.explorer import pack
+from algoformer.report.explorer.answers import Answers
+from algoformer.tasks import ChainOfThought, LinearRegression, RegressionWithRepresentation, Sudoku, Task
 from algoformer.theory import check_alpha, check_converges
 from algoformer.training import Checkpoint, load, save_checkpoint
 
@@ -44,12 +47,12 @@ def test_a_page_of_a_trained_model(tmp_path: Path, capsys: pytest.CaptureFixture
     said = capsys.readouterr().out
     assert "On 8 new prompts with 3 examples " in said
     assert f"page: {out}" in said
-    pack = pack_of(out)
-    assert pack["lead"] in said
-    assert pack["pairs"] is True
-    assert (pack["trained"], pack["depth"]) == (3, 15)
+    shown = pack_of(out)
+    assert shown["lead"] in said
+    assert shown["pairs"] is True
+    assert (shown["trained"], shown["depth"]) == (3, 15)
     assert "<dt>training steps</dt><dd>7</dd>" in out.read_text(encoding="utf-8")
-    assert set(pack["rivals"]) == {"step_size", "alpha"}
+    assert set(shown["rivals"]) == {"step_size", "alpha"}
 
 
 def test_a_run_folder_works_as_well(tmp_path: Path) -> None:
@@ -80,10 +83,33 @@ def test_tasks_that_the_page_cannot_draw_bring_prompts(tmp_path: Path) -> None:
     out = tmp_path / "page.html"
     file = saved(tmp_path / "m.safetensors", ChainOfThought(dim=2, points=3, layers=2))
     assert main(["explore", str(file), "--out", str(out), "--prompts", "2"]) == 0
-    pack = pack_of(out)
-    assert pack["pairs"] is False
-    assert len(pack["prompts"]) == 12
-    assert len(pack["prompts"][0]["targets"]) == len(pack["prompts"][0]["reads"])
+    shown = pack_of(out)
+    assert shown["pairs"] is False
+    assert len(shown["prompts"]) == 12
+    assert len(shown["prompts"][0]["targets"]) == len(shown["prompts"][0]["reads"])
+
+
+def test_a_page_of_a_sudoku_brings_boards_with_their_solutions(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "page.html"
+    file = saved(tmp_path / "m.safetensors", Sudoku(size=4), causal=False)
+    assert main(["explore", str(file), "--out", str(out), "--prompts", "4"]) == 0
+    shown = pack_of(out)
+    assert shown["puzzle"]["symbols"] == ["", "1", "2", "3", "4"]
+    assert (shown["puzzle"]["grid"], shown["puzzle"]["block"]) == ([4, 4], 2)
+    for board in shown["prompts"]:
+        given = [
+            (symbol, target)
+            for symbol, target in zip(board["symbols"], board["targets"], strict=True)
+            if symbol
+        ]
+        assert given and all(symbol == target + 1 for symbol, target in given)  # noqa: PT018
+    assert "solves" in capsys.readouterr().out
+    (tmp_path / "found.json").write_text('{"sentence": "runs nothing"}')
+    chosen = ["--out", str(tmp_path / "b.html"), "--identification", str(tmp_path / "found.json")]
+    assert main(["explore", str(file), *chosen]) == 2
+    assert "an identification belongs to regression" in capsys.readouterr().err
 
 
 @pytest.mark.theorem
@@ -91,9 +117,9 @@ def test_tasks_that_the_page_cannot_draw_bring_prompts(tmp_path: Path) -> None:
 def test_each_theorem_page_agrees_with_its_textbook(name: str, tmp_path: Path) -> None:
     out = tmp_path / "page.html"
     assert main(["explore", name, "--out", str(out), "--prompts", "8"]) == 0
-    pack = pack_of(out)
-    assert pack["dtype"] == "float64"
-    difference = re.search(r"largest difference from the textbook is (\S+)\.$", pack["lead"])
+    shown = pack_of(out)
+    assert shown["dtype"] == "float64"
+    difference = re.search(r"largest difference from the textbook is (\S+)\.$", shown["lead"])
     assert difference is not None
     assert float(difference[1]) < 1e-6
 
@@ -141,6 +167,35 @@ def test_a_page_of_a_translator_generates_its_own_translation(tmp_path: Path) ->
     assert shown["names"][1:] == answers[:-1], "each position reads what the one before it wrote"
 
 
+def test_the_conclusion_about_text_counts_settled_answers() -> None:
+    answers = (("a", "a", "a"), ("a", "b", "a"), ("a", "b", "c"))
+    shown = Answers(title="t", names=("x", "y", "z"), answers=answers, probabilities=((0.5,) * 3,) * 3)
+    assert _conclusion([shown], trained=2) == (
+        "1 of 3 answers are settled before the last of 2 trained iterations, 1 of them after the first. "
+        "When the loop runs on to 4, 1 answer still changes."
+    )
+
+
+def test_a_model_that_a_page_cannot_hold_or_run_is_refused_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = saved(tmp_path / "m.safetensors", LinearRegression(dim=1, points=3))
+    monkeypatch.setattr(pack, "LARGEST_PAGE", 2**10)
+    assert main(["explore", str(file), "--out", str(tmp_path / "a.html")]) == 2
+    error = capsys.readouterr().err
+    assert "of weights, more than" in error
+    assert error.strip().endswith("measure this model with algoformer evaluate")
+    monkeypatch.undo()
+    words = pack.known_words()
+    words["layers"]["activation"].remove("gelu")
+    monkeypatch.setattr(pack, "known_words", lambda: words)
+    assert main(["explore", str(file), "--out", str(tmp_path / "a.html")]) == 2
+    error = capsys.readouterr().err.strip()
+    assert "the page cannot run activation='gelu' of layers, only gelu_exact" in error
+    assert "\n" not in error
+    assert not (tmp_path / "a.html").exists()
+
+
 def test_the_help_names_every_theorem() -> None:
     assert all(name in DESCRIPTION for name in THEOREMS)
 
@@ -176,7 +231,9 @@ def test_bad_input_gets_one_clear_line(
         ("newtn",): "did you mean 'newton'?",
         ("nowhere/model.safetensors",): "nowhere/model.safetensors",
         ("newton", "--out", "there.html"): "there.html exists already",
-        ("newton", "--prompts", "0"): "prompts must be at least 1, got 0",
+        ("newton", "--out", "there.html/page.html"): "there.html",
+        ("newton", "--prompts", "9" * 30): "prompts must lie in 1..10000000, got 999",
+        ("newton", "--prompts", "0"): "prompts must lie in 1..10000000, got 0",
         ("newton", "--identification", "broken.json"): "broken.json",
         ("newton", "--identification", "list.json"): "an identification is an object, got list",
         ("newton", "--identification", "empty.json"): "needs a sentence, or a status and families",

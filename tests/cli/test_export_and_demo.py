@@ -28,6 +28,22 @@ def test_an_exported_model_is_half_as_large_and_keeps_its_card(
     assert "exists already" in capsys.readouterr().err
 
 
+def test_a_place_that_cannot_be_written_is_refused_before_anything_is_measured_or_trained(
+    tiny_run: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("algoformer.cli.export._export_prompts", None)
+    monkeypatch.setattr("algoformer.cli.demo_page._train", None)
+    (tmp_path / "file").touch()
+    assert main(["export", str(tiny_run), str(tmp_path / "file" / "x.safetensors")]) == 2
+    assert main(["demo", "--out", str(tmp_path / "file")]) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 2
+    assert said.count(str(tmp_path / "file")) == 2
+
+
 def test_a_fresh_demo_removes_its_own_runs_and_nothing_else(tmp_path: Path) -> None:
     plans = plan(tmp_path)
     for planned in plans.values():

@@ -11,8 +11,11 @@ import torch
 
 from algoformer import AlgoFormer, Program, programs, tasks
 from algoformer.cli import main
+from algoformer.cli.certify_text import _loops
 from algoformer.data import PromptData
-from algoformer.insight import DepthCertificate, Identification
+from algoformer.insight import DepthCertificate, Identification, ProbabilityCertificate
+from algoformer.language.tokenizer import TRANSLATE, Tokenizer
+from algoformer.trace import Unroll
 from algoformer.training import Checkpoint, load_checkpoint, save_checkpoint
 
 ROOT = Path(__file__).parents[2]
@@ -67,9 +70,11 @@ def test_certify_prints_json_that_can_be_read_back(looped: Path, capsys: pytest.
         (["identify", "--steps", "1"], "steps must be at least 2"),
         (["certify", "--prompts", "2"], "prompts must be at least 8"),
         (["certify", "--reach", "1"], "reach must be at least 2"),
+        (["identify", "--prompts", "9" * 30], "prompts must lie in 1..10000000"),
+        (["certify", "--prompts", "9" * 30], "prompts must lie in 1..10000000"),
     ],
 )
-def test_too_small_numbers_are_refused_in_one_line(
+def test_too_small_and_too_large_numbers_are_refused_in_one_line(
     options: list[str], message: str, looped: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     capsys.readouterr()
@@ -77,6 +82,20 @@ def test_too_small_numbers_are_refused_in_one_line(
     complaint = capsys.readouterr().err
     assert message in complaint
     assert complaint.count("\n") == 1
+
+
+@pytest.mark.parametrize("command", ["identify", "certify"])
+def test_a_folder_that_cannot_be_made_is_refused_before_measuring(
+    command: str,
+    looped: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(f"algoformer.insight.{command}", None)  # measuring would fail with a TypeError
+    (tmp_path / "file").touch()
+    assert main([command, str(looped), "--out", str(tmp_path / "file")]) == 2
+    assert capsys.readouterr().err == f"algoformer {command}: File exists: {tmp_path / 'file'}\n"
 
 
 @pytest.mark.parametrize(
@@ -93,13 +112,32 @@ def test_a_model_without_a_loop_is_refused_in_one_line(
     assert complaint.count("\n") == 1
 
 
-def test_a_task_without_pairs_is_refused_and_certify_is_named(
+def test_a_series_is_refused_and_certify_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    series = tasks.AutoregressiveWithRepresentation(dim=3, points=8)
+    run = saved(tmp_path, programs.algoformer(heads=2, steps=4), series)
+    assert main(["identify", str(run)]) == 2
+    complaint = capsys.readouterr().err
+    assert "every state is a label and an input at once; use `certify`" in complaint
+    assert complaint.count("\n") == 1
+
+
+def test_a_layer_of_a_chain_is_identified_and_stored(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    chain = tasks.ChainOfThought(dim=3, points=4, layers=2)
+    chain = tasks.ChainOfThought(dim=2, points=7, layers=2)
     run = saved(tmp_path, programs.algoformer(heads=2, steps=4), chain)
-    assert main(["identify", str(run)]) == 2
-    assert "needs prompts of (x, y) pairs" in capsys.readouterr().err
+    before = load_checkpoint(run)
+    small = ["--prompts", "24", "--steps", "3"]
+    assert main(["identify", str(run), "--problem", "1", "--store", "--json", *small]) == 0
+    found = Identification.from_json(capsys.readouterr().out)
+    assert found.setting["problem"] == 1
+    after = load_checkpoint(run)
+    assert after.card == {**before.card, "identification": found.summary()}
+    assert all(map(torch.equal, after.model.state_dict().values(), before.model.state_dict().values()))
+    assert main(["info", str(run)]) == 0
+    assert found.sentence in capsys.readouterr().out
+    assert main(["identify", str(run), "--problem", "2"]) == 2
+    assert "problem must lie in 0..1 for ChainOfThought, got 2" in capsys.readouterr().err
 
 
 def test_a_model_of_text_is_refused_by_identify(capsys: pytest.CaptureFixture[str]) -> None:
@@ -114,12 +152,40 @@ def test_a_model_of_text_is_certified_on_texts(tmp_path: Path, capsys: pytest.Ca
     assert "give a file with --texts" in capsys.readouterr().err
     texts = tmp_path / "texts.txt"
     texts.write_text("The oak is a tree of the beech family.\nThe band made a second album.\n")
-    assert main(["certify", str(path), "--texts", str(texts), "--reach", "20", "--json"]) == 0
+    copied = tmp_path / "dbpedia.safetensors"
+    copied.write_bytes(path.read_bytes())
+    assert main(["certify", str(copied), "--texts", str(texts), "--reach", "20", "--json", "--store"]) == 0
     found = json.loads(capsys.readouterr().out)
+    assert load_checkpoint(copied).card["certificate"] == found
+    stored = ProbabilityCertificate.from_data(found)
+    assert main(["info", str(copied)]) == 0
+    assert stored.sentence in capsys.readouterr().out
+    assert main(["certify", str(copied), "--stored", "--out", str(tmp_path / "drawn")]) == 0
+    assert (tmp_path / "drawn" / "depth.png").exists()
+    assert main(["certify", str(copied), "--texts", str(texts), "--references", str(texts)]) == 2
+    assert "--references are for a translator" in capsys.readouterr().err
     assert found["setting"]["texts"] == 2
     assert found["states"]["prompts"]["settles"] == 2
     assert max(found["shift"]) < 0.1
     assert all(abs(one - two) < 0.02 for one, two in zip(*_decays(found), strict=True))
+
+
+def test_a_translator_is_read_after_its_mark_and_at_every_word_of_a_reference(tmp_path: Path) -> None:
+    checkpoint = load_checkpoint(ROOT / "checkpoints" / "tatoeba_de_en.safetensors")
+    model, tokenizer = checkpoint.model, Tokenizer.from_json(checkpoint.tokenizer)
+    source, target = "Ich bin müde.", "I am tired."
+    ((loop, _),) = _loops(checkpoint, [source], [target])
+    state = loop.start
+    for _ in range(loop.trained_steps):
+        state = loop.step(state)
+    given = [*tokenizer.encode(source), TRANSLATE]
+    words = tokenizer.encode(target)
+    input_ids, prefix = torch.tensor([[*given, *words]]), torch.tensor([len(given)])
+    with torch.no_grad():  # the model's own forward pass, at the mark and at each word
+        scores = model(input_ids, prefix=prefix, unroll=Unroll(steps=loop.trained_steps, window=1))
+    known = scores[-1][:, len(given) - 1 :].softmax(-1)
+    assert torch.allclose(loop.read(state), known, atol=1e-5)
+    assert loop.read_rows == tuple(range(len(given) - 1, len(given) + len(words)))
 
 
 def _decays(found: dict[str, Any]) -> tuple[list[float], list[float]]:

@@ -39,6 +39,19 @@ def test_an_option_reaches_the_part_of_the_program_that_it_names(tmp_path: Path)
     assert loop.steps == 3
 
 
+def test_a_distribution_of_depth_is_one_word(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "run"
+    words = ["--depth", "poisson:2,per=sequence", "--window", "1", "--backprop", "2", "--loss-weights", "1.0"]
+    assert main(["train", *TINY, *words, "--steps", "2", "--out", str(folder), "--no-evaluate"]) == 0
+    training = load_experiment(folder).training
+    assert (str(training.depth), training.backprop) == ("poisson:2,per=sequence", 2)
+    assert training.loss_weights == (1.0,)
+    capsys.readouterr()
+    assert main(["train", *TINY, "--depth", "poison:2", "--out", str(tmp_path / "other")]) == 2
+    assert "kind must be one of fixed, list, poisson, lognormal, got 'poison'" in capsys.readouterr().err
+    assert not (tmp_path / "other").exists()
+
+
 def test_a_program_of_ones_own_is_read_from_json(tmp_path: Path) -> None:
     file = tmp_path / "mine.json"
     file.write_text(json.dumps([{"part": "layers", "count": 1, "heads": 2, "name": "only"}]))

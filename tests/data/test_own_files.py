@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -212,6 +213,19 @@ def test_a_text_shorter_than_one_sequence_is_refused(tmp_path: Path) -> None:
     experiment = Experiment(programs.looped(heads=2), data, width=8)
     with pytest.raises(ValueError, match="fewer than one sequence of 65; give more text"):
         train(experiment)
+
+
+def test_a_text_with_nothing_to_validate_on_is_refused_before_it_is_trained_on(tmp_path: Path) -> None:
+    (tmp_path / "one.txt").write_text("one block is all for training " * 9)
+    data = TextData(files=tmp_path / "one.txt", tokenize="char", context=8, cache=str(tmp_path / "c"))
+    assert data.splits["valid"].text_bytes == 0
+    training = TrainConfig(steps=2, batch_size=2, log_every=1, validate_every=1)
+    experiment = Experiment(programs.looped(heads=2), data, width=8, training=training)
+    with pytest.raises(ValueError, match="no text to validate or test on; give more text"):
+        train(experiment, tmp_path / "run")
+    assert not list((tmp_path / "run").glob("*.safetensors"))
+    unchecked = replace(experiment, training=replace(training, validate_every=None))
+    assert train(unchecked).step == 2
 
 
 @pytest.mark.usefixtures("as_a_user")

@@ -36,6 +36,7 @@ def test_the_student_sees_a_theorem_equal_the_textbook_and_a_trained_loop_improv
     values = [float(error) for error in errors]
     assert values == sorted(values, reverse=True)
     assert values[-1] < 1e-3
+    assert any("<svg" in drawing for output in outputs for drawing in output.drawings), "its diagram"
     assert "data:image/png" in outputs[-2].drawings[0]
 
 

@@ -1,7 +1,8 @@
 """Solvers whose algorithm is known: the controls of identification.
 
 Run this file to identify every control at three sizes and two levels of label noise, and to write the
-confusion table to results/insight/controls.json.
+confusion table to results/insight/controls.json after every row. Rows of the same commit are kept, so that a
+run that was stopped goes on.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -23,6 +25,7 @@ from algoformer.common.devices import source_commit
 from algoformer.common.files import write_json
 from algoformer.insight import Identification, filters, identify
 from algoformer.trace import Solver
+from scripts import distill
 
 Weights = Callable[[Tensor, Tensor, int], Tensor]
 """Weights (step, problem, feature) from features, labels and a number of steps."""
@@ -220,6 +223,25 @@ BUILT: dict[str, Control] = {
 """Models whose weights come from a theorem."""
 
 
+LOOPS: dict[str, Control] = {
+    f"distilled {name}, seed {seed}": Control(
+        lambda d, n, teacher=teacher, seed=seed: student(teacher, seed), name, lambda n, true=true: true
+    )
+    for seed in (0, 1)
+    for teacher, name, true in (
+        ("gradient-descent", "gradient descent", {"η": distill.STEP_SIZE}),
+        ("newton", "Newton from αI", {"α": distill.ALPHA}),
+    )
+}
+"""Trained loops: linear attention that was distilled from an algorithm, at size (3, 12)."""
+
+
+@cache
+def student(teacher: str, seed: int) -> Solver:
+    """Train a student of `scripts/distill.py`."""
+    return cast(Solver, distill.distilled(teacher, seed=seed)[0])
+
+
 def outcome(control: Control, found: Identification, examples: int) -> tuple[bool, float]:
     """Return whether the verdict is right, and the largest relative error of a parameter."""
     true = control.parameters(examples)
@@ -230,16 +252,25 @@ def outcome(control: Control, found: Identification, examples: int) -> tuple[boo
     return right, max(off, default=0.0) if right and control.name else 0.0
 
 
-SIZES = ((3, 8), (8, 24), (20, 40))
-"""Coordinates and examples of the confusion table; hand-built models are identified at the smallest."""
+SIZES: dict[tuple[int, int], dict[str, Control]] = {
+    (3, 8): TEXTBOOK | NULLS | BUILT,
+    (3, 12): LOOPS,
+    (8, 24): TEXTBOOK | NULLS,
+    (20, 40): TEXTBOOK | NULLS,
+}
+"""The controls of the confusion table by coordinates and examples."""
+
+PASSES = dict.fromkeys(LOOPS, distill.PASSES)
+"""Passes that are identified, where it is not 8."""
 
 
 def row_of(label: str, dim: int, examples: int, noise: float) -> dict[str, Any]:
     """Identify one control at one size and noise level."""
-    control = (TEXTBOOK | NULLS | BUILT)[label]
+    control = SIZES[dim, examples][label]
     task = tasks.LinearRegression(dim=dim, points=examples + 1, noise=noise)
-    start, queries = time.process_time(), dim + (6 if label in BUILT else 24)
-    found = identify(control.build(dim, examples), task, steps=8, prompts=40, queries=queries)
+    solver, queries = control.build(dim, examples), dim + (6 if label in BUILT else 24)
+    start = time.process_time()
+    found = identify(solver, task, steps=PASSES.get(label, 8), prompts=40, queries=queries)
     right, off = outcome(control, found, examples)
     nearest = found.nearest
     return (
@@ -247,7 +278,13 @@ def row_of(label: str, dim: int, examples: int, noise: float) -> dict[str, Any]:
         | {"nearest": nearest.name, "share": round(nearest.share, 5), "right": right}
         | {"parameters": nearest.parameters, "off": off, "dim": dim, "examples": examples}
         | {"noise": noise, "null": label in NULLS, "seconds": round(time.process_time() - start, 2)}
+        | {"commit": source_commit()}
     )
+
+
+def is_exact(row: dict[str, Any]) -> bool:
+    """Return whether a solver runs its algorithm exactly: without added noise, and without training."""
+    return "noise" not in row["control"] and row["control"] not in LOOPS
 
 
 def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
@@ -258,11 +295,13 @@ def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
         "controls": len(rows),
         "nulls_named": sum(row["named"] is not None for row in nulls),
         "nulls": len(nulls),
-        "largest_parameter_error": max(row["off"] for row in rows if "noise" not in row["control"]),
+        "largest_parameter_error": max((row["off"] for row in rows if is_exact(row)), default=0.0),
+        "largest_parameter_error_of_loops": max(
+            (row["off"] for row in rows if row["control"] in LOOPS), default=0.0
+        ),
         "rows": rows,
         "setting": {
             "command": "python -m tests.insight.controls",
-            "commit": source_commit(),
             "torch": torch.__version__,
             "device": "cpu",
         },
@@ -275,11 +314,11 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("results/insight/controls.json"))
     out = parser.parse_args().out
     rows = json.loads(out.read_text(encoding="utf-8"))["rows"] if out.exists() else []
-    known = {(row["control"], row["dim"], row["noise"]) for row in rows}
-    for (dim, examples), noise in itertools.product(SIZES, (0.0, 0.5)):
-        controls = TEXTBOOK | NULLS | (BUILT if (dim, examples) == SIZES[0] else {})
+    rows = [row for row in rows if row["commit"] == source_commit()]
+    known = {(row["control"], row["dim"], row["examples"], row["noise"]) for row in rows}
+    for ((dim, examples), controls), noise in itertools.product(SIZES.items(), (0.0, 0.5)):
         for label in controls:
-            if (label, dim, noise) not in known:
+            if (label, dim, examples, noise) not in known:
                 rows.append(row_of(label, dim, examples, noise))
                 print(json.dumps(rows[-1], ensure_ascii=False), flush=True)
                 write_json(out, summary(rows))

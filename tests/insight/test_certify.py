@@ -119,6 +119,34 @@ def test_a_solver_that_forgets_grows_by_the_known_factor() -> None:
     assert found.states is None
 
 
+def forgetting(size: float, first: tuple[float, float]) -> FromWeights:
+    """A solver without a tenth of the weights, from pass 40 on `size` times that; `first` of one prompt."""
+
+    def weights(features: torch.Tensor, labels: torch.Tensor, steps: int) -> torch.Tensor:
+        solved = (torch.linalg.pinv(features) @ labels[..., None])[..., 0]
+        missing = torch.full((steps, len(features), 1), 0.1, dtype=torch.float64)
+        missing[39:] *= size
+        missing[:39, 0], missing[39:, 0] = first
+        return (1 - missing) * solved
+
+    return FromWeights(weights)
+
+
+def test_one_hard_prompt_does_not_hide_that_the_others_grow() -> None:
+    found = certify(forgetting(1.5, (3.0, 3.5)), TASK, prompts=32, reach=10)
+    assert found.answers == "grow"
+    assert found.typical is not None
+    assert found.typical[0] == pytest.approx((1.5**62 * (3.5 / 3) ** 2) ** (1 / 32), rel=1e-6)
+
+
+def test_an_error_that_one_prompt_decides_is_unclear() -> None:
+    found = certify(forgetting(0.5, (0.1, 1.0)), TASK, prompts=8, reach=10)
+    assert found.answers == "unclear"
+    assert "too few prompts" in found.sentence
+    assert found.typical is not None
+    assert found.typical[0] == pytest.approx((0.25**7 * 100) ** (1 / 8), rel=1e-3)
+
+
 def descent_errors(
     task: tasks.Task, step: float, depths: tuple[int, ...], count: int, seed: int
 ) -> list[float]:

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from algoformer import AlgoFormer, Prompt, Unroll, algorithms, programs, tasks
-from algoformer.evaluation import evaluation_prompts
+from algoformer.evaluation import evaluation_prompts, held_out_seed
 from algoformer.insight import filters, identify, layers_as_passes
 from algoformer.insight.answers import answer_reader
 from algoformer.insight.ceilings import effective_times, operator_ceilings
@@ -154,9 +154,60 @@ def test_too_few_queries_and_prompts_are_refused() -> None:
         identify(algorithms.Newton(), TASK, prompts=8)
 
 
-def test_a_task_without_pairs_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"prompts of \(x, y\) pairs, ChainOfThought"):
-        identify(algorithms.Newton(), tasks.ChainOfThought(dim=3, points=5))
+def test_tasks_without_labelled_examples_are_refused() -> None:
+    series = tasks.AutoregressiveWithRepresentation(dim=3, points=9)
+    with pytest.raises(ValueError, match="every state is a label and an input at once; use `certify`"):
+        identify(algorithms.Newton(), series)
+    with pytest.raises(ValueError, match="Parity has no regression inside its prompts; use `certify`"):
+        identify(algorithms.Newton(), tasks.TASKS["parity"]())
+    with pytest.raises(ValueError, match=r"problem must lie in 0\.\.5 for ChainOfThought, got 6"):
+        identify(algorithms.Newton(), tasks.ChainOfThought(), problem=6)
+
+
+CHAIN = tasks.ChainOfThought(dim=3, points=13, layers=3)
+
+
+@pytest.mark.parametrize("problem", [0, 1, 2])
+def test_each_layer_of_a_chain_is_a_problem_of_its_own(problem: int) -> None:
+    solver = algorithms.GradientDescent(step_size=0.2, view=CHAIN.problems)
+    found = identify(solver, CHAIN, steps=4, prompts=24, problem=problem)
+    assert found.name == "gradient descent"
+    assert found.nearest.parameters["η"] == pytest.approx(0.2, rel=1e-6)
+    # in exact arithmetic weights through a leaky ReLU are those before it
+    drawn = draw_contexts(CHAIN, prompts=4, queries=24, seed=3, problem=problem)
+    exact = implied_weights(answer_reader(algorithms.LeastSquares(view=CHAIN.problems), queries=24), drawn, 1)
+    known = torch.linalg.lstsq(drawn.features, drawn.labels).solution  # (batch, feature, out)
+    assert torch.allclose(exact.weights[0].unflatten(0, (4, 3)).mT, known, atol=1e-9)
+
+
+def test_noise_behind_a_link_does_not_swamp_the_weights() -> None:
+    def answers(drawn: Contexts, steps: int) -> torch.Tensor:
+        weights = torch.linalg.lstsq(drawn.features, drawn.labels).solution
+        exact = drawn.link(drawn.query_features @ weights)
+        return (exact + 1e-3 * torch.randn(exact.shape, generator=generator).double())[None]
+
+    generator = torch.Generator().manual_seed(0)
+    drawn = draw_contexts(CHAIN, prompts=32, queries=48, seed=3)
+    # the inverse of the leaky ReLU makes noise on negative answers a hundred times larger
+    assert float(implied_weights(answers, drawn, 1).error) < 1e-6
+
+
+def test_queries_of_several_rows_give_the_answers_of_whole_prompts() -> None:
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = AlgoFormer(programs.algoformer(heads=2), dim=3, out=3, context=CHAIN.context, width=16)
+    model = model.eval().double()
+    drawn = draw_contexts(CHAIN, prompts=2, queries=5, seed=3, problem=2)
+    shared = answer_reader(model, queries=5, query_rows=3)(drawn, 4)
+    prompt = tasks.ChainOfThought(dim=3, points=12 + 5, layers=3).sample(
+        2, generator=torch.Generator().manual_seed(held_out_seed(3)), dtype=torch.float64
+    )
+    samples = prompt.rows.unflatten(1, (17, 4))
+    for query in range(5):
+        rows = torch.cat([samples[:, :12].flatten(1, 2), samples[:, 12 + query, :3]], dim=1)
+        asked = Prompt(rows=rows, targets=rows[:, :1], reads=(rows.shape[1] - 1,), parts=4)
+        whole = model(asked, Unroll(steps=4)).predictions[:, :, 0]
+        assert torch.allclose(shared[:, :, query], whole, atol=1e-12, rtol=0)
 
 
 def test_each_layer_is_read_by_its_own_ridge_regression() -> None:

@@ -108,6 +108,42 @@ def test_beams_of_one_prefix_can_change_places_without_moving_it() -> None:
     torch.testing.assert_close(*found, rtol=0, atol=0)
 
 
+@pytest.mark.parametrize("policy", ["full", "last"])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_beams_that_share_a_cache_score_like_sequences_of_their_own(name: str, policy: str) -> None:
+    model = token_model(PROGRAMS[name])
+    ids, real = padded((5, 2, 4), "right")
+    shared, single = (CachedDecoder(model, batch=3, length=10, policy=policy) for _ in range(2))
+    for decoder in (shared, single):
+        decoder.prefill(ids, real)
+    shared.fork(2)
+    single.select(torch.tensor([0, 0, 1, 1, 2, 2]))
+    moves = [[0, 0, 3, 2, 4, 5], [1, 0, 2, 2, 5, 5], [4, 5, 1, 1], [3, 2]]  # the last two leave sequences out
+    numbers = torch.Generator().manual_seed(0)
+    for rows in moves:
+        for decoder in (shared, single):
+            decoder.select(torch.tensor(rows), same_prefix=True)
+        tokens = torch.randint(13, (len(rows),), generator=numbers)
+        torch.testing.assert_close(shared.step(tokens), single.step(tokens), rtol=0, atol=1e-5)
+    assert shared.cache.bytes < single.cache.bytes
+
+
+def test_sequences_fork_once_and_at_the_right_time() -> None:
+    model = token_model(PROGRAMS["algoformer"])
+    decoder = CachedDecoder(model, batch=1, length=6)
+    decoder.prefill(torch.tensor([[1, 2]]))
+    decoder.step(torch.tensor([3]))
+    with pytest.raises(ValueError, match="directly after their prefix"):
+        decoder.fork(2)
+    decoder.cache.clear()
+    decoder.prefill(torch.tensor([[1, 2]]))
+    decoder.fork(2)
+    with pytest.raises(ValueError, match="fork once"):
+        decoder.fork(2)
+    with pytest.raises(ValueError, match="make a new one"):
+        decoder.cache.clear()
+
+
 def test_a_step_keeps_its_tensors_where_they_are() -> None:
     """What a captured graph needs: the same addresses at every step, also when sequences change places."""
     model = token_model(PROGRAMS["algoformer"])
@@ -202,8 +238,8 @@ def test_a_generated_token_does_not_see_beyond_its_prefix_in_full() -> None:
     ("call", "words"),
     [
         (lambda model: CachedDecoder(model, batch=1, length=25), "context=24"),
-        (lambda model: CachedDecoder(model, batch=0, length=5), "batch must be at least 1"),
-        (lambda model: CachedDecoder(model, batch=1, length=5, steps=0), "steps must be at least 1"),
+        (lambda model: CachedDecoder(model, batch=0, length=5), r"batch must lie in 1\.\.1000000, got 0"),
+        (lambda model: CachedDecoder(model, batch=1, length=5, steps=0), r"steps must lie in 1\.\.1000000"),
         (lambda model: CachedDecoder(model, batch=1, length=5, policy="first"), "full, last"),
         (lambda model: decoder_of(model).prefill(torch.tensor([[13]])), "0..12, got 13..13"),
         (lambda model: decoder_of(model).prefill(torch.zeros(1, 9, dtype=torch.int64)), "does not fit"),

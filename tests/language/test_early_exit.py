@@ -151,7 +151,7 @@ def test_with_threshold_zero_it_never_leaves_and_changes_nothing(name: str, ever
     plain = generate(model, ids, real, **options)
     patient = generate(model, ids, real, **options, early_exit=ProbabilityShift(threshold=0, every=every))
     assert torch.equal(plain.tokens, patient.tokens)
-    assert torch.equal(plain.scores, patient.scores)
+    torch.testing.assert_close(plain.scores, patient.scores, rtol=0, atol=1e-5)
     assert patient.iterations == plain.iterations
 
 

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from algoformer import Unroll
 from algoformer.language import window_cross_entropy
-from algoformer.language.losses import exit_cross_entropy, target_positions
+from algoformer.language.losses import exit_cross_entropy, step_weights_of, target_positions
 from tests.language.small_models import PROGRAMS, VOCABULARY, padded, token_model
 
 STEPS, BATCH, TOKENS, WIDTH = 3, 4, 6, 5
@@ -77,6 +77,20 @@ def test_gradients_of_the_exit_loss_are_those_of_differences() -> None:
         return exit_cross_entropy(states, gates, weight, targets, asked, exit_entropy=0.3, smoothing=0.1).mean
 
     assert torch.autograd.gradcheck(loss, (states, gates, weight))
+
+
+@pytest.mark.parametrize("shares", [(0.0, 0.0, 1.0), (0.5, 0.1, 0.4)])
+def test_steps_count_as_much_as_their_shares(shares: tuple[float, ...]) -> None:
+    states, weight, targets, asked = batch()
+    expected = reference(states, weight, targets, asked, 0.1)
+    whole = (torch.tensor(shares) * expected).sum()
+    weights = step_weights_of(shares, targets)
+    found = window_cross_entropy(states, weight, targets, asked, smoothing=0.1, rows=4, step_weights=weights)
+    torch.testing.assert_close(found.by_step, expected.detach(), rtol=0, atol=1e-13)
+    torch.testing.assert_close(found.mean, whole, rtol=0, atol=1e-7)
+    gradients = torch.autograd.grad(whole, (states, weight))
+    for one, other in zip(torch.autograd.grad(found.mean, (states, weight)), gradients, strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=1e-7)
 
 
 @pytest.mark.parametrize("order", [(2, 0, 1, 3), (2, 3, 0, 1)])

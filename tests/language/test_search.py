@@ -1,12 +1,14 @@
 """Beam search against all sequences there are."""
 
 import itertools
+from functools import partial
 from typing import Any
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch import Tensor
 
 from algoformer import programs
 from algoformer.language import (
@@ -124,6 +126,63 @@ def test_a_sentence_is_translated_as_if_it_were_alone() -> None:
         single = generate(model, ids[row][real[row]][None], **options)
         assert torch.equal(single.tokens[0], together.tokens[row])
         torch.testing.assert_close(single.scores[0], together.scores[row], rtol=0, atol=1e-5)
+
+
+class Recorded(CachedDecoder):
+    """Counts the sequences of every step, and can keep ended ones in the batch."""
+
+    keeps = False
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.sizes: list[int] = []
+
+    @property
+    def fixed_batch(self) -> bool:
+        return self.keeps
+
+    def step(self, tokens: Tensor) -> Tensor:
+        self.sizes.append(len(tokens))
+        return super().step(tokens)
+
+
+class Keeping(Recorded):
+    keeps = True
+
+
+@pytest.mark.parametrize("beam", [1, 2, 3])
+@pytest.mark.parametrize(("name", "end"), [("standard", 3), ("algoformer", 7), ("nested", 4)])
+def test_ended_sequences_leave_the_batch_and_change_nothing(name: str, end: int, beam: int) -> None:
+    model = token_model(PROGRAMS[name])
+    ids, real = padded((5, 2, 4, 3, 1, 5, 2, 4), "right", seed=3)
+    options: dict[str, Any] = {"eos_id": end, "max_new_tokens": 12}
+    search = greedy_search if beam == 1 else partial(beam_search, beam=beam)
+    leaving, keeping = (kind(model, batch=8, length=16) for kind in (Recorded, Keeping))
+    found, expected = (search(decoder, ids, real, **options) for decoder in (leaving, keeping))
+    assert torch.equal(found.tokens, expected.tokens)
+    assert torch.equal(found.lengths, expected.lengths)
+    assert torch.equal(found.ended, expected.ended)
+    torch.testing.assert_close(found.scores, expected.scores, rtol=0, atol=1e-5)
+    assert set(keeping.sizes) == {8 * beam}
+    assert len(leaving.sizes) == len(keeping.sizes)
+    assert leaving.sizes == sorted(leaving.sizes, reverse=True)
+    assert leaving.sizes[-1] < 8 * beam
+
+
+@pytest.mark.parametrize("penalty", [0.0, 0.6, 1.0, 2.0])
+def test_a_search_for_the_best_alone_finds_the_first_of_all(penalty: float) -> None:
+    """It may stop sooner, when no sequence can overtake the best."""
+    model = token_model(PROGRAMS["algoformer"])
+    ids, real = padded((5, 2, 4, 3, 1, 5, 2, 4), "right", seed=3)
+    options: dict[str, Any] = {"eos_id": 7, "max_new_tokens": 16, "beam": 4, "length_penalty": penalty}
+    decoders = [Recorded(model, batch=8, length=20) for _ in range(2)]
+    best = beam_search(decoders[0], ids, real, **options)
+    all_of_them = beam_search(decoders[1], ids, real, **options, nbest=4)
+    assert torch.equal(best.tokens[:, 0], all_of_them.tokens[:, 0])
+    torch.testing.assert_close(best.scores[:, 0], all_of_them.scores[:, 0], rtol=0, atol=1e-5)
+    assert sum(decoders[0].sizes) <= sum(decoders[1].sizes)
+    if penalty == 0.0:  # probabilities fall with every token: the first to end may be beyond reach
+        assert sum(decoders[0].sizes) < sum(decoders[1].sizes)
 
 
 def test_texts_have_no_end_token() -> None:

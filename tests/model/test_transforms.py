@@ -11,6 +11,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from algoformer.language import TokenModel
 from algoformer.model import presets
+from algoformer.model.algoformer import _kept_row_index
 from algoformer.prompt import Prompt
 from algoformer.trace import Unroll
 from tests.model.test_parts import model, prompt
@@ -149,3 +150,32 @@ def test_an_exported_token_model_gives_the_same_scores() -> None:
     exported = torch.export.export(built, (IDS,)).module()
     other = torch.tensor([[8, 0, 1, 2], [2, 6, 6, 4]])
     torch.testing.assert_close(exported(other), built(other), rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("first", ["hessian", "export"])
+def test_a_model_first_used_inside_a_transform_works_after_it(first: str) -> None:
+    """What a forward pass keeps for the next one must not be a tensor of the transform."""
+    function, rows = answers()
+    expected = function(rows)
+    _kept_row_index.cache_clear()
+    with sdpa_kernel(SDPBackend.MATH):
+        if first == "hessian":
+            hessian(lambda scale: function(scale * rows).square().sum())(torch.ones((), dtype=torch.float64))
+        else:
+            torch.export.export(Called(function), (rows,))
+        slope = grad(lambda one: function(one).square().sum())(rows)
+    torch.testing.assert_close(function(rows), expected, **CLOSE)
+    tracked = rows.clone().requires_grad_()
+    function(tracked).square().sum().backward()
+    torch.testing.assert_close(slope, tracked.grad, **CLOSE)
+
+
+class Called(torch.nn.Module):
+    """A function as a module, for `torch.export`."""
+
+    def __init__(self, function: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, rows: Tensor) -> Tensor:
+        return self.function(rows)

@@ -6,9 +6,10 @@ from algoformer.config import ramp_value
 from algoformer.model.presets import algoformer
 from algoformer.tasks import LinearRegression, RegressionWithRepresentation
 from algoformer.training import Experiment, Ramp, TrainConfig
-from algoformer.training.step import unroll_at
+from algoformer.training.presets import experiment
+from algoformer.training.unrolls import unroll_at
 from paper.recipes import RECIPES
-from paper.runs import RECOMMENDED, RunSpec, fingerprint, trained
+from paper.runs import RECOMMENDED, TF32, RunSpec, fingerprint, trained
 from paper.summary import all_items
 
 RUN = Experiment(
@@ -93,7 +94,7 @@ def test_models_of_one_group_are_trained_under_the_same_conditions(figure, scale
             if item.name.endswith("-slow"):  # the one thing that this control is about
                 assert config.lr == pytest.approx(1e-3)
                 config = replace(config, lr=3e-3)
-            if RECOMMENDED in item.name:  # changes several things, and says so
+            if RECOMMENDED in item.name or TF32 in item.name:  # changes several things, and says so
                 continue
             if "/late" in item.name:  # so is a curriculum that waits
                 usual = groups["depth-linear"][0]
@@ -147,6 +148,20 @@ def test_the_short_scale_is_the_recommended_recipe() -> None:
     assert runs["representation/standard"].burn_in == ()
     fixed, held = (runs[f"loops/{kind}-20-15"] for kind in ("fixed", "holding"))
     assert replace(fixed, burn_in=held.burn_in) == held, "only the burn-in differs"
+
+
+def test_what_is_recommended_is_the_recipe_of_the_library() -> None:
+    runs = {item.name: item.experiment.training for item in all_items("short") if isinstance(item, RunSpec)}
+    config = runs["linear/algoformer-tf32"]
+    library = experiment("linear", "algoformer", "short").training
+    assert replace(config, log_every=library.log_every) == library
+    assert (config.steps, config.precision, config.loss) == (40_000, "tf32", "log")
+    assert config.dims == Ramp(start=5, increment=1, interval=0.02, delay=0.1)
+    assert replace(runs["linear/algoformer-tf32-seed1"], seed=0) == config
+    for task in ("representation", "chain"):
+        other = runs[f"{task}/algoformer-tf32"]
+        assert (other.steps, other.precision, other.loss) == (40_000, "tf32", "log")
+        assert other.burn_in == runs[f"{task}/algoformer"].burn_in
 
 
 def test_the_ablation_changes_one_thing_at_a_time() -> None:

@@ -57,13 +57,13 @@ def test_our_error_stands_beside_what_was_published_and_what_a_textbook_has() ->
 
 
 def test_every_seed_has_its_number() -> None:
-    name = "linear/algoformer-recommended"
+    name = "linear/algoformer-tf32"
     first, second = ITEMS[name], ITEMS[f"{name}-seed1"]
     results = {
         first.name: constructed(first, error=9e-5, growth=0.9),
         second.name: constructed(second, error=2e-4, growth=1.00001),
     }
-    row = headline(results, "linear regression as recommended")
+    row = headline(results, "linear regression as recommended, in TF32")
     assert row["ours"] == "9.00e-5, 2.00e-4"
     assert row["at 200 ÷ at T"] == "0.90000, 1.00001"
 
@@ -125,10 +125,10 @@ def test_what_is_there_and_what_is_missing_is_counted() -> None:
     assert isinstance(chain, RunSpec)
     results = {chain.name: constructed(chain.with_steps(9_000)), loop.name: constructed(loop)}
     rows = {str(row[0]): row for row in coverage_table(results, "short").rows}
-    assert rows["fig2"][1:3] == ("1 of 66", "chain/algoformer (9,000 steps)")
+    assert rows["fig2"][1:3] == ("1 of 68", "chain/algoformer (9,000 steps)")
     assert "chain/standard" in str(rows["fig2"][3])
-    assert str(rows["fig2"][3]).endswith(" and 56 more")
-    assert rows["fig5"][1] == "0 of 9"
+    assert str(rows["fig2"][3]).endswith(" and 58 more")
+    assert rows["fig5"][1] == "0 of 11"
 
 
 def test_textbook_methods_have_a_row_for_each_noise_with_the_step_that_was_chosen() -> None:

@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from algoformer.model import Layers, Loop, Parallel, Program
 from algoformer.model import presets as programs
 from algoformer.model.program import default_steps
-from algoformer.report.diagram import diagram
+from algoformer.report.diagram import AMBER, BLUE, DARK, GREEN, INK, MUTED, PAPER, PROMPT, RED, diagram
 from algoformer.report.layout import Box, lines_of, place_row, text_size, text_width
+from report.test_style import luminance
 from tests.random_programs import programs as random_programs
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -180,3 +181,29 @@ def test_huge_programs_are_drawn_in_no_time() -> None:
 def test_notebooks_show_a_program_as_its_diagram() -> None:
     program = Program(Loop(Layers(1), 3))
     assert program._repr_svg_() == diagram(program)
+
+
+def contrast(one: str, other: str) -> float:
+    """The contrast ratio of two colours by the WCAG."""
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_words_can_be_read_on_every_box_in_both_schemes(scheme: str) -> None:
+    def shown(color: str) -> str:
+        return DARK[color] if scheme == "dark" else color
+
+    for box in (PAPER, BLUE[0], GREEN[0], *AMBER[0]):
+        for ink in (INK, MUTED):
+            assert contrast(shown(ink), shown(box)) >= 4.5, (ink, box)
+    assert contrast("#ffffff", shown(PROMPT)) >= 4.5
+    assert contrast("#ffffff", RED) >= 4.5
+
+
+def test_the_dark_scheme_changes_colours_that_are_drawn() -> None:
+    drawn = diagram(DEEP)
+    style = drawn[drawn.index("<style>") : drawn.index("</style>")]
+    for light, dark in DARK.items():
+        assert f'[fill="{light}"] {{ fill: {dark} }}' in style
+        assert f'="{light}"' in drawn.replace(style, "")

@@ -3,6 +3,7 @@ from dataclasses import replace
 import pytest
 
 from algoformer.report.figures import Panel, Series, Sweep, panel_figure, sweep_figure
+from algoformer.report.style import method_color
 from evaluation.known import line
 
 MODEL = line(label="AlgoFormer")
@@ -96,3 +97,19 @@ def test_a_sweep_has_bands_as_bars() -> None:
     assert [tick.get_text() for tick in axes.get_xticklabels()] == ["1", "2"]
     with pytest.raises(ValueError, match="no series to draw"):
         sweep_figure([Sweep(title="", over="", series=())], title="")
+
+
+def test_a_method_has_one_color_in_all_panels_of_a_sweep() -> None:
+    def series(label: str) -> Series:
+        return Series(label=label, x=(1,), error=(0.2,), low=(0.1,), high=(0.3,))
+
+    layers = ("AlgoFormer, L layers", "standard, L layers", "standard, 3 L layers")
+    shown = [
+        Sweep(title="layers", over="layers", series=tuple(map(series, layers))),
+        Sweep(title="heads", over="heads", series=(series("AlgoFormer, 1 layer"),)),
+    ]
+    lines = [bars.lines[0] for axes in sweep_figure(shown, title="").axes for bars in axes.containers]
+    colors = [line.get_color() for line in lines]
+    assert colors[0] == colors[3] == method_color("AlgoFormer")
+    assert colors[1] == colors[2] == method_color("standard")
+    assert [line.get_linestyle() for line in lines] == ["-", "-", "--", "-"]

@@ -8,7 +8,7 @@ import pytest
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from algoformer.evaluation import Curve
+from algoformer.evaluation import Curve, Evaluation
 from algoformer.report import error_by_sample, error_by_step, inline_svg, save, training_loss
 from algoformer.report.canvas import log_limits, svg_text
 from algoformer.report.style import INK, strokes
@@ -52,6 +52,22 @@ def test_both_panels_show_the_curves_as_they_are() -> None:
     assert [axes.get_yscale() for axes in figure.axes] == ["linear", "log"]
     assert legend_of(figure) == ["AlgoFormer", "Newton"]
     assert figure.get_suptitle() == "here"
+
+
+def test_wrong_answers_are_not_called_squared_errors() -> None:
+    curve = by_steps()[0]
+    result = Evaluation(
+        label=curve.label,
+        by_sample=by_samples()[0],
+        by_step=curve,
+        steps=30,
+        prompts=4,
+        scale=1.0,
+        against="clean",
+        unsolved=curve,
+    )
+    assert error_by_step([result]).axes[0].get_ylabel() == "share of wrong answers"
+    assert error_by_step([replace(result, unsolved=None)]).axes[0].get_ylabel().startswith("squared error")
 
 
 def test_iterations_are_drawn_on_a_log_axis_with_a_mark_at_the_trained_depth() -> None:

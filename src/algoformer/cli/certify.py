@@ -45,6 +45,7 @@ class CertifyOptions:
     stored: Annotated[
         bool, tyro.conf.arg(help="Show the certificate on the model's card instead of measuring one.")
     ] = False
+    store: Annotated[bool, tyro.conf.arg(help="Add the certificate to the model's card.")] = False
     json: Annotated[bool, tyro.conf.arg(help="Print JSON instead of a table.")] = False
     out: Annotated[Path | None, tyro.conf.arg(help="Folder for certificate.json and plots.")] = None
 
@@ -52,26 +53,28 @@ class CertifyOptions:
 def run_certify(arguments: list[str]) -> int:
     """Certify a model's depth, print the certificate, and draw it if a folder is given."""
     chosen = parse(CertifyOptions, arguments, command="certify", description=DESCRIPTION)
+    from algoformer.checkpoint import add_to_card
     from algoformer.cli.insight_results import provenance, write_result
-    from algoformer.cli.measure import load_contender
-    from algoformer.insight import DepthCertificate, certify
+    from algoformer.cli.measure import check_prompts, load_contender
+    from algoformer.insight import DepthCertificate, certify, read_certificate
     from algoformer.model import AlgoFormer
     from algoformer.report.insight_plots import certificate_figures, probability_figures
-    from algoformer.shipped import load
+    from algoformer.shipped import checkpoint_path, load
 
+    check_prompts(chosen.prompts)
     start, checkpoint = time.monotonic(), load(chosen.model)
+    if chosen.out is not None:
+        chosen.out.mkdir(parents=True, exist_ok=True)  # a folder that cannot be made is noticed at once
     found: Any
-    figures: Any
     if chosen.stored:
         if "certificate" not in checkpoint.card:
             raise ValueError(
                 f"{chosen.model} has no certificate on its card; leave out --stored to measure it"
             )
-        found, figures = DepthCertificate.from_data(checkpoint.card["certificate"]), certificate_figures
+        found = read_certificate(checkpoint.card["certificate"])
     elif isinstance(checkpoint.model, AlgoFormer):
         known = load_contender(chosen.model)
         found = certify(known.model, known.task, reach=chosen.reach, prompts=chosen.prompts, seed=chosen.seed)
-        figures = certificate_figures
     else:
         from algoformer.cli.certify_text import certify_text
 
@@ -82,12 +85,14 @@ def run_certify(arguments: list[str]) -> int:
             most=chosen.prompts,
             references=chosen.references,
         )
-        figures = probability_figures
     if not chosen.stored:
         command = shlex.join(["algoformer", "certify", *arguments])
         found = replace(found, setting=found.setting | provenance(chosen.model.stem, command, start))
+        if chosen.store:
+            add_to_card(checkpoint_path(chosen.model), {"certificate": found.to_data()})
     print(found.to_json() if chosen.json else found)
     if chosen.out is not None:
+        figures = certificate_figures if isinstance(found, DepthCertificate) else probability_figures
         write_result(found, chosen.out / "certificate.json", figures)
         print(f"numbers and plots: {chosen.out}", file=sys.stderr if chosen.json else sys.stdout)
     return 0

@@ -14,9 +14,11 @@ from torch import Tensor
 from algoformer.insight.instrument import LoopMap
 from algoformer.insight.probabilities import ProbabilityCertificate, certify_probabilities
 from algoformer.language.classifier import TextClassifier, masked_mean
+from algoformer.language.lines import prepared
 from algoformer.language.scores import bleu
-from algoformer.language.tokenizer import Tokenizer
-from algoformer.language.translate import Decoding, Translator
+from algoformer.language.token_model import TokenModel
+from algoformer.language.tokenizer import TRANSLATE, Tokenizer
+from algoformer.language.translate import Decoding, Translator, is_translator
 from algoformer.language.trunk import token_context
 from algoformer.training import Checkpoint
 
@@ -32,21 +34,28 @@ def certify_text(
 ) -> ProbabilityCertificate:
     """Certify a translator, language model or classifier on the lines of a file.
 
-    With a file of references, one for each line, translations are scored over depth.
+    A translator's probabilities are read at the first word of the translation and, with a file of references,
+    one for each line, at every word of them; translations are then scored over depth too. A language model's
+    are read at every token, a classifier's once.
 
     Raises:
-        ValueError: there is no file, it has no text, or references do not match the texts.
+        ValueError: there is no file, it has no text, or references do not fit.
     """
     if texts is None:
         raise ValueError("a model of text needs texts to run on; give a file with --texts, one text a line")
-    lines = [line for line in texts.read_text(encoding="utf-8").splitlines() if line.strip()][:most]
-    found = certify_probabilities(_loops(checkpoint, lines), reach=reach, setting={"texts": len(lines)})
-    if references is None:
-        return found
-    wanted = [line for line in references.read_text(encoding="utf-8").splitlines() if line.strip()][:most]
-    if len(wanted) != len(lines):
+    lines, wanted = _lines(texts, most), None if references is None else _lines(references, most)
+    if wanted is not None and not is_translator(checkpoint):
+        raise ValueError("--references are for a translator; leave them out for another model of text")
+    if wanted is not None and len(wanted) != len(lines):
         raise ValueError(f"--references must have a line for each text, got {len(wanted)} for {len(lines)}")
-    return replace(found, bleu=_bleu(checkpoint, lines, wanted, found))
+    found = certify_probabilities(
+        _loops(checkpoint, lines, wanted), reach=reach, setting={"texts": len(lines)}
+    )
+    return found if wanted is None else replace(found, bleu=_bleu(checkpoint, lines, wanted, found))
+
+
+def _lines(path: Path, most: int) -> list[str]:
+    return [line for line in path.read_text(encoding="utf-8").splitlines() if line.strip()][:most]
 
 
 def _bleu(
@@ -61,20 +70,29 @@ def _bleu(
     return tuple(scored)
 
 
-def _loops(checkpoint: Checkpoint, lines: list[str]) -> Iterator[tuple[LoopMap, LoopMap]]:
+def _loops(
+    checkpoint: Checkpoint, lines: list[str], wanted: list[str] | None
+) -> Iterator[tuple[LoopMap, LoopMap]]:
     tokenizer = Tokenizer.from_json(checkpoint.tokenizer)
     single = copy.deepcopy(checkpoint.model).eval().requires_grad_(False)
     double = copy.deepcopy(single).double()
-    for line in lines:
-        input_ids = torch.tensor([tokenizer.encode(line)[:MOST_TOKENS]])
-        yield _loop_map(single, input_ids), _loop_map(double, input_ids)
+    spelling = {name: checkpoint.card.get(name) is True for name in ("lowercase", "only_words")}
+    for number, line in enumerate(lines):
+        tokens, given = tokenizer.encode(prepared(line, **spelling))[:MOST_TOKENS], 1
+        if isinstance(single, TokenModel) and is_translator(checkpoint):
+            tokens, given = [*tokens, TRANSLATE], len(tokens) + 1
+            if wanted is not None:  # the reference's own words are given one after another
+                tokens += tokenizer.encode(prepared(wanted[number], **spelling))[:MOST_TOKENS]
+        input_ids = torch.tensor([tokens[: checkpoint.model.context]])
+        yield _loop_map(single, input_ids, given), _loop_map(double, input_ids, given)
 
 
-def _loop_map(model: Any, input_ids: Tensor) -> LoopMap:
+def _loop_map(model: Any, input_ids: Tensor, given: int) -> LoopMap:
+    """Return the loop on one text; probabilities are read at its tokens from the last given one on."""
     tokens = input_ids.shape[1]
     everything = torch.ones_like(input_ids, dtype=torch.bool)
     is_classifier = isinstance(model, TextClassifier)
-    prefix = torch.tensor([tokens])
+    prefix = torch.tensor([given])
     context = token_context(everything) if is_classifier else model.context_of(input_ids, None, prefix)
     loop, here = model.body.traced_loop(context)
     with torch.no_grad():
@@ -82,15 +100,14 @@ def _loop_map(model: Any, input_ids: Tensor) -> LoopMap:
 
     def read(state: Tensor) -> Tensor:
         states = model.trunk.finish(model.body.after(loop.visible(state)[None], context))
-        scores = (
-            model.head(masked_mean(states, everything)) if is_classifier else model.scores(states[:, :, -1])
-        )
-        return scores[0].softmax(-1)[:, None]
+        if is_classifier:
+            return model.head(masked_mean(states, everything))[0].softmax(-1)[:, None]
+        return model.scores(states[0, :, given - 1 :]).softmax(-1)
 
     return LoopMap(
         start=loop.initial_state(entry),
         step=lambda state: loop.step(state, entry, here),
         read=read,
-        read_rows=tuple(range(tokens)) if is_classifier else (tokens - 1,),
+        read_rows=tuple(range(0 if is_classifier else given - 1, tokens)),
         trained_steps=loop.steps,
     )

@@ -24,7 +24,6 @@ class DemoOptions:
 
     out: Annotated[Path, tyro.conf.arg(help="The folder for runs, plots and the page.")] = Path("demo")
     fresh: Annotated[bool, tyro.conf.arg(help="Train again, even if a demo was run here before.")] = False
-    checkpoints: Annotated[Path, tyro.conf.arg(help="Trained models to show too.")] = Path("checkpoints")
 
 
 def run_demo(arguments: list[str]) -> int:
@@ -32,4 +31,4 @@ def run_demo(arguments: list[str]) -> int:
     chosen = parse(DemoOptions, arguments, command="demo", description=DESCRIPTION)
     from algoformer.cli.demo_page import make_demo
 
-    return make_demo(chosen.out, fresh=chosen.fresh, checkpoints=chosen.checkpoints)
+    return make_demo(chosen.out, fresh=chosen.fresh)

@@ -18,6 +18,7 @@ from algoformer.evaluation import Evaluation, Table, depth_table
 from algoformer.extras import require
 from algoformer.model.program import default_steps
 from algoformer.report import Fact, Link, Page, Picture, Section, inline_svg, training_loss
+from algoformer.shipped import shipped_names, shipped_path
 from algoformer.training import load_experiment, read_metrics
 from algoformer.training.progress import training_bars
 from algoformer.training.side_by_side import Planned, train_side_by_side
@@ -31,9 +32,10 @@ SHIPPED_PROMPTS = 16
 """Held-out prompts behind the conclusion about the shipped model, so that it takes seconds."""
 
 
-def make_demo(out: Path, *, fresh: bool, checkpoints: Path) -> int:
+def make_demo(out: Path, *, fresh: bool) -> int:
     """Train, compare, write the pages, and print the conclusion first."""
     require("matplotlib", extra="viz")
+    out.mkdir(parents=True, exist_ok=True)  # a folder that cannot be made is noticed at once
     began = time.monotonic()
     plans = demo_runs.plan(out)
     _make_room(plans, fresh=fresh)
@@ -41,7 +43,7 @@ def make_demo(out: Path, *, fresh: bool, checkpoints: Path) -> int:
     with counting("measuring") as progress:
         results = demo_runs.measure(plans, progress=progress)
     write_json(out / "evaluation.json", [result.to_data() for result in results])
-    shipped = _shipped(out, checkpoints)
+    shipped = _shipped(out)
     own = load_contender(out / "runs" / demo_runs.MODELS[0])
     lead = conclude(results, own)
     page = _page(plans, results, lead, shipped, seconds=time.monotonic() - began)
@@ -54,13 +56,12 @@ def make_demo(out: Path, *, fresh: bool, checkpoints: Path) -> int:
     return 0
 
 
-def _shipped(out: Path, checkpoints: Path) -> dict[str, Path]:
+def _shipped(out: Path) -> dict[str, Path]:
     """Write the explorer page of the shipped model, if it is there; return the page by its conclusion."""
-    model = checkpoints / f"{SHIPPED}.safetensors"
-    if not model.is_file():
+    if SHIPPED not in shipped_names():
         return {}
     file = out / f"explorer-{SHIPPED}.html"
-    return {make_page(str(model), file, prompts=SHIPPED_PROMPTS): file}
+    return {make_page(str(shipped_path(SHIPPED)), file, prompts=SHIPPED_PROMPTS): file}
 
 
 def _table(results: list[Evaluation]) -> Table:

@@ -14,7 +14,8 @@ from algoformer.cli.parse import parse
 DESCRIPTION = """Write one HTML file in which a model runs in the browser, offline.
 
 Drag the examples of a prompt, run the loop far beyond its trained depth, and see attention maps and states.
-For a text model the page shows the answer at every token after each iteration, computed in advance.
+A Sudoku fills itself, and you can type your own. For a text model the page shows the answer at every token
+after each iteration, computed in advance.
 
 Examples:
   algoformer explore linear                     a shipped model
@@ -46,13 +47,13 @@ class ExploreOptions:
 def run_explore(arguments: list[str]) -> int:
     """Measure, write the page, print where it is."""
     chosen = parse(ExploreOptions, arguments, command="explore", description=DESCRIPTION)
-    if chosen.prompts < 1:
-        raise ValueError(f"prompts must be at least 1, got {chosen.prompts}")
     out = chosen.out or Path(f"{Path(chosen.model).resolve().stem}.html")
     refuse_existing(out)
     from algoformer.cli.explore_pages import make_page
+    from algoformer.cli.measure import check_prompts
     from algoformer.common.files import read_json
 
+    check_prompts(chosen.prompts)
     found = None if chosen.identification is None else read_json(chosen.identification)
     lead = make_page(chosen.model, out, identification=found, text=chosen.text, prompts=chosen.prompts)
     print(lead)

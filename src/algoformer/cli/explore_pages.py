@@ -11,26 +11,29 @@ import torch
 
 from algoformer import __version__
 from algoformer.algorithms import GradientDescent, Newton
+from algoformer.cli.explore_puzzles import puzzle_of, stored_puzzles
 from algoformer.cli.explore_theorems import THEOREMS
 from algoformer.cli.measure import Contender, load_contender
 from algoformer.cli.progress import counting
 from algoformer.common.files import write_text
 from algoformer.common.names import check_choice
-from algoformer.evaluation import compare, evaluation_prompts
+from algoformer.evaluation import Evaluation, compare, evaluation_prompts
 from algoformer.insight import Identification
 from algoformer.model import AlgoFormer
 from algoformer.model.program import default_steps, traced_part
+from algoformer.prompt import Prompt
 from algoformer.report.explorer import (
     Exploration,
     conclusion,
     explorer_page,
     is_small,
     pack_model,
+    puzzle_conclusion,
     theorem_conclusion,
     verdict_of,
 )
 from algoformer.shipped import load, shipped_names
-from algoformer.tasks import RegressionWithRepresentation, Task
+from algoformer.tasks import PuzzleTask, RegressionWithRepresentation, Sudoku, Task
 from algoformer.trace import Solver, Unroll
 
 STORED_PROMPTS = 12
@@ -70,6 +73,8 @@ def make_page(
         contender = load_contender(path)
         model, exploration = contender.model, explore(contender)
         exploration = replace(exploration, lead=_measured(contender, exploration, prompts))
+    if identification is not None and exploration.puzzle:
+        raise ValueError("an identification belongs to regression; leave out --identification for a puzzle")
     if text:
         raise ValueError("text lines are shown for text models only; leave out --text for this one")
     page = explorer_page(model, replace(exploration, identification=identification))
@@ -105,26 +110,40 @@ def explore(contender: Contender) -> Exploration:
     model, task = contender.model, contender.task
     pack_model(model)  # a model that the page cannot run is refused before anything is measured
     pairs = task.parts == 2 and task.out == 1
-    rivals = textbook_constants(task) if pairs else {}
     facts = (*_card(contender), *_facts(model))
-    if rivals:
-        constants = f"η = {rivals['step_size']:.3g}, α = {rivals['alpha']:.3g}, the same for all prompts"
-        facts = (*facts, ("textbook constants", constants))
+    common: dict[str, Any] = {
+        "title": f"{contender.label}: {task_title(task)}",
+        "pairs": pairs,
+        "scale": task.scale,
+    }
+    if pairs:
+        rivals = textbook_constants(task)
+        if rivals:
+            constants = f"η = {rivals['step_size']:.3g}, α = {rivals['alpha']:.3g}, the same for all prompts"
+            facts = (*facts, ("textbook constants", constants))
+        return Exploration(
+            noise=task.noise, representation=_representation(task), rivals=rivals, facts=facts, **common
+        )
+    sampled = evaluation_prompts(task, count=STORED_PROMPTS).for_attention(causal=model.causal)
+    common["answers_in_rows"] = sampled.answers_in_rows
+    if not sampled.classes:
+        return Exploration(prompts=_stored(sampled), facts=facts, **common)
+    order = f"{STORED_PROMPTS} held-out ones, those first that take the model the most iterations"
     return Exploration(
-        title=f"{contender.label}: {task_title(task)}",
-        pairs=pairs,
-        scale=task.scale,
-        noise=task.noise,
-        representation=_representation(task),
-        prompts=() if pairs else _stored(task, model),
-        rivals=rivals,
-        facts=facts,
+        puzzle=puzzle_of(task),
+        prompts=stored_puzzles(model, sampled),
+        facts=(*facts, ("prompts", order)),
+        **common,
     )
 
 
 def task_title(task: Task) -> str:
-    """Return the name of a task in words, with its dimension."""
+    """Return the name of a task in words, with its dimension or the size of its board."""
     words = "".join(f" {letter.lower()}" if letter.isupper() else letter for letter in type(task).__name__)
+    if isinstance(task, Sudoku):
+        return f"Sudoku, {task.size} × {task.size}"
+    if isinstance(task, PuzzleTask):
+        return words.strip()
     return f"{words.strip()}, {task.dim} dimension{'' if task.dim == 1 else 's'}"
 
 
@@ -134,9 +153,7 @@ def _representation(task: Task) -> dict[str, Any] | None:
     return {"weights": [weight.tolist() for weight in task.phi.weights()], "slope": task.slope}
 
 
-def _stored(task: Task, model: AlgoFormer) -> tuple[dict[str, Any], ...]:
-    sampled = evaluation_prompts(task, count=STORED_PROMPTS)
-    sampled = sampled if model.causal else sampled.prefix()
+def _stored(sampled: Prompt) -> tuple[dict[str, Any], ...]:
     return tuple(
         {
             "rows": sampled.rows[index].tolist(),
@@ -171,16 +188,26 @@ def _measured(contender: Contender, exploration: Exploration, prompts: int) -> s
         step_size: Any = rivals.get("step_size", "practical")
         solvers["gradient descent"] = GradientDescent(step_size=step_size, view=task.problems)
         solvers["Newton's method"] = Newton(alpha=rivals.get("alpha"), view=task.problems)
-    prompt = evaluation_prompts(task, count=prompts)
+    elif isinstance(task, PuzzleTask):
+        solvers["the textbook algorithm"] = task.textbook()
     with counting("measuring") as progress:
         own, *others = compare(
             solvers,
-            prompt if model.causal else prompt.prefix(),
+            evaluation_prompts(task, count=prompts).for_attention(causal=model.causal),
             steps=trained * (FAR if is_small(model) and looping else 1),
             scale=task.scale,
             progress=progress,
         )
-    return conclusion(own, others, trained=trained, looping=looping, examples=task.points - 1)
+    return concluded(own, others, contender)
+
+
+def concluded(own: Evaluation, rivals: Sequence[Evaluation], contender: Contender) -> str:
+    """Return what the measurements of a model and of textbook methods say, in words."""
+    looping = traced_part(contender.model.program) is not None
+    if own.unsolved is not None:
+        return puzzle_conclusion(own, rivals, trained=contender.steps, looping=looping)
+    examples = None if isinstance(contender.task, PuzzleTask) else contender.task.points - 1
+    return conclusion(own, rivals, trained=contender.steps, looping=looping, examples=examples)
 
 
 def _card(contender: Contender) -> tuple[tuple[str, str], ...]:

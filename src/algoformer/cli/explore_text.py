@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -131,10 +130,9 @@ def _pieces(tokenizer: Tokenizer, ids: Sequence[int]) -> list[str]:
 
 def _conclusion(shown: Sequence[Answers], trained: int) -> str:
     exits = [exit for one in shown for exit in one.exits]
-    early = sum(exit < trained for exit in exits)
+    early, first = sum(exit < trained for exit in exits), sum(exit == 1 for exit in exits)
     late = sum(exit > trained for exit in exits)
-    usual, count = Counter(exits).most_common(1)[0]
-    text = f"Of {len(exits)} answers {early} are settled before the last of {trained} trained iterations; "
-    text += f"most often ({count} times) an answer is settled after iteration {usual}. "
-    changes = "1 still changes" if late == 1 else f"{late or 'none'} still change"
-    return text + f"When the loop runs on to {BEYOND * trained}, {changes}."
+    text = f"{early} of {len(exits)} answers are settled before the last of {trained} trained iterations, "
+    text += f"{first} of them after the first. When the loop runs on to {BEYOND * trained}, "
+    changes = "1 answer still changes" if late == 1 else f"{late or 'no'} answers still change"
+    return text + f"{changes}."

@@ -91,7 +91,7 @@ def card_lines(checkpoint: Checkpoint) -> list[str]:
             lines.append(
                 ("5–95 % band", f"{_shown(band[0])} to {_shown(band[1])} over {_shown(prompts)} prompts")
             )
-    lines += _certificate_lines(card.pop("certificate", None))
+    lines += _insight_lines(card)
     for one in card.pop("measurements", None) or ():
         lines += _score_lines(one)
     lines += [(name, _shown(value)) for name, value in card.items() if name not in HIDDEN]
@@ -99,18 +99,25 @@ def card_lines(checkpoint: Checkpoint) -> list[str]:
     return [f"{printable(str(name)).replace('_', ' '):<{broad}}  {printable(value)}" for name, value in lines]
 
 
-def _certificate_lines(data: Any) -> list[tuple[str, str]]:
-    from algoformer.insight import DepthCertificate
+def _insight_lines(card: dict[str, Any]) -> list[tuple[str, str]]:
+    from algoformer.insight import DepthCertificate, read_certificate
     from algoformer.insight.certificate import state_lines
 
-    if data is None:
-        return []
+    lines, verdict = [], card.pop("identification", None)
+    if isinstance(verdict, dict):
+        lines.append(("algorithm", str(verdict.get("sentence"))))
+    if (data := card.pop("certificate", None)) is None:
+        return lines
     try:
-        found = DepthCertificate.from_data(data)
+        found = read_certificate(data)
     except ValueError as error:
-        return [("depth", f"cannot be read: {error}")]
-    states = [] if found.states is None else state_lines(found.states)[:1]
-    return [("depth", text) for text in (found.sentence, f"stop by {found.stopping}", *states)]
+        return [*lines, ("depth", f"cannot be read: {error}")]
+    texts = [found.sentence]
+    if isinstance(found, DepthCertificate):
+        texts.append(f"stop by {found.stopping}")
+    if found.states is not None:
+        texts += state_lines(found.states)[:1]
+    return [*lines, *(("depth", text) for text in texts)]
 
 
 def _data_words(checkpoint: Checkpoint) -> str:
@@ -161,7 +168,7 @@ def _print_cost(experiment: Experiment) -> None:
     from algoformer.cli.say import say
     from algoformer.model.cost import cost
     from algoformer.trace import Unroll
-    from algoformer.training.step import unroll_at
+    from algoformer.training.unrolls import unroll_at
 
     task, training = experiment.task, experiment.training
     sizes: dict[str, Any] = {

@@ -70,10 +70,19 @@ def load_contender(path: Path, *, raw: bool = False) -> Contender:
     )
 
 
+def check_prompts(count: int) -> None:
+    """Refuse a number of prompts that no measurement can have.
+
+    Raises:
+        ValueError: it is not in 1..10000000.
+    """
+    if not 1 <= count <= 10_000_000:
+        raise ValueError(f"prompts must lie in 1..10000000, got {count}")
+
+
 def held_out_prompts(contenders: Sequence[Contender], count: int) -> Prompt:
     """Return the fixed prompts of the task; models with full attention are asked the last question only."""
-    if not 1 <= count <= 10**7:
-        raise ValueError(f"prompts must lie in 1..10000000, got {count}")
+    check_prompts(count)
     prompt = evaluation_prompts(contenders[0].task, count=count)
     return prompt.for_attention(causal=all(contender.model.causal for contender in contenders))
 

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 
 
 def refuse_existing(file: Path) -> None:
-    """Refuse to write over something; it is asked before hours of work, not after."""
+    """Refuse to write over something, or where nothing can be written; asked before hours of work, not after.
+
+    Raises:
+        ValueError: there is a file or a folder of this name already.
+        OSError: no file can be written into its folder.
+    """
     if file.is_dir():
         raise ValueError(f"{file} is a folder; name a file in it")
     if file.exists():
         raise ValueError(f"{file} exists already; choose another name")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryFile(dir=file.parent):
+        pass

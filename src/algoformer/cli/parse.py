@@ -14,6 +14,7 @@ from typing import Any, TypeVar, get_args, get_type_hints
 import tyro
 
 from algoformer.cli import is_first_process
+from algoformer.depth import Depth
 
 Options = TypeVar("Options")
 
@@ -79,12 +80,32 @@ def parse(
                 description=description,
                 config=(tyro.conf.AvoidSubcommands,),
                 default=tyro.MISSING_NONPROP if default is None else default,
+                registry=_words(),
             )
     except SystemExit as stop:
         if stop.code and is_first_process():
             line = one_line(messages.getvalue(), known_flags(kind))
             print(f"{name}: {line}", file=sys.stderr)
         raise
+
+
+def _words() -> tyro.constructors.ConstructorRegistry:
+    """Return how values that are one word on the command line are read: distributions of depth."""
+    registry = tyro.constructors.ConstructorRegistry()
+
+    @registry.primitive_rule
+    def rule(kind: tyro.constructors.PrimitiveTypeInfo) -> Any:
+        if kind.type != Depth | None:
+            return None
+        return tyro.constructors.PrimitiveConstructorSpec(
+            nargs=1,
+            metavar="WORD",
+            instance_from_str=lambda words: None if words[0] == "None" else Depth.parse(words[0]),
+            is_instance=lambda value: value is None or isinstance(value, Depth),
+            str_from_instance=lambda value: [str(value)],
+        )
+
+    return registry
 
 
 def known_flags(kind: type) -> tuple[str, ...]:
@@ -109,7 +130,7 @@ def _flags(kind: type, prefix: str) -> Iterator[str]:
 
 def _dataclass_in(hint: Any) -> type | None:
     if isinstance(hint, type):
-        return hint if is_dataclass(hint) else None
+        return hint if is_dataclass(hint) and hint is not Depth else None
     return next((found for one in get_args(hint) if (found := _dataclass_in(one)) is not None), None)
 
 

@@ -7,11 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from algoformer import __version__
-from algoformer.cli.explore_pages import explore, task_title
+from algoformer.cli.explore_pages import concluded, explore, task_title
 from algoformer.cli.measure import Contender
 from algoformer.common.files import write_text
 from algoformer.evaluation import Evaluation, Table, summary_table
-from algoformer.model.program import traced_part
 from algoformer.report import (
     Fact,
     Link,
@@ -23,7 +22,7 @@ from algoformer.report import (
     inline_svg,
     render,
 )
-from algoformer.report.explorer import conclusion, explorer_page
+from algoformer.report.explorer import explorer_page
 
 INSIDE = 2 * 2**20
 """The most bytes of a page with its explorer; a larger explorer gets a file of its own beside the page."""
@@ -35,17 +34,16 @@ def conclude(results: Sequence[Evaluation], contender: Contender) -> str:
     """Return what the results say about the first model, beside textbook methods that iterate."""
     own, *others = results
     rivals = [one for one in others if one.parameters is None and len(set(one.by_step.error)) > 1]
-    looping = traced_part(contender.model.program) is not None
-    examples = contender.task.points - 1
-    return conclusion(own, rivals, trained=contender.steps, looping=looping, examples=examples)
+    return concluded(own, rivals, contender)
 
 
 def result_section(results: Sequence[Evaluation], trained: int, table: Table | None = None) -> Section:
     """Return the plots of an evaluation with a table, by default its summary."""
+    error = "Error on the last question" if results[0].unsolved is None else "Share of wrong answers"
     pictures = [
         Picture(
             svg=inline_svg(error_by_step(results, trained=trained, log_x=True, compact=True)),
-            caption="Error on the last question by iteration. Bands: 5–95 % of bootstrap means over prompts.",
+            caption=f"{error} by iteration. Bands: 5–95 % of bootstrap means over prompts.",
         )
     ]
     if len(results[0].by_sample.x) > 1:

@@ -7,7 +7,7 @@ from typing import Any
 from jaxtyping import Float
 from torch import Tensor
 
-from algoformer.config import TrainConfig
+from algoformer.config import TrainConfig, iteration_shares
 from algoformer.data.objective import at_least_single, losses_by_step, over_questions
 from algoformer.language.losses import (
     TargetPositions,
@@ -15,6 +15,7 @@ from algoformer.language.losses import (
     exit_cross_entropy,
     gate_cross_entropy,
     mean_over_targets,
+    step_weights_of,
     window_cross_entropy,
 )
 from algoformer.model.halting import entropy, exit_log_probabilities, gate_targets_loss
@@ -100,7 +101,8 @@ def token_loss(
         )
     if training.loss == "gate":
         return gate_cross_entropy(states, halting, *right)
-    found = window_cross_entropy(states, *right, smoothing=smoothing)
+    weights = step_weights_of(iteration_shares(training, unroll.length), targets)
+    found = window_cross_entropy(states, *right, smoothing=smoothing, step_weights=weights)
     if halting is None:
         return found
     cost = mean_over_targets(at_least_single(halting[-1]), positions)

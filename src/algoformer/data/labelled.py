@@ -93,13 +93,22 @@ class LabelledData(TokenizedData[TokenTexts]):
             )
 
     def window_loss(
-        self, model: TextClassifier, batch: TextBatch, unroll: Unroll, *, smoothing: float
+        self,
+        model: TextClassifier,
+        batch: TextBatch,
+        unroll: Unroll,
+        *,
+        smoothing: float,
+        shares: tuple[float, ...] | None = None,
     ) -> tuple[Tensor, Tensor]:
         """Return the cross-entropy of the labels."""
         scores = model(batch["input_ids"], batch["attention_mask"], unroll).float()
         labels = batch["labels"]
         by_step = torch.stack([F.cross_entropy(one, labels, label_smoothing=smoothing) for one in scores])
-        return by_step.mean(), by_step.detach()
+        if shares is None:
+            return by_step.mean(), by_step.detach()
+        weighted = [share * one for share, one in zip(shares, by_step, strict=True)]
+        return torch.stack(weighted).sum(), by_step.detach()
 
     @torch.no_grad()
     def validate(self, model: nn.Module, *, bf16: bool = False) -> dict[str, float]:

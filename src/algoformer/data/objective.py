@@ -14,32 +14,43 @@ FLOOR = 1e-12
 
 
 def window_loss(
-    trace: Trace, prompt: Prompt, weights: Float[Tensor, " point"] | None = None
+    trace: Trace,
+    prompt: Prompt,
+    weights: Float[Tensor, " point"] | None = None,
+    shares: tuple[float, ...] | None = None,
 ) -> Float[Tensor, ""]:
     """Return the squared error, a true mean over steps of the window, prompts, answers and questions.
 
     Where answers are classes, it is their cross-entropy.
 
-    `weights` says how much each question counts (a points curriculum has zeros); None counts all alike.
+    `weights` says how much each question counts (a points curriculum has zeros), `shares` how much each step
+    does, with sum 1; None counts all alike.
 
     >>> trace = Trace(predictions=torch.tensor([1.0, 3.0]).reshape(2, 1, 1, 1), first_step=1)
     >>> prompt = Prompt(rows=torch.zeros(1, 1, 1), targets=torch.zeros(1, 1, 1), reads=(0,))
     >>> window_loss(trace, prompt).item()
     5.0
     """
-    return over_questions(_losses(trace.predictions, prompt.targets, prompt.classes), weights)
+    if shares is None:
+        return over_questions(_losses(trace.predictions, prompt.targets, prompt.classes), weights)
+    by_step = [_losses(one[None], prompt.targets, prompt.classes) for one in trace.predictions]
+    return over_questions(_shared(by_step, shares), weights)
 
 
 def stage_loss(
-    trace: Trace, prompt: Prompt, weights: Float[Tensor, " point"] | None = None
+    trace: Trace,
+    prompt: Prompt,
+    weights: Float[Tensor, " point"] | None = None,
+    *,
+    stage_steps: int | None = None,
 ) -> Float[Tensor, ""]:
     """The loss of the answers after each stage of a computation, each against the answer of its stage.
 
-    With T iterations and S stages, stage s is complete after iteration s T / S. Other iterations do not
-    count.
+    With T iterations and S stages, stage s is complete after iteration s T / S, or s times `stage_steps`.
+    Other iterations do not count, and neither do stages after the last iteration.
 
     Raises:
-        ValueError: the prompt has no stages, or T is not a multiple of S.
+        ValueError: the prompt has no stages, T is not a multiple of S, or no stage ends in the window.
 
     >>> trace = Trace(predictions=torch.tensor([9.0, 1.0, 9.0, 2.0]).reshape(4, 1, 1, 1))
     >>> stages = torch.tensor([1.0, 4.0]).reshape(2, 1, 1, 1)
@@ -50,14 +61,22 @@ def stage_loss(
     if prompt.stages is None:
         raise ValueError("loss='stages' needs a task whose prompts have stages, such as chain_of_solves")
     steps, stages = trace.steps[-1], prompt.stages.shape[0]
-    if steps % stages:
+    if steps % stages and stage_steps is None:
         raise ValueError(
-            f"loss='stages' needs iterations that are a multiple of the {stages} stages, got {steps}"
+            f"loss='stages' needs iterations that are a multiple of the {stages} stages, got {steps}; "
+            "set stage_steps, the iterations of a stage"
         )
-    each = steps // stages
-    ends = [place for place, step in enumerate(trace.steps) if step % each == 0]
-    first = trace.steps[ends[0]] // each - 1
-    return over_questions(_losses(trace.predictions[ends], prompt.stages[first:], prompt.classes), weights)
+    each = stage_steps or steps // stages
+    ends = [place for place, step in enumerate(trace.steps) if step % each == 0 and step <= each * stages]
+    if not ends:
+        raise ValueError(
+            f"loss='stages' found no stage among iterations {trace.steps[0]}..{steps}, where a stage has "
+            f"{each}; widen the window"
+        )
+    first, last = (trace.steps[end] // each for end in (ends[0], ends[-1]))
+    answers = prompt.stages[first - 1 : last]
+    predictions = trace.predictions[ends[0] : ends[-1] + 1 : each]  # no index that a graph had to copy
+    return over_questions(_losses(predictions, answers, prompt.classes), weights)
 
 
 def log_loss(
@@ -66,6 +85,7 @@ def log_loss(
     weights: Float[Tensor, " point"] | None = None,
     *,
     over_all: Callable[[Tensor], Tensor] = torch.clone,
+    shares: tuple[float, ...] | None = None,
 ) -> Float[Tensor, ""]:
     """Return the mean over the window's steps and the questions of the logarithm of their squared error.
 
@@ -79,6 +99,7 @@ def log_loss(
         prompt: the questions.
         weights: how much each question counts, as in `window_loss`.
         over_all: the mean over all processes of a tensor, where each has a part of the prompts.
+        shares: how much each step counts, as in `window_loss`.
 
     >>> trace = Trace(predictions=torch.tensor([10.0, 0.1]).reshape(1, 1, 2, 1), first_step=1)
     >>> prompt = Prompt(rows=torch.zeros(1, 2, 1), targets=torch.zeros(1, 2, 1), reads=(0, 1))
@@ -90,7 +111,13 @@ def log_loss(
     # the value is that of all processes; the gradient that of this one's errors, divided by all of theirs
     share = errors / whole
     logarithms = whole.log() + (share - share.detach())
-    return over_questions(logarithms.mean(dim=0), weights)
+    by_question = logarithms.mean(dim=0) if shares is None else _shared(list(logarithms), shares)
+    return over_questions(by_question, weights)
+
+
+def _shared(values: list[Float[Tensor, " point"]], shares: tuple[float, ...]) -> Float[Tensor, " point"]:
+    # by numbers of Python: a captured graph copies nothing from the host
+    return torch.stack([share * value for share, value in zip(shares, values, strict=True)]).sum(dim=0)
 
 
 def _losses(

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from algoformer import tasks
 from algoformer.common.devices import matmul_precision
-from algoformer.config import TrainConfig, ramp_value
+from algoformer.config import TrainConfig, iteration_shares, ramp_value
 from algoformer.data.exits import EXIT_LOSSES, check_exit, ponder_cost, prompt_exit_loss, unroll_for
 from algoformer.data.objective import error_at, log_loss, stage_loss, window_loss
 from algoformer.data.protocol import Data, Loss, Metrics, Share
@@ -98,14 +98,15 @@ class PromptData:
     ) -> Loss:
         """Return the loss of the answers over the window, and the error at the last question that counts."""
         trace: Trace = model(batch.prompt, unroll_for(unroll, training))
+        shares = iteration_shares(training, unroll.length)
         if training.loss in EXIT_LOSSES:
             value = prompt_exit_loss(trace, batch.prompt, batch.weights, training)
         elif training.loss == "log":
-            value = log_loss(trace, batch.prompt, batch.weights, over_all=batch.mean)
+            value = log_loss(trace, batch.prompt, batch.weights, over_all=batch.mean, shares=shares)
         elif training.loss == "stages":
-            value = stage_loss(trace, batch.prompt, batch.weights)
+            value = stage_loss(trace, batch.prompt, batch.weights, stage_steps=training.stage_steps)
         else:
-            value = window_loss(trace, batch.prompt, batch.weights)
+            value = window_loss(trace, batch.prompt, batch.weights, shares)
         if trace.halting is not None and training.loss not in EXIT_LOSSES:
             value = value + ponder_cost(trace, batch.weights, training)
         error = error_at(trace, batch.prompt, batch.last) / self.task.scale

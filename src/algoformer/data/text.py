@@ -35,6 +35,8 @@ VALIDATION_TOKENS = 65_536
 TOKENIZER_TEXT = 50_000
 """Blocks of text that a BPE is learned from, at most: about 200 MB."""
 
+NO_TEXT = "there is no text to validate or test on; give more text, or files of its own"
+
 
 @dataclass(frozen=True, kw_only=True)
 class LanguageScores:
@@ -197,7 +199,7 @@ class TextData(BaseTextData):
     ) -> LanguageScores:
         tokens = np.asarray(split.tokens[: min(len(split), limit or len(split))], dtype=np.int64)
         if len(tokens) < 2:
-            raise ValueError("there is no text to validate or test on; give more text, or files of its own")
+            raise ValueError(NO_TEXT)
         device = next(model.parameters()).device
         unroll = Unroll(steps=default_steps(model.program), window=window)
         nats, count = torch.zeros(unroll.length, dtype=torch.float64), 0
@@ -228,6 +230,8 @@ class WindowBatches(HeldBatch):
                 f"the training text has {len(self.tokens)} tokens, fewer than one sequence of "
                 f"{data.context + 1}; give more text, or choose a smaller context"
             )
+        if training.validate_every is not None and len(data.splits["valid"]) < 2:
+            raise ValueError(NO_TEXT)
 
     def select(self, step: int) -> Hashable:
         """Read the windows of a step, this process's share of them, and put them on the device."""

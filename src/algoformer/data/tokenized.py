@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from algoformer.config import TrainConfig
+from algoformer.config import TrainConfig, iteration_shares
 from algoformer.data.protocol import Data, Loss, Share
 from algoformer.data.text_base import BaseTextData, HeldBatch, TextBatch, evaluating
 from algoformer.language.batches import BatchPlan
@@ -97,13 +97,23 @@ class TokenizedData(BaseTextData, Generic[Split]):
         self, model: Any, batch: TextBatch, unroll: Unroll, training: TrainConfig
     ) -> tuple[Tensor, Tensor]:
         """Return the loss to train with, and the cross-entropy of each iteration without gradient."""
-        return self.window_loss(model, batch, unroll, smoothing=self.label_smoothing)
+        shares = iteration_shares(training, unroll.length)
+        return self.window_loss(model, batch, unroll, smoothing=self.label_smoothing, shares=shares)
 
     @abstractmethod
     def window_loss(
-        self, model: Any, batch: TextBatch, unroll: Unroll, *, smoothing: float
+        self,
+        model: Any,
+        batch: TextBatch,
+        unroll: Unroll,
+        *,
+        smoothing: float,
+        shares: tuple[float, ...] | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """Return the mean cross-entropy over the window, and that of each iteration without gradient."""
+        """Return the mean cross-entropy over the window, and that of each iteration without gradient.
+
+        `shares` says how much each iteration counts in the mean, with sum 1; None counts all alike.
+        """
 
     @cached_property
     def text(self) -> PackedText:

@@ -15,7 +15,12 @@ from algoformer.data.text_base import Paths, TextBatch
 from algoformer.data.tokenized import TokenizedData
 from algoformer.language import corpora
 from algoformer.language.batches import translation_batch
-from algoformer.language.losses import TargetPositions, target_positions, window_cross_entropy
+from algoformer.language.losses import (
+    TargetPositions,
+    step_weights_of,
+    target_positions,
+    window_cross_entropy,
+)
 from algoformer.language.text import Corpus, ParallelText
 from algoformer.language.token_model import TokenModel
 from algoformer.language.tokenizer import Tokenizer
@@ -109,13 +114,24 @@ class TranslationData(TokenizedData[TokenPairs]):
         return found.mean, found.by_step
 
     def window_loss(
-        self, model: TokenModel, batch: TextBatch, unroll: Unroll, *, smoothing: float
+        self,
+        model: TokenModel,
+        batch: TextBatch,
+        unroll: Unroll,
+        *,
+        smoothing: float,
+        shares: tuple[float, ...] | None = None,
     ) -> tuple[Tensor, Tensor]:
         """Return the cross-entropy of the translation's tokens; nothing waits for the device."""
         states = model.states(batch["input_ids"], unroll, prefix=batch["prefix"])
         positions = TargetPositions(batch["positions"], batch["counts"])
         found = window_cross_entropy(
-            states, model.output_weight, batch["targets"], positions, smoothing=smoothing
+            states,
+            model.output_weight,
+            batch["targets"],
+            positions,
+            smoothing=smoothing,
+            step_weights=step_weights_of(shares, batch["targets"]),
         )
         return found.mean, found.by_step
 

@@ -6,25 +6,44 @@ from typing import Any
 
 import torch
 
+from algoformer.common.names import check_choice
 from algoformer.extras import require
 from algoformer.hf.classifier import AlgoformerForSequenceClassification
 from algoformer.hf.config import AlgoformerConfig
+from algoformer.hf.export import export
 from algoformer.hf.installed import transformers
 from algoformer.hf.model import AlgoformerForCausalLM
 from algoformer.language.classifier import TextClassifier
 from algoformer.language.token_model import TokenModel
 from algoformer.language.tokenizer import BOS, EOS, PAD, SPECIALS, Tokenizer
+from algoformer.model.formats import FORMATS
 
 
-def to_hf(model: TokenModel | TextClassifier) -> Any:
-    """Return a language model or a classifier as a model of `transformers` with the same weights.
+def to_hf(model: TokenModel | TextClassifier, format: str = "algoformer") -> Any:
+    """Return a language model or a classifier as a model of `transformers`.
 
-    The weights are shared, not copied. `save_pretrained` of the result writes a folder that
-    `AutoModelForCausalLM.from_pretrained` opens wherever `algoformer.hf` is imported.
+    As "algoformer" the weights are shared, not copied, and `save_pretrained` of the result writes a folder
+    that `AutoModelForCausalLM.from_pretrained` opens wherever `algoformer.hf` is imported.
+
+    The other formats are those of `transformers` itself. The weights are copied, the number of steps is the
+    program's, and everything that reads the format runs the model without this library.
+    `programs.servable(program)` says which format fits a program.
+
+    Args:
+        model: the model to convert.
+        format: "algoformer" for any program, or a name in `model.formats.FORMATS`: "llama", "hrm_text", ...
 
     Raises:
-        ValueError: the model is a prefix language model, which `generate` of `transformers` cannot run.
+        ValueError: the model is a prefix language model, which `generate` of `transformers` cannot run, or
+            it is not one of the format.
     """
+    check_choice("format", format, ("algoformer", *FORMATS))
+    if isinstance(model, TokenModel) and model.prefix_lm:
+        raise ValueError("a model with prefix_lm=True cannot be generated from by transformers")
+    if format != "algoformer":
+        if not isinstance(model, TokenModel):
+            raise ValueError(f"format={format!r} is for language models; leave it out for a classifier")
+        return export(model, format)
     trunk = model.trunk
     options: dict[str, Any] = {
         "vocab_size": trunk.vocabulary,
@@ -42,8 +61,6 @@ def to_hf(model: TokenModel | TextClassifier) -> Any:
         options |= {"label2id": {label: number for number, label in enumerate(model.labels)}}
         wrapper: Any = AlgoformerForSequenceClassification
     else:
-        if model.prefix_lm:
-            raise ValueError("a model with prefix_lm=True cannot be generated from by transformers")
         options |= {"tie_word_embeddings": model.tied}
         wrapper = AlgoformerForCausalLM
     with torch.device("meta"):

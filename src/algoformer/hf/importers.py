@@ -190,7 +190,7 @@ def _check_features(config: Any) -> None:
 def _weights(model: Any, program: Program, family: Family, scale: float) -> dict[str, Tensor]:
     decoder = model.get_decoder()
     gpt2 = model.config.model_type == "gpt2"
-    stored = _stored_layers(model.config.model_type, decoder)
+    stored = stored_layers(model.config.model_type, decoder)
     weights = {"trunk.embedding.weight": model.get_input_embeddings().weight * scale}
     places = list(_places(program))
     for place, layer in zip(places, stored, strict=True):
@@ -210,7 +210,8 @@ def _weights(model: Any, program: Program, family: Family, scale: float) -> dict
     return weights
 
 
-def _stored_layers(model_type: str, decoder: Any) -> list[Any]:
+def stored_layers(model_type: str, decoder: Any) -> list[Any]:
+    """Return the layers of a decoder of `transformers`, each once, in the order of the program's."""
     if model_type == "gpt2":
         return list(decoder.h.children())
     if model_type == "hrm_text":

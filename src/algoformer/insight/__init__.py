@@ -5,7 +5,11 @@ from algoformer.insight.certify import certify
 from algoformer.insight.identification import Identification
 from algoformer.insight.identify import identify
 from algoformer.insight.layers import LayerReadouts, layers_as_passes
-from algoformer.insight.probabilities import ProbabilityCertificate, certify_probabilities
+from algoformer.insight.probabilities import (
+    ProbabilityCertificate,
+    certify_probabilities,
+    read_certificate,
+)
 from algoformer.insight.stopping import StoppingRule
 from algoformer.insight.verdict import FamilyShare
 
@@ -21,4 +25,5 @@ __all__ = [
     "certify_probabilities",
     "identify",
     "layers_as_passes",
+    "read_certificate",
 ]

@@ -26,22 +26,24 @@ def precision_of(solver: Solver) -> torch.dtype:
     return torch.float64 if parameter is None else parameter.dtype
 
 
-def answer_reader(solver: Solver, *, queries: int) -> Reader:
+def answer_reader(solver: Solver, *, queries: int, query_rows: int = 1) -> Reader:
     """Return a function that reads a solver's answers at up to `queries` queries for each context.
 
-    A causal `AlgoFormer` runs each context once: all queries stand at the same position and attend to the
+    A query consists of `query_rows` rows at most.
+
+    A causal `AlgoFormer` runs each context once: all queries stand at the same place and attend to the
     context and to themselves. Any other solver is given each context again for every query.
     """
     if can_share_context(solver):
-        model = measuring_copy(solver, extra_tokens=queries)  # type: ignore[arg-type]
+        model = measuring_copy(solver, extra_tokens=queries * query_rows)  # type: ignore[arg-type]
 
         def read_shared(contexts: Contexts, steps: int) -> Tensor:
-            rows = _rows(contexts)
-            size = max(1, _ROWS_AT_ONCE // (rows.shape[1] + contexts.queries.shape[1]))
+            rows, queries = contexts.rows, contexts.query_rows
+            size = max(1, _ROWS_AT_ONCE // (rows.shape[1] + queries.shape[1] * queries.shape[2]))
             with full_precision(model, torch.device("cpu")):
                 parts = [
                     shared_context_answers(model, one, asked, steps)
-                    for one, asked in zip(rows.split(size), contexts.queries.split(size), strict=True)
+                    for one, asked in zip(rows.split(size), queries.split(size), strict=True)
                 ]
             return torch.cat(parts, dim=1).double()
 
@@ -54,21 +56,19 @@ def answer_reader(solver: Solver, *, queries: int) -> Reader:
     return read_repeated
 
 
-def _rows(contexts: Contexts) -> Tensor:
-    shown = Prompt.of_pairs(contexts.inputs, contexts.labels)
-    return shown.rows
-
-
 def _repeated(solver: Solver, contexts: Contexts, steps: int) -> Tensor:
-    rows, queries = _rows(contexts), contexts.queries
+    rows, queries = contexts.rows, contexts.query_rows
     batch, count = queries.shape[:2]
     out = contexts.labels.shape[-1]
-    whole = torch.cat([rows[:, None].expand(-1, count, -1, -1), queries[:, :, None]], dim=2).flatten(0, 1)
+    whole = torch.cat([rows[:, None].expand(-1, count, -1, -1), queries], dim=2).flatten(0, 1)
     size = max(1, 2 * _ROWS_AT_ONCE // whole.shape[1])
     answers = []
     for part in whole.split(size):
         prompt = Prompt(
-            rows=part, targets=part.new_zeros(len(part), 1, out), reads=(part.shape[1] - 1,), parts=2
+            rows=part,
+            targets=part.new_zeros(len(part), 1, out),
+            reads=(part.shape[1] - 1,),
+            parts=contexts.parts,
         )
         answers.append(solver(prompt, Unroll(steps=steps)).predictions[:, :, 0])
     return torch.cat(answers, dim=1).unflatten(1, (batch, count)).double()

@@ -9,14 +9,14 @@ linear in the labels.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from algoformer.insight.answers import Reader
 from algoformer.insight.contexts import Contexts
-from algoformer.insight.weights import Implied, implied_weights
+from algoformer.insight.weights import Implied, implied_weights, queries_for
 
 _QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9)
 
@@ -63,21 +63,16 @@ def operator_ceilings(
         seed: of the weights that are drawn.
     """
     features = contexts.features[:problems]
-    dim = features.shape[-1]
-    half = dim + max(6, dim // 2)
+    dim, outs = features.shape[-1], contexts.labels.shape[-1]
+    prompts = -(-(dim + max(6, dim // 2)) // outs)  # for each half; a prompt has `outs` sets of weights
+    half = prompts * outs
     weights = torch.randn(problems, 2 * half, dim, generator=torch.Generator().manual_seed(seed)).double()
-    weights = (
-        weights
-        * (contexts.labels[:problems].square().mean() / (features @ weights.mT).square().mean()).sqrt()
-    )
-    labels = torch.einsum("bnd,bkd->bkn", features, weights)
-    queries = contexts.queries[torch.arange(problems * 2 * half) % contexts.batch, : 2 * dim + 4]
-    many = replace(
-        contexts,
-        inputs=contexts.inputs[:problems].repeat_interleave(2 * half, 0),
-        labels=labels.flatten(0, 1)[..., None].to(contexts.labels.dtype),
-        queries=queries,
-    )
+    size = contexts.labels[:problems].square().mean() / (features @ weights.mT).square().mean()
+    weights = weights * size.sqrt()
+    labels = torch.einsum("bnd,bkd->bkn", features, weights).unflatten(1, (-1, outs)).mT
+    asked = torch.arange(problems * 2 * prompts) % contexts.batch
+    many = contexts.head(problems).repeated(2 * prompts).with_labels(labels.flatten(0, 1))
+    many = many.with_queries(contexts.query_rows[asked, : queries_for(contexts, 2)])
     found = implied_weights(read, many, steps)
     left = found.left.unflatten(1, (problems, 2 * half))  # (step, problem, weights, feature)
     vectors = torch.linalg.eigh(features.mT @ features)[1]

@@ -8,8 +8,8 @@ from typing import Any, Literal
 from algoformer.insight.stopping import StoppingRule
 from algoformer.insight.stored import Stored
 
-AnswerClass = Literal["hold", "improve", "swing", "grow", "diverge"]
-"""The behaviour of the error beyond the trained depth."""
+AnswerClass = Literal["hold", "improve", "swing", "grow", "diverge", "unclear"]
+"""The behaviour of the error beyond the trained depth; unclear if there are too few prompts to tell."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +51,7 @@ class DepthCertificate(Stored):
     """The behaviour of a solver's answers and states beyond its trained depth.
 
     Attributes:
-        answers: what the answers do: hold, improve, swing, grow or diverge.
+        answers: what the answers do: hold, improve, swing, grow, diverge, or unclear.
         trained: the trained depth.
         far: the depth that was run to.
         depths: passes after which answers were read.
@@ -64,6 +64,8 @@ class DepthCertificate(Stored):
         worst: the prompts with the largest error at `far`, as (number, error at trained depth, error at far).
         states: what the states do; None for a solver without an accessible loop.
         setting: task, sizes, seed and provenance.
+        typical: the geometric mean over prompts of the error's ratio, which no single prompt decides, with
+            its 5-95 % band; None in certificates of earlier versions.
     """
 
     answers: AnswerClass
@@ -80,6 +82,7 @@ class DepthCertificate(Stored):
     worst: tuple[tuple[int, float, float], ...]
     states: StateReport | None
     setting: dict[str, Any] = field(default_factory=dict)
+    typical: tuple[float, float, float] | None = None
 
     def error_at(self, depth: int) -> float:
         """Return the mean error after a pass at which answers were read."""
@@ -102,11 +105,18 @@ class DepthCertificate(Stored):
         words = {
             "hold": f"answers hold: {size}, swing {_number(self.swing)} of the error",
             "improve": f"answers still improve: {size}",
-            "swing": f"answers swing by {_number(self.swing)} of their error: {size}",
-            "grow": f"the error grows: {size}; stop at {self.best_depth} passes",
+            "swing": f"the error holds, single answers swing by {_number(self.swing)} of it: {size}",
+            "grow": f"the error grows: {size}{self._typical()}; stop at {self.best_depth} passes",
             "diverge": f"answers diverge: {size}; stop at {self.best_depth} passes",
+            "unclear": f"too few prompts to tell whether the error holds: {size}{self._typical()}",
         }
         return words[self.answers] + "."
+
+    def _typical(self) -> str:
+        if self.typical is None:
+            return ""
+        value, low, high = (_number(one) for one in self.typical)
+        return f", of a typical prompt × {value} [{low}, {high}]"
 
     def __str__(self) -> str:
         steady = "never" if self.steady_from is None else f"{self.steady_from}"

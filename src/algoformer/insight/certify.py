@@ -37,6 +37,9 @@ from algoformer.trace import Solver, Unroll
 LEAST_PROMPTS = 8
 """With fewer prompts the band of the error ratio says nothing."""
 
+_UNCLEAR = 2.0
+"""An error holds if its band excludes that it grows by this factor."""
+
 _FLOOR = 1e-9
 """Errors below this share of the labels' variance count as zero."""
 
@@ -162,6 +165,7 @@ def _certificate(
     found = _Errors(answers[:, :, -1].double(), gaps.square().sum(-1) / scale, depths)
     before, after = found.at(trained), found.errors[-1]
     ratio, band = _ratio(before, after)
+    typical = _typical_ratio(before, after)
     swing = _swing(found, scale)
     means = found.errors.mean(1)
     sound = means.nan_to_num(torch.inf)
@@ -169,13 +173,14 @@ def _certificate(
     close = [index for index, depth in enumerate(depths) if depth == index + 1]
     first = found.answers[close][..., 0]
     return DepthCertificate(
-        answers=_answer_class(ratio, band, swing, after),
+        answers=_answer_class(ratio, band, typical, swing, after),
         trained=trained,
         far=depths[-1],
         depths=tuple(depths),
         error=tuple(means.tolist()),
         ratio=ratio,
         ratio_band=band,
+        typical=typical,
         swing=swing,
         best_depth=depths[int(sound.argmin())],
         steady_from=_steady_from(found, scale),
@@ -197,13 +202,30 @@ def _ratio(before: Tensor, after: Tensor) -> tuple[float, tuple[float, float]]:
     return float(ratio), (max(0.0, float(found.low)), float(found.high))
 
 
-def _answer_class(ratio: float, band: tuple[float, float], swing: float, after: Tensor) -> AnswerClass:
+def _typical_ratio(before: Tensor, after: Tensor) -> tuple[float, float, float]:
+    if not bool(torch.isfinite(after).all()):
+        return float("inf"), float("inf"), float("inf")
+    logs = after.clamp(min=_FLOOR).log() - before.clamp(min=_FLOOR).log()
+    found = bootstrap(np.asarray(logs))
+    return float(logs.mean().exp()), float(np.exp(found.low)), float(np.exp(found.high))
+
+
+def _answer_class(
+    ratio: float,
+    band: tuple[float, float],
+    typical: tuple[float, float, float],
+    swing: float,
+    after: Tensor,
+) -> AnswerClass:
     if not np.isfinite(ratio) or float(after.mean()) > 100 or ratio > 1e6:
         return "diverge"
-    if ratio > 1.2 and band[0] > 1:
+    # one prompt with a large error can hide that all others grow: the typical prompt counts too
+    if ratio > 1.2 and (band[0] > 1 or typical[1] > 1):
         return "grow"
     if ratio < 0.8 and band[1] < 1:
         return "improve"
+    if band[1] > _UNCLEAR:
+        return "unclear"
     return "swing" if swing > 0.1 else "hold"
 
 

@@ -81,7 +81,7 @@ def measure_gates(
     gates.append(_correlation(SCALE, base.left, 2 * halved.left, chosen))
     if shape[1] > contexts.features.shape[-1]:
         gates.append(_violation(SPAN, _off_span(measured, contexts, base, chosen, generator)))
-    other = measured(contexts.with_queries(contexts.queries.roll(1, 0)))
+    other = measured(contexts.with_queries(contexts.query_rows.roll(1, 0)))
     gates.append(_correlation(MEASUREMENT, base.left, other.left, chosen, threshold=0.0))
     return tuple(gates)
 

@@ -105,6 +105,21 @@ class Identification(Stored):
         chosen = values[first - 1 : last]
         return sum(chosen) / len(chosen)
 
+    def summary(self) -> dict[str, Any]:
+        """Return the verdict and its main numbers as plain data, for a model's card."""
+        return {
+            "sentence": self.sentence,
+            "status": self.status,
+            "nearest": str(self.nearest),
+            "share": self.nearest.share,
+            "band": [self.nearest.low, self.nearest.high],
+            "any_filter": self.ceiling,
+            "passes": list(self.passes),
+            "rests_on": self.rests_on,
+            "failed_symmetries": [gate.name for gate in self.failed_gates],
+            "setting": self.setting,
+        }
+
     @property
     def sentence(self) -> str:
         """The verdict in words."""

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from algoformer.insight import ceilings, filters
 from algoformer.insight.answers import Reader, answer_reader, precision_of
-from algoformer.insight.contexts import Contexts, draw_contexts
+from algoformer.insight.contexts import Contexts, check_regression, draw_contexts
 from algoformer.insight.families import Family
 from algoformer.insight.filters import Spectrum
 from algoformer.insight.fit import Fit, fit_all, residual_parts, skill, step_numbers
@@ -38,6 +38,7 @@ def identify(
     prompts: int = 96,
     queries: int | None = None,
     seed: int = 0,
+    problem: int = 0,
 ) -> Identification:
     """Find out which textbook algorithm a solver runs on in-context linear regression.
 
@@ -48,11 +49,14 @@ def identify(
 
     Args:
         solver: anything that answers prompts: trained, hand-built or classical.
-        task: a task of (x, y) pairs; regression is on the features that its `problems` name.
+        task: a task whose prompts are labelled examples; regression is on the features that its `problems`
+            name.
         steps: passes to run.
         prompts: held-out prompts.
-        queries: for each prompt; by default four times the number of inputs, and at least 24.
+        queries: for each prompt; by default four times the number of inputs, and at least 24; twice as many
+            where a link hides half of them.
         seed: of the held-out prompts.
+        problem: the regression problem inside a prompt; a chain of thought has one for each layer, from 0 on.
 
     Raises:
         ValueError: the task has no regression inside, or there are too few prompts or queries.
@@ -61,13 +65,17 @@ def identify(
         raise ValueError(f"prompts must be at least {LEAST_PROMPTS} to tell families apart, got {prompts}")
     if steps < 2:
         raise ValueError(f"steps must be at least 2 to see an iteration, got {steps}")
-    queries = max(24, 4 * task.dim) if queries is None else queries
-    contexts = draw_contexts(task, prompts=prompts, queries=queries, seed=seed, dtype=precision_of(solver))
-    read = answer_reader(solver, queries=queries)
+    check_regression(task, problem)
+    if queries is None:
+        queries = max(24, 4 * task.dim) * (1 if task.parts == 2 else 2)
+    contexts = draw_contexts(
+        task, prompts=prompts, queries=queries, seed=seed, dtype=precision_of(solver), problem=problem
+    )
+    read = answer_reader(solver, queries=queries, query_rows=problem + 1)
     data = _measured(read, contexts, steps)
     compared = _compare(data, seed=seed)
     passes = compared.passes
-    rotates = bool(torch.equal(contexts.features, contexts.inputs.double()))
+    rotates = problem == 0 and bool(torch.equal(contexts.features, contexts.inputs.double()))
     gates = measure_gates(read, gate_contexts(contexts), passes, rotates=rotates, seed=seed)
     # one pass more than what is described: the last fast pass still mixes several effects
     late = min(passes[-1] + 1, steps - 1)
@@ -91,7 +99,8 @@ def identify(
         curves=_curves(compared),
         matching=_matching(data),
         path=_path(data, compared.best),
-        setting=_setting(solver, task, steps=steps, prompts=prompts, queries=queries, seed=seed),
+        setting=_setting(solver, task, steps=steps, prompts=prompts, queries=queries, seed=seed)
+        | ({"problem": problem} if task.parts > 2 else {}),
     )
 
 
@@ -125,7 +134,7 @@ class _Comparison:
 
 def _compare(data: Implied, *, seed: int, passes: Sequence[int] | None = None) -> _Comparison:
     chosen = list(passes) if passes is not None else described_passes(data)
-    order = torch.randperm(len(data.labels), generator=torch.Generator().manual_seed(seed))
+    order = torch.randperm(len(data.labels) // data.outs, generator=torch.Generator().manual_seed(seed))
     cut = round(_TRAIN_SHARE * len(order))
     train, test = data.select(order[:cut]), data.select(order[cut:])
     moves = iterates(data)

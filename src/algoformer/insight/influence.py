@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from algoformer.insight.answers import Reader
-from algoformer.insight.contexts import Contexts
+from algoformer.insight.contexts import Contexts, derivative
 
 _DISTURBANCE = 0.1
 """The change of one label, relative to the labels' root mean square."""
@@ -43,23 +43,20 @@ class Influence:
 
 def measure_influence(read: Reader, contexts: Contexts, *, steps: int, queries: int = 24) -> Influence:
     """Disturb one label at a time and read how far the answers move."""
-    contexts = contexts.with_queries(contexts.queries[:, :queries])
+    contexts = contexts.with_queries(contexts.query_rows[:, :queries])
     batch, samples, _ = contexts.labels.shape
     size = _DISTURBANCE * float(contexts.labels.square().mean().sqrt())
     changes = size * torch.eye(samples, dtype=contexts.labels.dtype)[None, :, :, None]
     changes = torch.cat([torch.zeros_like(changes[:, :1]), changes], dim=1)  # the first changes nothing
-    repeated = Contexts(
-        inputs=contexts.inputs.repeat_interleave(samples + 1, 0),
-        labels=(contexts.labels[:, None] + changes).flatten(0, 1),
-        queries=contexts.queries.repeat_interleave(samples + 1, 0),
-        feature_map=contexts.feature_map,
-    )
+    labels = (contexts.labels[:, None] + changes).flatten(0, 1)
+    repeated = contexts.repeated(samples + 1).with_labels(labels)
     answers = read(repeated, steps).unflatten(1, (batch, samples + 1))  # (step, batch, sample, query, out)
     moved = (answers[:, :, 1:] - answers[:, :, :1]) / size
     exact = contexts.query_features @ torch.linalg.pinv(contexts.features)  # (batch, query, sample)
+    slope = derivative(contexts.link, exact @ contexts.labels.double())  # (batch, query, out)
     return Influence(
         by_pass=moved.square().mean((1, 3, 4)),
-        least_squares=exact.square().mean((0, 1)),
+        least_squares=(exact.square() * slope.square().mean(-1, keepdim=True)).mean((0, 1)),
     )
 
 
@@ -67,14 +64,15 @@ def foreign_labels(read: Reader, contexts: Contexts, *, steps: int, first: int) 
     """Return how far answers move when labels from example `first` on come from other weights.
 
     The first number is the solver's mean squared change after the last pass, the second that of least
-    squares, both relative to the mean square of a label.
+    squares, both relative to the mean square of a label as it is shown.
     """
-    contexts = contexts.with_queries(contexts.queries[:, :16])
+    contexts = contexts.with_queries(contexts.query_rows[:, :16])
     inverse = torch.linalg.pinv(contexts.features)
     labels = contexts.labels.double()
     other = contexts.features @ (inverse @ labels).roll(1, 0)
     mixed = torch.cat([labels[:, :first], other[:, first:]], dim=1)
     before, after = (read(contexts.with_labels(shown), steps)[-1] for shown in (labels, mixed))
-    exact = contexts.query_features @ (inverse @ (mixed - labels))
-    scale = labels.square().mean()
+    solved = (contexts.link(contexts.query_features @ (inverse @ shown)) for shown in (labels, mixed))
+    exact = next(solved) - next(solved)
+    scale = contexts.link(labels).square().mean()
     return float((after - before).square().mean() / scale), float(exact.square().mean() / scale)

@@ -48,17 +48,19 @@ def can_share_context(model: object) -> bool:
     return isinstance(model, AlgoFormer) and model.causal and not any(model.blanks) and model.row_maps == 1
 
 
-def shared_context(context: int, copies: int) -> ForwardContext:
-    """Return the attention mask and positions of `copies` tokens that follow `context` causal tokens.
+def shared_context(context: int, copies: int, length: int = 1) -> ForwardContext:
+    """Return the attention mask and positions of `copies` continuations of `context` causal tokens.
 
-    Each copy stands at position `context` and attends to the context and to itself, not to other copies.
+    Each continuation has `length` tokens from position `context` on; they attend to the context and to
+    earlier tokens of the same continuation, not to other ones.
     """
-    total = context + copies
+    total = context + copies * length
     mask = torch.zeros(total, total, dtype=torch.bool)
     mask[:context, :context] = torch.ones(context, context, dtype=torch.bool).tril()
     mask[context:, :context] = True
-    mask[context:, context:] = torch.eye(copies, dtype=torch.bool)
-    positions = torch.cat([torch.arange(context), torch.full((copies,), context)])
+    own = torch.ones(length, length, dtype=torch.bool).tril()
+    mask[context:, context:] = torch.block_diag(*[own] * copies)
+    positions = torch.cat([torch.arange(context), torch.arange(context, context + length).repeat(copies)])
     return ForwardContext(causal_mask=mask[None, None], positions=positions[None])
 
 
@@ -66,12 +68,13 @@ def shared_context(context: int, copies: int) -> ForwardContext:
 def shared_context_answers(model: AlgoFormer, rows: Tensor, queries: Tensor, steps: int) -> Tensor:
     """Return answers (step, batch, query, out) to all queries after one run over the context `rows`.
 
-    `model` is a `measuring_copy` with at least as many extra tokens as there are queries.
+    `queries` are (batch, query, row, dim); an answer is read at the last row of each. `model` is a
+    `measuring_copy` with at least as many extra tokens as all queries have rows.
     """
-    context, count = rows.shape[1], queries.shape[1]
-    shared = shared_context(context, count)
-    read_rows = torch.arange(context, context + count)
-    stream = model.read_in(torch.cat([rows, queries], dim=1))
+    context, (count, length) = rows.shape[1], queries.shape[1:3]
+    shared = shared_context(context, count, length)
+    read_rows = context + length - 1 + length * torch.arange(count)
+    stream = model.read_in(torch.cat([rows, queries.flatten(1, 2)], dim=1))
     states = model.body.unroll(stream, Unroll(steps=steps), replace(shared, read_rows=read_rows))
     answers: Tensor = model.read_out(states)
     return answers

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
-from algoformer.insight.certificate import StateReport, state_lines
+from algoformer.insight.certificate import DepthCertificate, StateReport, state_lines
 from algoformer.insight.certify import state_report
 from algoformer.insight.growth import disturbance_growth
 from algoformer.insight.instrument import LoopMap
@@ -29,8 +29,11 @@ class ProbabilityCertificate(Stored):
         far: the depth that was run to.
         depths: passes after which probabilities were read, from the trained depth on.
         shift: the largest change of a probability since the trained depth, after each of `depths`.
-        changed: the number of texts whose most probable answer changed.
+        changed: the number of texts with another most probable answer at `far`, at any token.
         worst: the text, counted from 0, whose probability moved most.
+        tokens: the number of tokens at which probabilities were read, over all texts.
+        tokens_moved: how many of them have a probability that moved by more than 0.1.
+        tokens_changed: how many of them have another most probable answer at `far`.
         states: what the states do, over all texts.
         bleu: for a translator with references, BLEU as (depth, value, low, high), a 95 % interval.
         setting: model, sizes and provenance.
@@ -42,6 +45,9 @@ class ProbabilityCertificate(Stored):
     shift: tuple[float, ...]
     changed: int
     worst: int
+    tokens: int
+    tokens_moved: int
+    tokens_changed: int
     states: StateReport
     bleu: tuple[tuple[int, float, float, float], ...] = ()
     setting: dict[str, Any] = field(default_factory=dict)
@@ -58,7 +64,15 @@ class ProbabilityCertificate(Stored):
         return (
             f"probabilities {'hold' if self.holds else 'move'}: by at most {max(self.shift):.3g} from "
             f"{self.trained} to {self.far} passes; the answer changes in {self.changed} of {total} texts "
-            f"(moves most in text {self.worst + 1})."
+            f"(moves most in text {self.worst + 1}){self._by_token()}."
+        )
+
+    def _by_token(self) -> str:
+        if self.tokens == sum(self.states.prompts.values()):
+            return ""
+        return (
+            f" and at {self.tokens_changed} of {self.tokens} tokens; at {self.tokens_moved} a probability "
+            f"moves by more than {HOLDS:g}"
         )
 
     def __str__(self) -> str:
@@ -67,6 +81,16 @@ class ProbabilityCertificate(Stored):
             lines.append(f"{'passes':8}" + "".join(f"{depth:>8}" for depth, *_ in self.bleu))
             lines.append(f"{'BLEU':8}" + "".join(f"{value:>8.1f}" for _, value, *_ in self.bleu))
         return "\n".join(lines)
+
+
+def read_certificate(data: Mapping[str, Any]) -> DepthCertificate | ProbabilityCertificate:
+    """Rebuild a certificate of either kind from plain data, as a model's card holds it.
+
+    Raises:
+        ValueError: the data is no certificate.
+    """
+    is_text = isinstance(data, Mapping) and "shift" in data
+    return (ProbabilityCertificate if is_text else DepthCertificate).from_data(data)
 
 
 def certify_probabilities(
@@ -83,15 +107,20 @@ def certify_probabilities(
     Raises:
         ValueError: there is no text.
     """
-    shifts, reports, growths, changed, trained = [], [], [], 0, 0
+    shifts, reports, growths, trained = [], [], [], 0
+    changed, tokens, moved_tokens, changed_tokens = 0, 0, 0, 0
     depths: tuple[int, ...] = ()
     for loop, double in loops:
         trained = loop.trained_steps
         depths = read_depths(trained, reach * trained)
         run = follow(loop, depths)
         late = run.answers[depths.index(trained) :]
-        shifts.append((late - late[0]).abs().flatten(1).amax(1))
-        changed += int((late[-1].argmax(-1) != late[0].argmax(-1)).any())
+        by_token = (late - late[0]).abs().amax(-1).flatten(1)  # (depth, token)
+        shifts.append(by_token.amax(1))
+        other = late[-1].argmax(-1) != late[0].argmax(-1)
+        changed, tokens = changed + int(other.any()), tokens + by_token.shape[1]
+        changed_tokens += int(other.sum())
+        moved_tokens += int((by_token.amax(0) > HOLDS).sum())
         reports.append(state_report(loop, run))
         growths.append(disturbance_growth(double)[0])
     if not reports:
@@ -104,6 +133,9 @@ def certify_probabilities(
         shift=tuple(moved.amax(0).tolist()),
         changed=changed,
         worst=int(moved.amax(1).argmax()),
+        tokens=tokens,
+        tokens_moved=moved_tokens,
+        tokens_changed=changed_tokens,
         states=_merged(reports, growths),
         setting=setting or {},
     )

@@ -99,7 +99,7 @@ def rank(fits: Sequence[Fit], test: Implied, passes: Sequence[int], *, seed: int
     chosen = list(passes)
     energy = test.energy[chosen]
     # the bootstrap works on means: a ratio of sums becomes one by linearization around its value
-    columns = [_linearized(fit.misfit[chosen], energy) for fit in fits]
+    columns = [_linearized(fit.misfit[chosen], energy).reshape(-1, test.outs).mean(1) for fit in fits]
     shares = [float(column.mean()) for column in columns]
     top = max(shares)
     slack = 0.5 * (1 - top) + 1e-9 if top > RUNS else 0.01

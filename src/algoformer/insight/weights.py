@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import torch
 from torch import Tensor
 
 from algoformer.insight.answers import Reader
-from algoformer.insight.contexts import Contexts
+from algoformer.insight.contexts import Contexts, derivative
+from algoformer.problems import identity
+
+_ROUNDS = 4
+"""Iterations of the fit behind a link; a piecewise linear one needs few."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,6 +28,7 @@ class Implied:
         weights: (step, problem, feature).
         offset: (step, problem), the constant part of the answers.
         nonlinear: (step,), the share of the answers' variance that is not linear in the query's features.
+        outs: the number of outputs of a prompt; problems of one prompt stand side by side.
     """
 
     features: Tensor
@@ -31,6 +36,7 @@ class Implied:
     weights: Tensor
     offset: Tensor
     nonlinear: Tensor
+    outs: int = 1
 
     @cached_property
     def _decomposed(self) -> tuple[Tensor, Tensor]:
@@ -85,25 +91,30 @@ class Implied:
         return product / norms.clamp(min=1e-300)
 
     def select(self, index: Tensor) -> Implied:
-        """Return some of the problems."""
-        return Implied(
-            features=self.features[index],
-            labels=self.labels[index],
-            weights=self.weights[:, index],
-            offset=self.offset[:, index],
-            nonlinear=self.nonlinear,
+        """Return the problems of some of the prompts."""
+        chosen = (index[:, None] * self.outs + torch.arange(self.outs)).flatten()
+        return replace(
+            self,
+            features=self.features[chosen],
+            labels=self.labels[chosen],
+            weights=self.weights[:, chosen],
+            offset=self.offset[:, chosen],
         )
 
     def reweighted(self, importance: Tensor) -> Implied:
         """Return the same weights beside examples that count with `importance` (sample,)."""
         root = (importance * len(importance) / importance.sum()).sqrt()
-        return Implied(
-            features=self.features * root[:, None],
-            labels=self.labels * root,
-            weights=self.weights,
-            offset=self.offset,
-            nonlinear=self.nonlinear,
-        )
+        return replace(self, features=self.features * root[:, None], labels=self.labels * root)
+
+
+def queries_for(contexts: Contexts, times: int) -> int:
+    """Return `times` as many queries as there are features, and a few; twice that where a link hides some.
+
+    A link such as the leaky ReLU passes on little of half of the values, so that half of the queries hardly
+    count.
+    """
+    dim = contexts.query_features.shape[-1]
+    return (times * dim + 4) * (1 if contexts.unlink is identity else 2)
 
 
 def implied_weights(read: Reader, contexts: Contexts, steps: int) -> Implied:
@@ -114,16 +125,16 @@ def implied_weights(read: Reader, contexts: Contexts, steps: int) -> Implied:
     """
     features = contexts.query_features
     count, dim = features.shape[1:]
-    if count < dim + 2:
+    least = queries_for(contexts, 1) - (2 if contexts.unlink is identity else 4)
+    if count < least:
         raise ValueError(
-            f"queries must be at least {dim + 2} for {dim} features (three times that is better), got {count}"
+            f"queries must be at least {least} for {dim} features (three times that is better), got {count}"
         )
     answers = read(contexts, steps)  # (step, batch, query, out)
     out = answers.shape[-1]
     design = torch.cat([features, torch.ones_like(features[..., :1])], dim=-1)
-    inverse = torch.linalg.pinv(design)  # (batch, feature + 1, query)
-    fitted = torch.einsum("bfq,tbqo->tbof", inverse, answers)
-    rest = answers - torch.einsum("bqf,tbof->tbqo", design, fitted)
+    fitted = _fitted(design, answers, contexts)  # (step, batch, out, feature + 1)
+    rest = answers - contexts.link(torch.einsum("bqf,tbof->tbqo", design, fitted))
     variance = (answers - answers.mean(2, keepdim=True)).square().sum((1, 2, 3)) / (count - 1)
     nonlinear = rest.square().sum((1, 2, 3)) / (count - dim - 1) / variance.clamp(min=1e-300)
     examples = contexts.features[:, None].expand(-1, out, -1, -1).flatten(0, 1)
@@ -133,4 +144,28 @@ def implied_weights(read: Reader, contexts: Contexts, steps: int) -> Implied:
         weights=fitted[..., :-1].flatten(1, 2),
         offset=fitted[..., -1].flatten(1, 2),
         nonlinear=nonlinear,
+        outs=out,
     )
+
+
+def _fitted(design: Tensor, answers: Tensor, contexts: Contexts) -> Tensor:
+    """Return weights and a constant (step, batch, out, feature + 1) whose answers are nearest to `answers`.
+
+    Behind a link this is least squares by Gauss and Newton's method.
+    """
+    if contexts.unlink is identity:
+        return torch.einsum("bfq,tbqo->tbof", torch.linalg.pinv(design), answers)
+
+    def solved(slope: Tensor, gap: Tensor) -> Tensor:
+        weighted = slope.square()
+        gram = torch.einsum("tbqo,bqf,bqg->tbofg", weighted, design, design)
+        cross = torch.einsum("tbqo,bqf->tbof", weighted * gap, design)
+        return torch.linalg.solve(gram, cross)
+
+    slope = derivative(contexts.unlink, answers).reciprocal()
+    fitted = solved(slope, contexts.unlink(answers))
+    for _ in range(_ROUNDS):
+        values = torch.einsum("bqf,tbof->tbqo", design, fitted)
+        slope = derivative(contexts.link, values)
+        fitted = fitted + solved(slope, (answers - contexts.link(values)) / slope)
+    return fitted

@@ -39,6 +39,8 @@ def table(found: Identification, *, families: int = 5) -> str:
     lines.append(_row("gradient-flow time", found.pace, shown, _short))
     gates = [f"{gate.name} {'yes' if gate.passed else 'no'} ({gate.value:.2g})" for gate in _tested(found)]
     lines += ["", *_wrapped("symmetries: ", gates)]
+    again = next((gate.value for gate in found.gates if gate.name == MEASUREMENT), 1.0)
+    lines.append(f"measurement: what is left, measured again with other queries, correlates to {again:.3f}")
     lines.append(_influence(found))
     if found.refit is not None:
         lines.append(

@@ -17,6 +17,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from algoformer.model.address import layer_addresses
+from algoformer.model.layers import check_count
 from algoformer.model.program import Layers, Program, default_steps
 
 Policy = Literal["full", "last"]
@@ -71,9 +72,12 @@ class Slot:
     def __init__(self, cache: KeyValueCache, heads: int, width: int) -> None:
         self.cache = cache
         shape = (cache.batch, heads, cache.length, width)
-        # zeros: what was not written yet is masked, but nothing times not-a-number is not a number
-        self.keys = torch.zeros(shape, device=cache.device, dtype=cache.dtype)
-        self.values = torch.zeros(shape, device=cache.device, dtype=cache.dtype)
+        self.keys, self.values = self._room(shape), self._room(shape)
+
+    def _room(self, shape: tuple[int, ...]) -> Tensor:
+        # what was not written yet is masked, but nothing times not-a-number is not a number
+        make = torch.zeros if self.cache.reads_all else torch.empty
+        return make(shape, device=self.cache.device, dtype=self.cache.dtype)
 
     def update(
         self,
@@ -86,10 +90,11 @@ class Slot:
         # a prefix is all there is: it attends to itself, and not to empty places behind it
         if self.cache.at_start:
             return key, value
-        rows = self.cache.rows
+        reach, rows = self.cache.reach, self.cache.rows
+        keys, values = self.keys[:, :, :reach], self.values[:, :, :reach]
         if rows is None or len(key) == self.cache.batch:
-            return self.keys, self.values
-        return self.keys.index_select(0, rows), self.values.index_select(0, rows)
+            return keys, values
+        return keys.index_select(0, rows), values.index_select(0, rows)
 
     def _write(self, kept: Tensor, new: Tensor) -> None:
         rows, places = self.cache.rows, self.cache.places
@@ -99,19 +104,35 @@ class Slot:
         kept.index_copy_(2, places, new)
 
     def select(self, rows: Int[Tensor, " row"], *, first: int = 0) -> None:
-        """Give each sequence the past of another, from place `first` on; in place if their number stays."""
-        if len(rows) != len(self.keys):
+        """Give each sequence the past of another, from place `first` on; in place if there are not more."""
+        if len(rows) > len(self.keys):
             self.keys, self.values = self.keys.index_select(0, rows), self.values.index_select(0, rows)
             return
+        if len(rows) < len(self.keys):
+            first = 0
         for kept in (self.keys, self.values):
             past = kept[:, :, first : self.cache.filled]
-            past.copy_(past.index_select(0, rows))
+            past[: len(rows)] = past.index_select(0, rows)
+        self.keys, self.values = self.keys[: len(rows)], self.values[: len(rows)]
+
+    def widen(self, places: int) -> None:
+        """Make room for more places."""
+        filled = self.cache.filled
+        for name in ("keys", "values"):
+            kept = getattr(self, name)
+            wider = self._room((*kept.shape[:2], places, kept.shape[3]))
+            wider[:, :, :filled] = kept[:, :, :filled]
+            setattr(self, name, wider)
 
 
 class KeyValueCache:
     """Preallocated slots for a batch of sequences, and which places of them are filled with real tokens.
 
     All tensors keep shape and address while tokens are added one by one, and nothing waits for the device.
+
+    After `fork`, each sequence goes on in several beams. Its prefix is kept once, and the tokens of all beams
+    stand behind it; `visible` says which of them are the past of a beam. When beams are chosen anew, no key
+    and no value moves.
 
     Args:
         program: the program of the model.
@@ -137,14 +158,14 @@ class KeyValueCache:
         dtype: torch.dtype = torch.float32,
     ) -> None:
         for name, size in {"batch": batch, "length": length, "steps": 1 if steps is None else steps}.items():
-            if size < 1:
-                raise ValueError(f"{name} must be at least 1, got {size}")
+            check_count(name, size, 1)
         self.batch, self.length, self.policy = batch, length, policy
+        self.beams = 1
         self.steps = default_steps(program) if steps is None else steps
         self.device, self.dtype = torch.device(device), dtype
-        self.prefix = self.filled = 0
+        self.prefix = self.tokens = 0
         self.rows: Int[Tensor, " row"] | None = None  # the sequences that are read; None means all
-        self.visible = torch.zeros(batch, length, dtype=torch.bool, device=self.device)
+        self.visible = torch.zeros(batch, 1, length, dtype=torch.bool, device=self.device)
         self.positions = torch.zeros(batch, 1, dtype=torch.int64, device=self.device)
         self.next = torch.zeros(1, dtype=torch.int64, device=self.device)
         self.slots = {
@@ -155,12 +176,27 @@ class KeyValueCache:
     @property
     def at_start(self) -> bool:
         """True while a prefix is being read, and before."""
-        return self.filled == 0
+        return self.tokens == 0
+
+    @property
+    def filled(self) -> int:
+        """The number of places that hold a token: those of the prefix, then one for each token and beam."""
+        return 0 if self.at_start else self.prefix + self.beams * (self.tokens - self.prefix)
 
     @property
     def places(self) -> Int[Tensor, " token"]:
-        """The places that keys and values are written to: all of a prefix, or that of the latest token."""
+        """The places that keys and values are written to: all of a prefix, or those of the latest tokens."""
         return torch.arange(self.prefix, device=self.device) if self.at_start else self.next
+
+    @property
+    def reach(self) -> int:
+        """The number of places that a token attends to, masked ones included."""
+        return self.visible.shape[2] if self.reads_all else self.filled
+
+    @property
+    def reads_all(self) -> bool:
+        """Whether tokens attend to all places, filled or not: a step then has the same shapes for each."""
+        return self.device.type != "cpu"
 
     @property
     def bytes(self) -> int:
@@ -181,29 +217,44 @@ class KeyValueCache:
                 f"cache of batch={self.batch}, length={self.length}"
             )
         self.prefix = attention_mask.shape[1]
-        self.visible[:, : self.prefix] = attention_mask
+        self.visible[:, :, : self.prefix] = attention_mask[:, None]
         self.positions.copy_(attention_mask.sum(dim=1, keepdim=True) - 1)
 
     def prefix_done(self) -> None:
         """Move behind the prefix, after it was read."""
-        self.filled = self.prefix
+        self.tokens = self.prefix
         self.next.fill_(self.prefix - 1)
+
+    def fork(self, beams: int) -> None:
+        """Let each sequence go on in several beams, after its prefix was read and before anything else."""
+        if self.beams > 1 or self.at_start or self.tokens != self.prefix:
+            raise ValueError("sequences fork once, directly after their prefix was read")
+        places = self.prefix + beams * (self.length - self.prefix)
+        for slot in self.slots.values():
+            slot.widen(places)
+        self.beams = beams
+        visible = torch.zeros(self.batch, beams, places, dtype=torch.bool, device=self.device)
+        visible[:, :, : self.prefix] = self.visible[:, :, : self.prefix]
+        self.visible, self.positions = visible, self.positions.repeat(1, beams)
+        self.next = torch.arange(self.prefix - beams, self.prefix, device=self.device)
 
     def reserve(self) -> None:
         """Count a token before it is read, if there is room for it."""
-        if self.filled >= self.length:
+        if self.tokens >= self.length:
             raise ValueError(f"this cache holds length={self.length} tokens and is full")
-        self.filled += 1
+        self.tokens += 1
 
     def advance(self) -> None:
-        """Move on to the place of the token that was reserved; it can be seen from now on."""
-        self.next += 1
+        """Move on to the places of the tokens that were reserved; their beams can see them from now on."""
+        self.next += self.beams
         self.positions += 1
-        self.visible.index_fill_(1, self.next, True)
+        self.visible.scatter_(2, self.next[None, :, None].expand(self.batch, -1, 1), True)
 
     def clear(self) -> None:
         """Clear the cache, and keep its memory for another prefix."""
-        self.prefix = self.filled = 0
+        if self.beams > 1:
+            raise ValueError("a cache of beams cannot be used again; make a new one")
+        self.prefix = self.tokens = 0
         self.rows = None
         self.visible.zero_()
 
@@ -229,10 +280,21 @@ class KeyValueCache:
     def select(self, rows: Int[Tensor, " row"], *, same_prefix: bool = False) -> None:
         """Give each sequence the past of another: `rows[i]` becomes i. There may be more or fewer of them.
 
+        The beams of a sequence are consecutive rows, and each goes on from a beam of the same sequence.
         `same_prefix` promises that no sequence changes its prefix, so that only what came after it moves.
         """
+        if self.beams == 1:
+            self._select(rows, first=self.prefix if same_prefix else 0)
+            return
+        chosen = rows.view(-1, self.beams)
+        if len(chosen) != self.batch:
+            self._select(chosen[:, 0] // self.beams)
+        beams = (chosen % self.beams)[:, :, None].expand(self.visible.shape)
+        self.visible.copy_(self.visible.gather(1, beams))
+
+    def _select(self, rows: Int[Tensor, " row"], *, first: int = 0) -> None:
         for slot in self.slots.values():
-            slot.select(rows, first=self.prefix if same_prefix else 0)
+            slot.select(rows, first=first)
         visible, positions = self.visible.index_select(0, rows), self.positions.index_select(0, rows)
         if len(rows) == self.batch:
             self.visible.copy_(visible)

@@ -32,6 +32,19 @@ class TextModelFile(Protocol):
         ...
 
 
+def held_instead(model: nn.Module) -> str:
+    """Return what a checkpoint holds in place of a model of text of the wanted kind, and what it is for.
+
+    >>> held_instead(nn.Identity())
+    'a model that answers prompts of numbers; use evaluate'
+    """
+    if isinstance(model, TextClassifier):
+        return "a classifier; use classify"
+    if isinstance(model, TokenModel):
+        return "a translator or language model; use translate or generate"
+    return "a model that answers prompts of numbers; use evaluate"
+
+
 @dataclass(frozen=True, kw_only=True)
 class TextCheckpoint:
     """A model of text and what is needed to use it.

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
 
+from algoformer.common.products import onednn_linear
+from algoformer.common.side_by_side import run_side_by_side
 from algoformer.common.terminal import printable
 from algoformer.language.batches import labelled_batch
-from algoformer.language.checkpoint import TextModelFile
+from algoformer.language.checkpoint import TextModelFile, held_instead
 from algoformer.language.classifier import TextClassifier
 from algoformer.language.lines import batched, by_length, prepared
 from algoformer.language.tokenizer import Tokenizer
 from algoformer.language.tokens import TokenTable, TokenTexts
+from algoformer.model.layers import check_count
 from algoformer.trace import Unroll
 
 
@@ -46,12 +50,11 @@ class Classifier:
         self, checkpoint: TextModelFile, *, batch: int = 64, ahead: int = ahead, steps: int | None = None
     ) -> None:
         if not isinstance(checkpoint.model, TextClassifier):
-            raise ValueError("the checkpoint holds a translator, not a classifier; use translate")
+            raise ValueError(f"this is no classifier: the checkpoint holds {held_instead(checkpoint.model)}")
         if not checkpoint.tokenizer:
             raise ValueError("the checkpoint has no tokenizer, so it cannot read text")
         for name, count in {"batch": batch, "ahead": ahead}.items():
-            if count < 1:
-                raise ValueError(f"{name} must be at least 1, got {count}")
+            check_count(name, count, 1)
         self.model = checkpoint.model.eval()
         self.batch, self.ahead = batch, ahead
         self.unroll = None if steps is None else Unroll(steps=steps, window=1)
@@ -87,16 +90,21 @@ class Classifier:
             )
         return found
 
-    @torch.no_grad()
     def probabilities(self, texts: TokenTable) -> np.ndarray:
         """Return the probability of every label for every text, truncated to the model's context."""
         table = texts.cut(self.model.trunk.context)
         all_texts = TokenTexts(texts=table, labels=np.zeros(len(table), dtype=np.int64))
         chances = np.zeros((len(table), len(self.model.labels)))
         device = self.model.head.weight.device
-        for places in by_length(table.lengths.tolist(), self.batch):
-            rows = np.array(places, dtype=np.int64)
+
+        @torch.no_grad()
+        def fill(rows: np.ndarray) -> None:
             given = labelled_batch(all_texts, rows).to(device)
             scores = self.model(given.ids, given.mask, self.unroll)[-1]
             chances[rows] = scores.double().softmax(dim=-1).cpu().numpy()
+
+        groups = by_length(table.lengths.tolist(), self.batch)
+        batches = [partial(fill, np.array(places, dtype=np.int64)) for places in groups]
+        with onednn_linear(self.model, packed=True):
+            run_side_by_side(batches, device)
         return chances

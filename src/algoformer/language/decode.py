@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Protocol, runtime_checkable
 
@@ -10,6 +11,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from algoformer.common.products import onednn_linear, onednn_product
 from algoformer.language.cache import KeyValueCache, Policy
 from algoformer.language.early_exit import run_with_exit
 from algoformer.language.token_model import TokenModel
@@ -18,6 +20,9 @@ from algoformer.model.program import default_steps
 from algoformer.model.stopping import StoppingRule
 from algoformer.trace import Unroll
 
+MOST_BEAMS = 8
+"""More beams than this do not share a cache: each would have to mask the places of all others."""
+
 
 @runtime_checkable
 class NextToken(Protocol):
@@ -25,6 +30,11 @@ class NextToken(Protocol):
 
     model: TokenModel
     iterations: Float[Tensor, " batch"]
+
+    @property
+    def fixed_batch(self) -> bool:
+        """Whether sequences that have ended stay in the batch until all have."""
+        ...
 
     def prefill(
         self, input_ids: Int[Tensor, "batch token"], attention_mask: Bool[Tensor, "batch token"] | None = None
@@ -38,6 +48,13 @@ class NextToken(Protocol):
 
     def select(self, rows: Int[Tensor, " row"], *, same_prefix: bool = False) -> None:
         """Let sequence i go on from where sequence `rows[i]` is; there may be more or fewer than before."""
+        ...
+
+    def fork(self, beams: int) -> None:
+        """Let each sequence go on in several beams, which are consecutive sequences from now on.
+
+        Directly after `prefill`. Later selections have the promise `same_prefix`.
+        """
         ...
 
 
@@ -92,6 +109,11 @@ class CachedDecoder:
         )
         self.iterations = torch.full((batch,), float(self.cache.steps), device=weight.device)
 
+    @property
+    def fixed_batch(self) -> bool:
+        """Whether ended sequences stay in the batch: for a captured step, and for edits of states."""
+        return self.captured or bool(self.model.body.edits)
+
     @torch.no_grad()
     def prefill(
         self, input_ids: Int[Tensor, "batch token"], attention_mask: Bool[Tensor, "batch token"] | None = None
@@ -123,22 +145,32 @@ class CachedDecoder:
         access = self.model.body.access((), cache.steps)
         context = ForwardContext(
             positions=cache.positions,
-            causal_mask=cache.visible[:, None, None],
+            causal_mask=cache.visible[:, None, :, : cache.reach],
             cache=cache.slot,
             access=access,
         )
         if self.early_exit is None:
             unroll = Unroll(steps=cache.steps, window=1)
-            return self.model.scores(self.model.trunk(tokens[:, None], unroll, context)[0, :, 0])
+            states = self.model.trunk(tokens.view(cache.batch, cache.beams), unroll, context)[0]
+            return self.model.scores(states.flatten(0, 1))
         scores, iterations = run_with_exit(self.model, tokens, cache, context, self.early_exit)
         self.iterations = iterations.float()
         return scores
 
     def select(self, rows: Int[Tensor, " row"], *, same_prefix: bool = False) -> None:
         """Let sequence i go on from where sequence `rows[i]` is."""
-        if len(rows) != self.cache.batch:
+        if len(rows) != len(self.iterations):
             self.graph = None  # it works on tensors that are now replaced
         self.cache.select(rows, same_prefix=same_prefix)
+        self.iterations = self.iterations.index_select(0, rows)
+
+    def fork(self, beams: int) -> None:
+        """Let each sequence go on in several beams."""
+        rows = torch.arange(self.cache.batch, device=self.cache.device).repeat_interleave(beams)
+        if self.early_exit is not None or not 1 < beams <= min(MOST_BEAMS, self.model.context):
+            self.select(rows)  # each beam is a sequence of its own, with its own cache
+            return
+        self.cache.fork(beams)
         self.iterations = self.iterations.index_select(0, rows)
 
 
@@ -178,6 +210,11 @@ class UncachedDecoder:
         self.iterations = torch.empty(0)
         self.input_ids = self.attention_mask = self.prefix = torch.empty(0)
 
+    @property
+    def fixed_batch(self) -> bool:
+        """Whether ended sequences stay in the batch: for edits of states."""
+        return bool(self.model.body.edits)
+
     def prefill(
         self, input_ids: Int[Tensor, "batch token"], attention_mask: Bool[Tensor, "batch token"] | None = None
     ) -> Float[Tensor, "batch vocabulary"]:
@@ -200,6 +237,10 @@ class UncachedDecoder:
         for name in ("input_ids", "attention_mask", "prefix", "iterations"):
             setattr(self, name, getattr(self, name).index_select(0, rows))
 
+    def fork(self, beams: int) -> None:
+        """Let each sequence go on in several beams."""
+        self.select(torch.arange(len(self.input_ids), device=self.input_ids.device).repeat_interleave(beams))
+
     @torch.no_grad()
     def _scores(self) -> Tensor:
         unroll = Unroll(steps=self.steps, window=1)
@@ -207,6 +248,24 @@ class UncachedDecoder:
             self.input_ids, unroll, attention_mask=self.attention_mask, prefix=self.prefix
         )[0]
         return self.model.scores(last_state(states, self.attention_mask))
+
+
+@contextmanager
+def fast_products(model: TokenModel) -> Iterator[None]:
+    """Run a model's products by oneDNN inside the `with` block, where it is on a CPU in fp32.
+
+    The weights are copied: a change of them inside the block is not seen.
+    """
+    scores = onednn_product(model.output_weight, packed=True) if type(model) is TokenModel else None
+    with onednn_linear(model, packed=True):
+        if scores is None or "scores" in vars(model):
+            yield
+            return
+        model.scores = scores  # type: ignore[method-assign, assignment]
+        try:
+            yield
+        finally:
+            del model.scores
 
 
 def last_state(

@@ -136,6 +136,16 @@ def gate_cross_entropy(
     return found._replace(mean=torch.dot(each, shares.to(each.dtype)))
 
 
+def step_weights_of(
+    shares: tuple[float, ...] | None, targets: Int[Tensor, "batch token"]
+) -> Float[Tensor, "step batch token"] | None:
+    """Return weights of steps that are the same for all tokens; None counts all steps alike."""
+    if shares is None:
+        return None
+    # filled with numbers of Python: a captured graph copies nothing from the host
+    return torch.stack([torch.full_like(targets, share, dtype=torch.float32) for share in shares])
+
+
 def mean_over_targets(values: Float[Tensor, "batch token"], positions: TargetPositions | None) -> Tensor:
     """Return the mean of a value of each token over the targets."""
     chosen = at_targets(values, positions)

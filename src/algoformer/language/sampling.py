@@ -12,7 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from algoformer.language.cache import Policy
-from algoformer.language.checkpoint import TextModelFile
+from algoformer.language.checkpoint import TextModelFile, held_instead
 from algoformer.language.decode import CachedDecoder
 from algoformer.language.token_model import TokenModel
 from algoformer.language.tokenizer import EOS, Tokenizer
@@ -92,7 +92,8 @@ class Writer:
 
     def __init__(self, checkpoint: TextModelFile) -> None:
         if not isinstance(checkpoint.model, TokenModel):
-            raise ValueError("the checkpoint holds a classifier, which cannot write text; use classify")
+            held = held_instead(checkpoint.model)
+            raise ValueError(f"this is no language model: the checkpoint holds {held}")
         if not checkpoint.tokenizer:
             raise ValueError("the checkpoint has no tokenizer, so it cannot read a prompt")
         self.model = checkpoint.model.eval()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass
 
 import torch
@@ -10,13 +11,16 @@ from torch import Tensor
 
 from algoformer.common.terminal import short
 from algoformer.language.cache import Policy
-from algoformer.language.decode import CachedDecoder, NextToken
+from algoformer.language.decode import CachedDecoder, NextToken, fast_products
 from algoformer.language.token_model import TokenModel
 from algoformer.model.stopping import StoppingRule
 
 LARGEST_PENALTY = 10
 """The largest length penalty; with a larger one, powers of the length overflow."""
 
+
+LEAVE_AT = 0.75
+"""Ended sequences leave the batch when at most this fraction of it is still running."""
 
 NOWHERE = float("-inf")
 """The score of a missing hypothesis."""
@@ -93,9 +97,10 @@ def generate(
         early_exit=early_exit,
         captured=captured,
     )
-    if beam == 1:
-        return greedy_search(decoder, input_ids, attention_mask, **search)  # type: ignore[arg-type]
-    return beam_search(decoder, input_ids, attention_mask, **search, beam=beam, nbest=nbest)  # type: ignore[arg-type]
+    with fast_products(model):
+        if beam == 1:
+            return greedy_search(decoder, input_ids, attention_mask, **search)  # type: ignore[arg-type]
+        return beam_search(decoder, input_ids, attention_mask, **search, beam=beam, nbest=nbest)  # type: ignore[arg-type]
 
 
 def greedy_search(
@@ -109,7 +114,8 @@ def greedy_search(
 ) -> Generation:
     """Generate the most probable token at every step; of equal ones, the one with the smallest id.
 
-    A sequence that has reached the end token stays as it is; the batch stops when all have ended.
+    A sequence that has reached the end token stays as it is, and on a CPU leaves the batch; the batch stops
+    when all have ended.
 
     Args:
         decoder: a new decoder; the other arguments are those of `generate`.
@@ -122,16 +128,22 @@ def greedy_search(
     ended = torch.zeros(batch, dtype=torch.bool, device=input_ids.device)
     total = torch.zeros(batch, device=input_ids.device)
     iterations = torch.zeros(batch, device=input_ids.device)
+    rows = torch.arange(batch, device=input_ids.device)  # the sequences that the decoder continues
     for place in range(max_new_tokens):
-        best, token = (scores.float().log_softmax(dim=-1) + total[:, None]).max(dim=-1)
-        total = torch.where(ended, total, best)
-        token = token.masked_fill(ended, eos_id)
-        tokens[:, place] = token
-        lengths += ~ended
-        iterations += torch.where(ended, 0, decoder.iterations)
-        ended = ended | (token == eos_id)
+        before = ended[rows]
+        best, token = (scores.float().log_softmax(dim=-1) + total[rows, None]).max(dim=-1)
+        total[rows] = torch.where(before, total[rows], best)
+        token = token.masked_fill(before, eos_id)
+        tokens[rows, place] = token
+        lengths[rows] += ~before
+        iterations[rows] += torch.where(before, 0, decoder.iterations)
+        ended[rows] = before | (token == eos_id)
         if place + 1 == max_new_tokens or bool(ended.all()):
             break
+        going = _worth_leaving(decoder, ~ended[rows])
+        if going is not None:
+            decoder.select(going)
+            rows, token = rows[going], token[going]
         scores = decoder.step(token)
     return Generation(
         tokens=tokens[:, None],
@@ -155,10 +167,11 @@ def beam_search(
 ) -> Generation:
     """Keep the `beam` most probable sequences; return the best by log-probability / length ** penalty.
 
-    A sequence ends when the end token is among the `beam` best continuations. When `beam` sequences of a
-    sentence have ended, it is done. Sequences that have not ended after `max_new_tokens` tokens compete with
-    those that have. Ties are broken in a fixed order, by the better beam and then by the smaller token id, so
-    that the result is deterministic.
+    A sequence ends when the end token is among the `beam` best continuations. A sentence is done when `beam`
+    of its sequences have ended, or when no other can become one of the `nbest`; on a CPU it then leaves the
+    batch. Sequences that have not ended after `max_new_tokens` tokens compete with those that have. Ties are
+    broken in a fixed order, by the better beam and then by the smaller token id, so that the result is
+    deterministic.
 
     Args:
         decoder: a new decoder; the other arguments are those of `generate`.
@@ -174,17 +187,17 @@ def beam_search(
     )
     scores = decoder.prefill(input_ids, attention_mask)
     batch, device = len(input_ids), input_ids.device
-    first = torch.arange(batch, device=device)[:, None] * beam  # where each sentence's beams begin
-    decoder.select((first // beam).expand(batch, beam).flatten())
+    rows = torch.arange(batch, device=device)  # the sentences that the decoder continues
+    decoder.fork(beam)
     scores = scores.repeat_interleave(beam, dim=0)
     total = torch.full((batch, beam), NOWHERE, device=device)
     total[:, 0] = 0.0  # all beams are alike at first
     tokens = torch.full((batch, beam, max_new_tokens), eos_id, device=device)
-    pool = _Pool(batch, beam, max_new_tokens, eos_id, device)
+    done = pool = _Pool(batch, beam, max_new_tokens, eos_id, device)
     iterations, count = torch.zeros((), device=device), 0
     for length in range(1, max_new_tokens + 1):
-        iterations, count = iterations + decoder.iterations.mean(), count + 1
-        chances = scores.float().log_softmax(dim=-1).view(batch, beam, -1) + total[..., None]
+        iterations, count = iterations + decoder.iterations.sum(), count + len(scores)
+        chances = scores.float().log_softmax(dim=-1).view(len(rows), beam, -1) + total[..., None]
         value, index = first_largest(chances.flatten(1), 2 * beam)
         source, token = index // model.vocabulary, index % model.vocabulary
         candidates = _gather(tokens, source)
@@ -195,21 +208,41 @@ def beam_search(
         # at most one continuation of each beam is the end, so that there are enough others
         going = ends.int().argsort(dim=1, stable=True)[:, :beam]
         total, tokens = value.gather(1, going), _gather(candidates, going)
+        source = source.gather(1, going)
         if length == max_new_tokens:
             everyone = torch.ones_like(total, dtype=torch.bool)
             pool.add(total / length**length_penalty, tokens, length, ended=False, which=everyone)
             break
-        if bool(pool.full.all()):
+        # probabilities are at most 1: no longer continuation has a better score than this
+        bound = total.amax(dim=1) / max_new_tokens**length_penalty
+        running = ~pool.full & (pool.scores[:, nbest - 1] < bound)
+        if not bool(running.any()):
             break
-        decoder.select((first + source.gather(1, going)).flatten(), same_prefix=True)
+        kept = _worth_leaving(decoder, running)
+        if kept is not None:
+            done.store(rows, pool)
+            rows, pool = rows[kept], pool.rows(kept)
+            total, tokens, source = total[kept], tokens[kept], source[kept]
+            first = kept[:, None] * beam
+        else:
+            first = torch.arange(len(rows), device=device)[:, None] * beam  # where a sentence's beams begin
+        decoder.select((first + source).flatten(), same_prefix=True)
         scores = decoder.step(tokens[:, :, length - 1].flatten())
+    done.store(rows, pool)
     return Generation(
-        tokens=pool.tokens[:, :nbest],
-        lengths=pool.lengths[:, :nbest],
-        scores=pool.scores[:, :nbest],
-        ended=pool.ended[:, :nbest],
+        tokens=done.tokens[:, :nbest],
+        lengths=done.lengths[:, :nbest],
+        scores=done.scores[:, :nbest],
+        ended=done.ended[:, :nbest],
         iterations=float(iterations / count),
     )
+
+
+def _worth_leaving(decoder: NextToken, running: Bool[Tensor, " sequence"]) -> Int[Tensor, " going"] | None:
+    """Return the sequences to go on with, if enough of them have ended to pay for moving the rest."""
+    if decoder.fixed_batch or int(running.sum()) > LEAVE_AT * len(running):
+        return None
+    return running.nonzero()[:, 0]
 
 
 class _Pool:
@@ -239,19 +272,36 @@ class _Pool:
         self.lengths = lengths.gather(1, order) * there
         self.ended = flags.gather(1, order) & there
 
+    def rows(self, rows: Int[Tensor, " sentence"]) -> _Pool:
+        """Return the hypotheses of some of the sentences."""
+        chosen = copy(self)
+        for name, tensor in vars(self).items():
+            setattr(chosen, name, tensor[rows])
+        return chosen
+
+    def store(self, rows: Int[Tensor, " sentence"], other: _Pool) -> None:
+        """Take over the hypotheses of another pool, whose sentences have these numbers here."""
+        if other is not self:
+            for name, tensor in vars(self).items():
+                tensor[rows] = getattr(other, name)
+
 
 def first_largest(
     scores: Float[Tensor, "batch choice"], count: int
 ) -> tuple[Float[Tensor, "batch best"], Int[Tensor, "batch best"]]:
     """Return the largest scores and their indices, largest first; of equal scores, the first one.
 
-    `torch.topk` does not define which of equal scores it takes. Here score and index are packed into one
-    integer, no two of which are equal: the bits of the score, in an order that follows its value, then the
-    index.
+    `torch.topk` does not define which of equal scores it takes. Where there may be equal ones, score and
+    index are packed into one integer, no two of which are equal: the bits of the score, in an order that
+    follows its value, then the index.
 
     >>> first_largest(torch.tensor([[1.0, 3.0, -2.0, 3.0]]), 3)[1].tolist()
     [[1, 3, 0]]
     """
+    if scores.device.type == "cpu" and count < scores.shape[1]:
+        value, index = scores.topk(count + 1, dim=1)
+        if bool((value[:, 1:] < value[:, :-1]).all()):  # there is one order only
+            return value[:, :count], index[:, :count]
     bits = (scores.float() + 0.0).view(torch.int32)  # + 0.0 makes one zero of the two there are
     ordered = bits ^ ((bits >> 31) & 0x7FFFFFFF)
     last = (1 << 32) - 1

@@ -5,20 +5,24 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from typing import Any
 
 import numpy as np
 
+from algoformer.common.side_by_side import run_side_by_side
 from algoformer.language.batches import source_batch
 from algoformer.language.cache import Policy
-from algoformer.language.checkpoint import TextModelFile
+from algoformer.language.checkpoint import TextModelFile, held_instead
+from algoformer.language.decode import fast_products
 from algoformer.language.lines import batched, one_line, prepared
-from algoformer.language.search import generate
+from algoformer.language.search import Generation, generate
 from algoformer.language.sentences import sentences
 from algoformer.language.token_model import TokenModel
 from algoformer.language.tokenizer import EOS, Tokenizer
 from algoformer.language.tokens import TokenTable
+from algoformer.model.layers import check_count
 from algoformer.model.stopping import StoppingRule
 
 SIGNS = (".", "!", "?", ":", ";")
@@ -56,13 +60,12 @@ class Decoding:
     captured: bool | None = None
     whole_lines: bool = False
     batch: int = 32
-    ahead: int = 8
+    ahead: int = 16
     flag_below: float = -0.5
 
     def __post_init__(self) -> None:
         for name in ("beam", "batch", "ahead"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+            check_count(name, getattr(self, name), 1)
         if math.isnan(self.flag_below):
             raise ValueError("flag_below must be a number, got NaN; -inf flags nothing")
 
@@ -101,7 +104,7 @@ class Translator:
 
     def __init__(self, checkpoint: TextModelFile, decoding: Decoding | None = None) -> None:
         if not isinstance(checkpoint.model, TokenModel):
-            raise ValueError("the checkpoint holds a classifier, not a translator; use classify")
+            raise ValueError(f"this is no translator: the checkpoint holds {held_instead(checkpoint.model)}")
         if not checkpoint.tokenizer:
             raise ValueError("the checkpoint has no tokenizer, so it cannot read text")
         if not is_translator(checkpoint):
@@ -182,10 +185,16 @@ class Translator:
 
     def _decode(self, sources: TokenTable) -> list[_Decoded]:
         """Translate tokenized pieces, none of them longer than `longest`."""
+        groups = list(self._groups(sources.lengths.tolist()))
+        batches = [
+            partial(self._generate, sources, np.array(places, dtype=np.int64), length)
+            for length, places in groups
+        ]
         found: list[_Decoded | None] = [None] * len(sources)
-        for length, places in self._groups(sources.lengths.tolist()):
-            rows = np.array(places, dtype=np.int64)
-            for place, decoded in zip(places, self._batch(sources, rows, length), strict=True):
+        with fast_products(self.model):
+            generations = run_side_by_side(batches, self.model.output_weight.device)
+        for (_, places), generation in zip(groups, generations, strict=True):
+            for place, decoded in zip(places, self._decoded(generation), strict=True):
                 found[place] = decoded
         return [decoded for decoded in found if decoded is not None]
 
@@ -201,12 +210,12 @@ class Translator:
             for some in batched(places, self.decoding.batch):
                 yield length, some
 
-    def _batch(self, sources: TokenTable, rows: np.ndarray, length: int) -> list[_Decoded]:
+    def _generate(self, sources: TokenTable, rows: np.ndarray, length: int) -> Generation:
         how = self.decoding
         given = source_batch(sources, rows, length=length).to(self.model.output_weight.device)
         # the translation of a few words may be longer than they are, that of many is hardly twice as long
         longest = min(2 * length + STEP, self.model.context - length + 1)
-        found = generate(
+        return generate(
             self.model,
             given.ids,
             given.mask,
@@ -219,6 +228,8 @@ class Translator:
             early_exit=how.early_exit,
             captured=how.captured,
         )
+
+    def _decoded(self, found: Generation) -> list[_Decoded]:
         counts = found.lengths[:, 0].tolist()
         tokens = sum(counts)
         self.generated += tokens
@@ -227,7 +238,7 @@ class Translator:
             _Decoded(
                 text=one_line(self.tokenizer.decode(text)),
                 tokens=count,
-                log_probability=score * count**how.length_penalty,
+                log_probability=score * count**self.decoding.length_penalty,
             )
             for text, count, score in zip(found.texts(), counts, found.scores[:, 0].tolist(), strict=True)
         ]

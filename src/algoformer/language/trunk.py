@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from algoformer.common.meta import on_meta
 from algoformer.model.algoformer import recorded
 from algoformer.model.driver import DEFAULT, Edit, ForwardContext
 from algoformer.model.parts import ProgramModule
@@ -97,7 +98,7 @@ class Trunk(nn.Module):
         """Run the program; return its states, and what its loop says about halting (`Trace.halting`)."""
         self.check(input_ids)
         if context.access is None:
-            context = replace(context, access=self.body.access(unroll.keep, unroll.steps))
+            context = replace(context, access=self.body.access(unroll.keep, unroll.steps, unroll.inner))
         states, halting = self.body.unroll_halting(self.embed(input_ids), unroll, context)
         return self.finish(states), halting
 
@@ -150,7 +151,7 @@ class TextModel(nn.Module):
         """Return why this model could not be built again from its program; None if it could."""
         trunk = self.trunk
         sizes = {"vocabulary": trunk.vocabulary, "context": trunk.context, "width": trunk.width}
-        with torch.device("meta"):
+        with on_meta():
             return why_not_rebuilt(self, self._built_again(sizes))
 
     @abstractmethod
@@ -166,7 +167,7 @@ class TextModel(nn.Module):
     ) -> Trace:
         """Return what `read` makes of the final states, with the hidden states that `unroll.keep` names."""
         unroll = unroll or Unroll(steps=default_steps(self.program), window=1)
-        access = self.body.access(unroll.keep, unroll.steps)
+        access = self.body.access(unroll.keep, unroll.steps, unroll.inner)
         states = self.trunk.run(input_ids, unroll, replace(context, access=access))
         found = {} if access is None else recorded(access)
         return Trace(predictions=read(states), first_step=unroll.first_step, states=found)

@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from algoformer.common.meta import on_meta
 from algoformer.model.driver import Edit, ForwardContext, StateAccess, select_rows
 from algoformer.model.parts import ProgramModule
 from algoformer.model.program import Part, Program, as_program, default_steps, modules_of
@@ -140,7 +141,7 @@ class AlgoFormer(nn.Module):
             The states to answer from, the states to keep, and `Trace.halting`.
         """
         rows = self.read_rows(prompt)
-        access = self.body.access(unroll.keep, unroll.steps)
+        access = self.body.access(unroll.keep, unroll.steps, unroll.inner)
         if access is None:
             states, halting = self.body.unroll_halting(stream, unroll, ForwardContext(read_rows=rows))
             return states, {}, halting
@@ -192,7 +193,7 @@ class AlgoFormer(nn.Module):
         A checkpoint holds the program and the weights. A module that was swapped for one of another class
         or shape comes back as what the program builds, so that saving such a model must be refused.
         """
-        with torch.device("meta"):
+        with on_meta():
             built = AlgoFormer(
                 self.program,
                 dim=self.dim,
@@ -273,10 +274,21 @@ def recorded(access: StateAccess) -> Mapping[str, Tensor]:
     return access.states
 
 
-@lru_cache(maxsize=64)
 def row_index(reads: tuple[int, ...], offset: int, device: torch.device) -> Tensor:
     """The rows that are read, moved by `offset`, as a tensor."""
+    # what the compiler, torch.export or a transform of torch.func makes is of no use after it: not kept
+    if torch.compiler.is_compiling() or torch._C._functorch.peek_interpreter_stack() is not None:
+        return _new_row_index(reads, offset, device)
+    return _kept_row_index(reads, offset, device)
+
+
+def _new_row_index(reads: tuple[int, ...], offset: int, device: torch.device) -> Tensor:
+    return torch.tensor([row + offset for row in reads], device=device)
+
+
+@lru_cache(maxsize=64)
+def _kept_row_index(reads: tuple[int, ...], offset: int, device: torch.device) -> Tensor:
     # kept on the device, so that a captured step copies nothing from the host; and an ordinary tensor even
     # if first asked for in inference mode, so that training can use it later
     with torch.inference_mode(False):
-        return torch.tensor([row + offset for row in reads], device=device)
+        return _new_row_index(reads, offset, device)

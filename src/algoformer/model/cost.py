@@ -8,11 +8,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-import torch
 from torch import nn
 
+from algoformer.common.meta import on_meta
 from algoformer.model.halting import HALTING
 from algoformer.model.injections import INJECTIONS, STARTS
+from algoformer.model.inner_loops import with_inner_steps
 from algoformer.model.parts import LayersModule
 from algoformer.model.presets import algoformer, looped, standard
 from algoformer.model.program import (
@@ -137,6 +138,7 @@ def cost(
         if size < 1:
             raise ValueError(f"{name} must be at least 1, got {size}")
     unroll = unroll or Unroll(steps=default_steps(program), window=1)
+    program = with_inner_steps(program, unroll.inner)
     tokens = rows + sum(blanks)
     # hidden states that are kept are whole
     read = None if points == tokens or unroll.keep else points
@@ -195,7 +197,7 @@ def positions(part: Part, *, width: int, context: int) -> int:
 def _layers_parameters(layers: Layers, width: int, context: int) -> tuple[int, int, int]:
     """Return the parameters of one layer, of the final norm and of the positions of a module."""
     try:
-        with torch.device("meta"):
+        with on_meta():
             module = LayersModule(layers, width=width, context=context)
     except RuntimeError as error:
         raise ValueError(f"a layer of width {width} is too large to be built: {layers}") from error
@@ -208,7 +210,7 @@ def _layers_parameters(layers: Layers, width: int, context: int) -> tuple[int, i
 @lru_cache(maxsize=1024)
 def _loop_parameters(inject: str, start: str, halt: str, width: int) -> int:
     sizes = LayerSizes(width=width)
-    with torch.device("meta"):
+    with on_meta():
         modules = INJECTIONS[inject].build(sizes), STARTS[start].build(sizes), HALTING[halt](width)
     return sum(
         parameter.numel()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
@@ -80,7 +81,9 @@ class ForwardContext:
         access: states to record and edit; None means none.
         read_rows: the rows (tokens) at which the result is read; None means all. The module that runs last
             computes its output at these rows only.
-        address: where in the program the current module stands; tracked only if cache or access need it.
+        loop_steps: the iterations of some loops by their address without iterations, in place of the
+            program's numbers; None means that all loops run as the program says.
+        address: where in the program the current module stands; tracked only if something depends on it.
     """
 
     causal_mask: Bool[Tensor, "#batch 1 #token key"] | None = None
@@ -89,12 +92,19 @@ class ForwardContext:
     cache: Callable[[str], KVCache] | None = None
     access: StateAccess | None = None
     read_rows: Int[Tensor, " row"] | None = None
+    loop_steps: Mapping[str, int] | None = None
     address: str = ""
 
     @property
     def has_addresses(self) -> bool:
         """True if anything in this context depends on where a module stands."""
-        return self.cache is not None or self.access is not None
+        return self.cache is not None or self.access is not None or self.loop_steps is not None
+
+    def steps_of_loop(self, default: int) -> int:
+        """Return how often the loop at the current address runs, if the program says `default`."""
+        if self.loop_steps is None:
+            return default
+        return self.loop_steps.get(re.sub(r"\[\d+\]", "", self.address), default)
 
     @property
     def whole(self) -> ForwardContext:
@@ -188,6 +198,7 @@ class LoopDriver:
         entry: the loop's input, which every iteration can see.
         context: the context of the loop.
         signal: what is added to the state before an iteration, from the iteration's number; None for nothing.
+        waiting: iterations that pass before each sequence's first one; None means that all start at once.
 
     Attributes:
         iteration: number of iterations so far.
@@ -199,10 +210,11 @@ class LoopDriver:
         state: Tensor,
         entry: Tensor,
         context: ForwardContext,
-        signal: Callable[[int], Tensor] | None = None,
+        signal: Callable[[Tensor], Tensor] | None = None,
+        waiting: Int[Tensor, " batch"] | None = None,
     ) -> None:
         self.step, self.state, self.entry, self.context = step, state, entry, context
-        self.signal = signal
+        self.signal, self.waiting = signal, waiting
         self.iteration = 0
 
     def advance(self, *, final: bool = False) -> Tensor:
@@ -211,11 +223,21 @@ class LoopDriver:
         context = self.context
         if context.read_rows is not None and not final:
             context = context.whole
-        if context.access is not None or context.cache is not None:
+        if context.has_addresses:
             context = context.iteration(self.iteration)
-        state = self.state if self.signal is None else self.state + self.signal(self.iteration).to(self.state)
-        self.state = self.step(state, self.entry, context)
+        state = self.state if self.signal is None else self.state + self._signal(self.signal)
+        new = self.step(state, self.entry, context)
+        if self.waiting is not None and not final:  # in the final iteration nobody waits
+            new = torch.where((self.waiting < self.iteration)[:, None, None], new, self.state)
+        self.state = new
         return self.state
+
+    def _signal(self, signal: Callable[[Tensor], Tensor]) -> Tensor:
+        # filled on the device: a captured graph copies nothing from the host
+        number = torch.full((1,), self.iteration, device=self.state.device)
+        if self.waiting is not None:
+            number = (self.iteration - self.waiting).clamp(min=1)
+        return signal(number)[:, None].to(self.state)
 
     def run(self, steps: int, *, tracked: int | None = None, final: bool = False) -> Iterator[Tensor]:
         """Yield the state after each iteration, up to iteration `steps`.

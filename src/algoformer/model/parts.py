@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from algoformer.model.address import check_address, part_address
@@ -28,6 +29,7 @@ from algoformer.model.driver import (
 )
 from algoformer.model.halting import HALTING
 from algoformer.model.injections import INJECTIONS, STARTS
+from algoformer.model.inner_loops import inner_steps, with_inner_steps
 from algoformer.model.program import (
     Layers,
     Loop,
@@ -50,7 +52,7 @@ from algoformer.nn import (
     initialize,
     sinusoids,
 )
-from algoformer.trace import Unroll
+from algoformer.trace import Carry, Unroll
 
 
 class LayersModule(nn.Module):
@@ -132,9 +134,9 @@ class LoopModule(nn.Module):
             return result
         return self.halting.update(select_rows(state, context.read_rows), result)
 
-    def signal(self, iteration: int) -> Tensor:
+    def signal(self, iteration: Int[Tensor, " batch"]) -> Float[Tensor, "batch state"]:
         """Return what is added to the state before an iteration: the sinusoids of its number."""
-        return F.pad(sinusoids(torch.tensor([iteration]), self.width), (0, self.halting.columns))
+        return F.pad(sinusoids(iteration, self.width), (0, self.halting.columns))
 
     def readings(self, output: Callable[[Tensor, ForwardContext], Tensor]) -> Readings:
         """Return what a stopping rule can read of this loop.
@@ -151,20 +153,24 @@ class LoopModule(nn.Module):
         )
 
     def driver(
-        self, entry: Tensor, context: ForwardContext = DEFAULT, *, gradient_checkpointing: bool = False
+        self, entry: Tensor, context: ForwardContext = DEFAULT, *, unroll: Unroll | None = None
     ) -> LoopDriver:
-        """Return a driver that runs this loop on `entry`, with gradient checkpointing if asked."""
+        """Return a driver that runs this loop on `entry`, from where and as the unroll says."""
         step, state = self.step, self.initial_state(entry)
-        if gradient_checkpointing:
+        if unroll is not None and unroll.carry is not None:
+            state = carried(unroll.carry, state)
+        waiting = None if unroll is None or unroll.depths is None else unroll.steps - unroll.depths
+        if unroll is not None and unroll.gradient_checkpointing:
             step = run_again(self, self.step)
             if not INJECTIONS[self.settings.inject].sees_input:
                 entry = entry.detach()  # no iteration sees it, so the graph that made it must not be kept
         signal = None if self.settings.step_signal == "none" else self.signal
-        return LoopDriver(step, state, entry, context, signal)
+        return LoopDriver(step, state, entry, context, signal, waiting)
 
     def forward(self, stream: Tensor, context: ForwardContext = DEFAULT) -> Tensor:
-        """Run as often as the program says; return the last state."""
-        return self.unroll(stream, Unroll(steps=self.steps, window=1), context)[0]
+        """Run as often as the program or the context says; return the last state."""
+        steps = context.steps_of_loop(self.steps)
+        return self.unroll(stream, Unroll(steps=steps, window=1), context)[0]
 
     def unroll(
         self,
@@ -187,13 +193,16 @@ class LoopModule(nn.Module):
         return self.visible(states), self.halting.report(states)
 
     def _states(self, entry: Tensor, unroll: Unroll, context: ForwardContext) -> Tensor:
+        driver = self.driver(entry, context, unroll=unroll)
         states, first, rows = [], unroll.first_step, context.read_rows
-        driver = self.driver(entry, context, gradient_checkpointing=unroll.gradient_checkpointing)
-        # nothing continues from the last state, so only there unread rows can be left out
-        for state in driver.run(unroll.steps, tracked=unroll.grad_steps, final=True):
+        # if nothing continues from the last state, unread rows can be left out there
+        final = unroll.carry is None
+        for state in driver.run(unroll.steps, tracked=unroll.grad_steps, final=final):
             if driver.iteration >= first:
-                whole = rows is None or driver.iteration == unroll.steps
+                whole = rows is None or (final and driver.iteration == unroll.steps)
                 states.append(state if whole else select_rows(state, rows))
+        if unroll.carry is not None:
+            unroll.carry.state = driver.state.detach()
         return torch.stack(states)
 
 
@@ -221,7 +230,7 @@ class TwoStatesModule(LoopModule):
         network: LoopModule = self.body.parts[0]  # type: ignore[assignment]
         here = self.body.at(0, context)
         driver = LoopDriver(network.step, low, self.injection(high, entry), here)
-        *_, low = driver.run(network.steps - self.settings.shared)
+        *_, low = driver.run(here.steps_of_loop(network.steps) - self.settings.shared)
         if self.settings.shared:
             driver.state, driver.entry = high, low
             high = driver.advance(final=True)
@@ -248,6 +257,8 @@ class ParallelModule(nn.Module):
 
     def unroll(self, entry: Tensor, unroll: Unroll, context: ForwardContext = DEFAULT) -> Tensor:
         """Unroll every branch with a loop alike; one without contributes the same at each step."""
+        if unroll.carry is not None:
+            raise ValueError("carry holds the state of one loop, the program has branches side by side")
         results = [branch.unroll(entry, unroll, here) for branch, here in self._branches(context)]
         return torch.stack(results).sum(0)
 
@@ -291,6 +302,8 @@ class ProgramModule(nn.Module):
         context: ForwardContext = DEFAULT,
     ) -> Float[Tensor, "step batch row width"]:
         """Return the stream after the whole program, once for each iteration in the unroll's window."""
+        if unroll.inner and context.loop_steps is None:
+            context = replace(context, loop_steps=inner_steps(self.program, unroll.inner))
         if self.traced is None:
             stream = self(stream, context)
             return stream.expand(unroll.length, *stream.shape)
@@ -383,7 +396,9 @@ class ProgramModule(nn.Module):
         finally:
             self.edits = before
 
-    def access(self, keep: tuple[str, ...], steps: int) -> StateAccess | None:
+    def access(
+        self, keep: tuple[str, ...], steps: int, inner: Mapping[str, int] | None = None
+    ) -> StateAccess | None:
         """Return the access to states of a forward pass whose traced loop runs `steps` times.
 
         Raises:
@@ -391,8 +406,9 @@ class ProgramModule(nn.Module):
         """
         if not keep and not self.edits:
             return None
+        program = with_inner_steps(self.program, inner or {})
         for address in sorted({*keep, *self.edits}):
-            check_address(self.program, address, steps)
+            check_address(program, address, steps)
         return StateAccess(keep=frozenset(keep), edits=self.edits)
 
     def run(self, stream: Tensor, first: int, last: int, context: ForwardContext) -> Tensor:
@@ -407,9 +423,21 @@ class ProgramModule(nn.Module):
 
     def at(self, index: int, context: ForwardContext) -> ForwardContext:
         """Return the context of a part of this program."""
-        if context.access is None and context.cache is None:
+        if not context.has_addresses:
             return context
         return context.at(part_address(self.program, index, context.address))
+
+
+def carried(carry: Carry, initial: Tensor) -> Tensor:
+    """Return the state to continue from: the initial one if nothing is carried yet."""
+    if carry.state is None:
+        return initial
+    if carry.state.shape != initial.shape:
+        raise ValueError(
+            f"carry holds a state of shape {tuple(carry.state.shape)}, the loop's has "
+            f"{tuple(initial.shape)}; use a new Carry for other sequences"
+        )
+    return carry.state
 
 
 def build_layer(layers: Layers, width: int) -> Layer:

@@ -10,6 +10,7 @@ post  1 layer × 8 heads
 from collections.abc import Callable
 from typing import Any
 
+from algoformer.model.formats import servable as servable
 from algoformer.model.loop_models import LOOP_MODELS as LOOP_MODELS
 from algoformer.model.loop_models import albert as albert
 from algoformer.model.loop_models import deq as deq

@@ -24,16 +24,24 @@ from algoformer.report.layout import (
 )
 
 MARGIN = 28.0
-PAPER, EDGE, INK, MUTED, FLOW = "#fdfcf9", "#e6e2d8", "#1e2430", "#686f7e", "#8a909c"
+PAPER, EDGE, INK, MUTED, FLOW = "#fdfcf9", "#e6e2d8", "#1e2430", "#575e6d", "#8a909c"
 BLUE, GREEN, RED = ("#e1eafa", "#6f94d2"), ("#e8f3ea", "#5aa077"), "#b8451f"
 AMBER = ("#fdf3e1", "#fbe8c9", "#f8dcb0"), "#cf9534"  # a loop in a loop is one shade darker
+PROMPT = "#2b3344"
+DARK = {
+    PAPER: "#161b22", EDGE: "#323c47", INK: "#e6edf3", MUTED: "#a3adb8", PROMPT: "#3d4759",
+    BLUE[0]: "#1b2a44", GREEN[0]: "#193023",
+    AMBER[0][0]: "#30250f", AMBER[0][1]: "#3d2e12", AMBER[0][2]: "#4a3815",
+}  # fmt: skip
+"""Colours that change where the reader prefers a dark scheme; all others are readable on both."""
+
 FONT = "Inter, 'Segoe UI', 'Helvetica Neue', Helvetica, Arial, sans-serif"
 PILL = 38.0
 STRIP = 46.0
 
 
 def diagram(program: Program, *, window: int | None = None) -> str:
-    """Draw a program as SVG text, with its own background: readable on light and on dark pages.
+    """Draw a program as SVG text, with its own background, light or dark as the reader prefers.
 
     Args:
         program: what to draw.
@@ -59,10 +67,10 @@ def diagram(program: Program, *, window: int | None = None) -> str:
     width = trace + after + MARGIN
     bottom = axis + max(size.below, PILL / 2)
     height = bottom + (STRIP if traced is not None else 0) + MARGIN
-    shapes = [_pill(*ends[0], MARGIN, before, axis, INK), *_wires(boxes, traced, MARGIN + before, trace)]
+    shapes = [_pill(*ends[0], MARGIN, before, axis, PROMPT), *_wires(boxes, traced, MARGIN + before, trace)]
     for box in boxes:
         shapes += _box(box)
-    shapes.append(_pill(*ends[1], trace, after, axis, RED if traced is not None else INK))
+    shapes.append(_pill(*ends[1], trace, after, axis, RED if traced is not None else PROMPT))
     if traced is not None:
         shapes += _strip(boxes[traced], bottom, steps, read, width)
     return _page(shapes, width, height, str(program))
@@ -75,11 +83,18 @@ def _page(shapes: list[str], width: float, height: float, outline: str) -> str:
         [
             f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" font-family="{FONT}">',
             f"<title>A program</title>\n<desc>{escape(outline)}</desc>",
+            f"<style>@media (prefers-color-scheme: dark) {{ {_dark_rules()} }}</style>",
             f'<rect {back} fill="{PAPER}" stroke="{EDGE}"/>',
             *shapes,
             "</svg>\n",
         ]
     )
+
+
+def _dark_rules() -> str:
+    fills = (f'[fill="{light}"] {{ fill: {dark} }}' for light, dark in DARK.items())
+    lines = (f'[stroke="{light}"] {{ stroke: {DARK[light]} }}' for light in (PAPER, EDGE))
+    return " ".join([*fills, *lines])
 
 
 def _wires(boxes: tuple[Box, ...], traced: int | None, first: float, last: float) -> list[str]:

@@ -21,7 +21,7 @@ from algoformer.report.canvas import (
     whole_ticks,
 )
 from algoformer.report.plots import ERROR
-from algoformer.report.style import INK, Stroke, strokes
+from algoformer.report.style import INK, Stroke, method_color, strokes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -158,19 +158,24 @@ class Sweep:
 
 
 def sweep_figure(shown: Sequence[Sweep], *, title: str, kind: Literal["linear", "log"] = "log") -> Figure:
-    """Errors against sizes, with bands as bars, one legend for all panels."""
+    """Errors against sizes, with bands as bars, one legend for all panels.
+
+    A series has the color of the method that its label names; the second one of a method is dashed.
+    """
     series = [one for sweep in shown for one in sweep.series]
     if not series:
         raise ValueError("there is no series to draw")
     figure, all_axes = panels(len(shown), title)
-    styles = strokes(one.label for one in series)
     lows = [value for one in series for value in (*one.low, *one.error) if value > 0]
     highs = [value for one in series for value in (*one.high, *one.error)]
     for place, (sweep, axes) in enumerate(zip(shown, all_axes, strict=True)):
         axes.set_title(sweep.title, color=INK, fontsize=10.5)
         for number, one in enumerate(sweep.series):
             aside = APART * (number - (len(sweep.series) - 1) / 2)
-            _draw_series(axes, one, styles[one.label], marker="os^D"[number % 4], aside=aside)
+            color = method_color(one.label)
+            again = any(method_color(other.label) == color for other in sweep.series[:number])
+            style = Stroke(color=color, dash=(4, 2) if again else (), marker="os^D"[number % 4])
+            _draw_series(axes, one, style, aside=aside)
         sizes = sorted({x for one in sweep.series for x in one.x})
         axes.set_xscale("log", base=2)
         if sizes:
@@ -184,7 +189,7 @@ def sweep_figure(shown: Sequence[Sweep], *, title: str, kind: Literal["linear", 
     return finish(figure, *all_axes)
 
 
-def _draw_series(axes: Axes, one: Series, style: Stroke, *, marker: str, aside: float) -> None:
+def _draw_series(axes: Axes, one: Series, style: Stroke, *, aside: float) -> None:
     # bars at the same size would hide each other: every series stands a little aside
     transforms = require("matplotlib.transforms", extra="viz")
     moved = transforms.ScaledTranslation(aside / 72, 0, axes.figure.dpi_scale_trans)
@@ -196,9 +201,10 @@ def _draw_series(axes: Axes, one: Series, style: Stroke, *, marker: str, aside: 
         yerr=[below, above],
         label=literal(one.label),
         color=style.color,
-        marker=marker,
+        marker=style.marker,
         markersize=5,
         linewidth=1.6,
+        linestyle="-" if style.solid else (0, style.dash),
         capsize=3,
         transform=axes.transData + moved,
     )

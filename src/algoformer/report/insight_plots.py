@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from algoformer.insight import DepthCertificate, Identification, ProbabilityCertificate
+from algoformer.insight import DepthCertificate, FamilyShare, Identification, ProbabilityCertificate
 from algoformer.report.canvas import finish, logarithmic, mark_training, panels, plain_ticks, whole_ticks
 from algoformer.report.style import INK, SPARE, strokes
 
@@ -18,6 +18,9 @@ else:
 
 SOLVER = "#0072b2"
 """The color of the solver that is identified."""
+
+_FAMILIES = ("#d55e00", "#cc79a7", "#009e73", "#e69f00")
+"""Colors of families in the order of their shares."""
 
 _CEILINGS = ("#24292f", "#57606a", "#8c959f", "#b6bcc3")
 
@@ -51,11 +54,9 @@ def skill_by_pass(found: Identification, *, families: int = 4) -> Figure:
         shares.plot(
             passes[: len(values)], values, color=color, linestyle=(0, (2, 2)), linewidth=1.4, label=name
         )
-    shown = found.families[:families]
-    styles = strokes([one.name for one in shown], textbook=[one.name for one in shown])
-    for one in shown:
+    for one, color, marker in zip(_shown_families(found, families), _FAMILIES, "osD^", strict=False):
         clipped = [max(value, 0.0) for value in one.by_pass]
-        shares.plot(passes, clipped, marker="o", markersize=3, color=styles[one.name].color, label=one.name)
+        shares.plot(passes, clipped, marker=marker, markersize=3.5, color=color, label=one.name)
     _mark_window(shares, found)
     shares.set_ylim(-0.03, 1.03)
     _label(shares, "pass", "share of what is left that is explained")
@@ -92,16 +93,17 @@ def matching_steps(found: Identification) -> Figure:
     figure, (axes,) = panels(1, "Best-matching step of two algorithms: a rate, not an algorithm")
     styles = strokes(found.matching, textbook=list(found.matching))
     for name, steps in found.matching.items():
-        passes = range(1, len(steps) + 1)
+        near = steps[: found.passes[1] + 1]  # beyond, nothing that is left resembles either of them
         axes.plot(
-            passes,
-            [max(step, 0.5) for step in steps],
+            range(1, len(near) + 1),
+            [max(step, 0.5) for step in near],
             "o-",
             markersize=3.5,
             color=styles[name].color,
             label=name,
         )
-    logarithmic(axes, 0.5, 1.5 * max(2, *(max(steps) for steps in found.matching.values())))
+    shown = [step for steps in found.matching.values() for step in steps[: found.passes[1] + 1]]
+    logarithmic(axes, 0.4, 1.5 * max(2, *shown))
     whole_ticks(axes)
     _label(axes, "pass of the loop", "nearest step of the algorithm")
     return finish(figure, axes)
@@ -175,6 +177,33 @@ def probability_depth(found: ProbabilityCertificate) -> Figure:
     return finish(figure, *axes)
 
 
+def shares_over_training(runs: Sequence[Mapping[str, Any]]) -> Figure:
+    """Draw how much families explain of what is left after each step of training, a panel for each noise.
+
+    A run has `noise`, `seed` and `training`: rows with a `step`, the shares of `newton` and
+    `gradient_descent`, and the `ceiling` of any filter. Steps at which the model has not learned yet are left
+    out: everything explains zero weights.
+    """
+    levels = sorted({run["noise"] for run in runs})
+    figure, axes = panels(len(levels), "What training moves towards: share of what is left that is explained")
+    lines = {"ceiling": "any filter", "newton": "Newton's iteration", "gradient_descent": "gradient descent"}
+    styles = strokes(list(lines), textbook=list(lines))
+    for one, noise in zip(axes, levels, strict=True):
+        for run in (run for run in runs if run["noise"] == noise):
+            rows = [row for row in run["training"] if row["status"] != "does not learn"]
+            steps = [row["step"] for row in rows]
+            for key, name in lines.items():
+                values = [max(row[key], 0.0) for row in rows]
+                color = _CEILINGS[0] if key == "ceiling" else styles[key].color
+                form = (0, (2, 2)) if run["seed"] else "-"
+                label = f"{name}, seed {run['seed']}"
+                one.plot(steps, values, "o", markersize=3, color=color, linestyle=form, label=label)
+        one.set_ylim(-0.03, 1.03)
+        one.set_title(f"label noise {noise:g}" if noise else "no label noise", color=INK, fontsize=10)
+        _label(one, "training steps", "share explained" if noise == levels[0] else "")
+    return finish(figure, axes[0])
+
+
 def _decay_pairs(found: DepthCertificate) -> list[tuple[float, float, bool]]:
     if found.states is None:
         return []
@@ -203,6 +232,18 @@ def _log_line(axes: Axes, x: Sequence[int], y: Sequence[float], *, label: str) -
     logarithmic(axes, max(min(values), 1e-16) / 2, min(2 * max(values), 1e6))
     axes.plot(places, values, color=color, linewidth=2, label=label)
     plain_ticks(axes, 1.0, float(places[-1]))
+
+
+def _shown_families(found: Identification, count: int) -> list[FamilyShare]:
+    """Return the nearest families, of several variants the best, and gradient descent to compare with."""
+    kinds: dict[str, FamilyShare] = {}
+    for one in found.families:
+        kinds.setdefault(one.name.split(",")[0], one)
+    descent = kinds.pop("gradient descent", None)
+    nearest = list(kinds.values())
+    if descent is None:
+        return nearest[:count]
+    return sorted([*nearest[: count - 1], descent], key=found.families.index)
 
 
 def _mark_window(axes: Axes, found: Identification) -> None:

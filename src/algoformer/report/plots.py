@@ -27,6 +27,7 @@ else:
     Figure = Any
 
 ERROR = "squared error / d"
+WRONG = "share of wrong answers"
 
 
 def error_by_sample(
@@ -66,7 +67,7 @@ def error_by_step(
     """Error on the last sample against iterations, log scale; a mark where training stopped.
 
     A curve of a single point belongs to a solver that does not iterate and is drawn as a level. An
-    evaluation stands for its `by_step`.
+    evaluation stands for its `by_step`. Where answers are classes, the error is the share of wrong answers.
     """
     drawn = [item.by_step if isinstance(item, Evaluation) else item for item in curves]
     _check(drawn, "iterations")
@@ -84,7 +85,8 @@ def error_by_step(
         axes.set_xlim(first, last)
         whole_ticks(axes)
     axes.set_xlabel("iterations", color=INK)
-    axes.set_ylabel(f"{ERROR} on the last sample", color=INK)
+    classes = any(isinstance(item, Evaluation) and item.unsolved is not None for item in curves)
+    axes.set_ylabel(WRONG if classes else f"{ERROR} on the last sample", color=INK)
     logarithmic(axes, low, high)
     if trained is not None:
         mark_training(axes, trained)

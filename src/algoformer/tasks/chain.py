@@ -98,6 +98,7 @@ class ChainOfThought:
             labels=self._unfold(states[:, 1:]),
             asked=tuple((row % self.parts, row // self.parts) for row in prompt.reads),
             link=self._fold,
+            unlink=self._unfold,
         )
 
     def _fold(self, values: Tensor) -> Tensor:

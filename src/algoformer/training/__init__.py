@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from algoformer.checkpoint import Checkpoint as Checkpoint
     from algoformer.checkpoint import load_checkpoint as load_checkpoint
     from algoformer.checkpoint import save_checkpoint as save_checkpoint
+    from algoformer.config import Depth as Depth
     from algoformer.config import Ramp as Ramp
     from algoformer.config import TrainConfig as TrainConfig
     from algoformer.shipped import load as load

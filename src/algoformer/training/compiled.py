@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -55,7 +56,10 @@ def _run_piece(
 ) -> Tensor:
     context = arguments[-1]
     if isinstance(context, ForwardContext) and context.has_addresses:
-        return plain(piece, *arguments)
+        if context.access is not None or context.cache is not None:
+            return plain(piece, *arguments)
+        # no loop stands inside a piece, so that it is compiled once for all addresses
+        arguments = (*arguments[:-1], replace(context, loop_steps=None, address=""))
     if isinstance(context, AttentionContext) and (context.cache or context.visit_weights):
         return plain(piece, *arguments)
     if isinstance(piece, LoopModule):
@@ -71,12 +75,13 @@ def compiled_body(model: AlgoFormer, *, backend: str = "inductor") -> Iterator[N
     """Run the model's whole program, while training, as one compiled function for each way to unroll it.
 
     That is for a CPU: what a GPU gains by small pieces that are captured, a CPU gains by few and large ones.
-    Evaluation, hidden states and gradient checkpointing run eagerly.
+    Evaluation, hidden states, gradient checkpointing, and unrolls with inner, carry or depths run eagerly.
     """
     body, compiled = model.body, dict[Unroll, Callable[..., Tensor]]()
 
     def run(stream: Tensor, unroll: Unroll, context: ForwardContext = DEFAULT) -> Tensor:
-        if context.has_addresses or unroll.gradient_checkpointing or not torch.is_grad_enabled():
+        special = unroll.inner or unroll.carry is not None or unroll.depths is not None
+        if context.has_addresses or unroll.gradient_checkpointing or special or not torch.is_grad_enabled():
             return ProgramModule.unroll(body, stream, unroll, context)
         if unroll not in compiled:
             compiled[unroll] = _compile(partial(_run_body, body, unroll), backend)

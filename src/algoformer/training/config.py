@@ -16,7 +16,10 @@ from algoformer.common.plain_data import as_data, read_dataclass
 from algoformer.config import Precision as Precision
 from algoformer.config import Ramp as Ramp
 from algoformer.config import TrainConfig as TrainConfig
+from algoformer.config import tracked_iterations
 from algoformer.data.protocol import Data, as_data_object, data_from_header
+from algoformer.model.initial import scale_by_unrolled_depth
+from algoformer.model.inner_loops import inner_loops
 from algoformer.model.program import (
     Loop,
     Parallel,
@@ -72,6 +75,11 @@ class Experiment:
             layers.width_of_head(width)  # refuses heads that do not divide the width
         self.data.check(program, training)
         check_loop(program, training)
+        if training.depth is not None and training.depth.per == "sequence" and not self.data.fixed_shapes:
+            raise ValueError(
+                f"depth={training.depth}: batches of {self.data.name} have no fixed number of sequences; "
+                "draw the depth per=batch"
+            )
 
     @property
     def task(self) -> Any:
@@ -126,17 +134,30 @@ def is_data_of(data: object, experiment: Experiment) -> bool:
 def check_loop(program: Program, training: TrainConfig) -> None:
     """Refuse settings of the loop that the program cannot be trained with."""
     steps = default_steps(program)
+    if training.inner_depth is not None and not inner_loops(program):
+        raise ValueError("inner_depth needs a program with a loop besides the traced one; leave it out")
     if traced_part(program) is None:
-        if training.iterations is not None or training.burn_in:
-            raise ValueError("iterations and burn_in need a program with a loop; leave them out for this one")
+        if training.iterations is not None or training.burn_in or training.depth or training.segments > 1:
+            raise ValueError(
+                "iterations, burn_in, depth and segments need a program with a loop; leave them out"
+            )
         return
-    if training.window > steps:
+    if training.segments > 1 and not isinstance(program.parts[traced_part(program) or 0], Loop):
+        raise ValueError("segments carry the state of one loop, the program has branches side by side")
+    if training.depth is not None and training.depth.per == "sequence" and training.window > 1:
+        raise ValueError(
+            f"depth={training.depth}: with a depth for every sequence the loss reads the last iteration; "
+            f"set window=1, got {training.window}"
+        )
+    if training.window > steps and training.depth is None:
         raise ValueError(
             f"window must lie in 1..{steps} (the loop's steps), got {training.window}; "
             "choose a smaller window or more steps of the loop"
         )
-    cut = training.backprop == "window" and training.window < steps
-    if (cut or training.burn_in) and sees_input_once(program):
+    tracked = tracked_iterations(training, window=training.window, iterations=steps)
+    cut = tracked < steps or (training.depth is not None and training.backprop != "full")
+    burnt_in = training.burn_in and training.depth is None
+    if (cut or burnt_in) and sees_input_once(program):
         raise ValueError(
             "with inject='none' a gradient cut at the window never reaches what stands before the loop; "
             "choose backprop='full' without burn_in, or inject='add'"
@@ -152,7 +173,10 @@ def build_model(experiment: Experiment, *, like: nn.Module | None = None) -> nn.
     if like is not None:
         refuse_unlike(experiment, like)
         return copy.deepcopy(like).requires_grad_(True)
-    return experiment.data.build_model(experiment.program, experiment.width, experiment.training)
+    model = experiment.data.build_model(experiment.program, experiment.width, experiment.training)
+    if experiment.training.init == "unrolled":
+        scale_by_unrolled_depth(model.body)  # type: ignore[arg-type]
+    return model
 
 
 def refuse_unlike(experiment: Experiment, initial: nn.Module) -> None:

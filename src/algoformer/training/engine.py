@@ -10,6 +10,7 @@ from typing import Any, Literal, get_args
 
 import torch
 
+from algoformer.common.meta import on_meta
 from algoformer.model.algoformer import AlgoFormer
 from algoformer.training.captured import CapturedStep
 from algoformer.training.compiled import compiled_body, compiled_pieces
@@ -49,7 +50,10 @@ def why_not_experiment(experiment: Experiment) -> str | None:
         return f"they are for precision bf16, not {experiment.training.precision}"
     if experiment.training.gradient_checkpointing:
         return "they keep what gradient checkpointing would drop"
-    with torch.device("meta"):
+    training = experiment.training
+    if training.segments > 1 or training.inner_depth or (training.depth and training.depth.per == "sequence"):
+        return "they run every sequence from its start, and all loops but the last as the program says"
+    with on_meta():
         model = build_model(experiment)
     if not isinstance(model, AlgoFormer):
         return f"they are for models of prompts, not {experiment.data.name}"

@@ -140,6 +140,8 @@ class FusedBody:
                 "engine 'fused' keeps what gradient_checkpointing=True would drop; "
                 "choose 'compiled' or 'auto'"
             )
+        if unroll.inner or unroll.carry is not None or unroll.depths is not None:
+            raise ValueError("engine 'fused' has no inner, carry or depths; run the model itself")
         model, body = self.model, self.model.body
         if unroll.keep or body.edits:
             raise ValueError("engine 'fused' has no hidden states to keep or edit; run the model itself")

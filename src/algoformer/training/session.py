@@ -22,7 +22,8 @@ from algoformer.config import learning_rate
 from algoformer.training.config import Callback, RunOptions
 from algoformer.training.engine import Plan, open_engine
 from algoformer.training.run_folder import ORIGIN, Metrics, RunFolder, card_of, fixed_facts
-from algoformer.training.step import Step, Stop, iterations_at, restore, snapshot
+from algoformer.training.step import Step, Stop, restore, snapshot
+from algoformer.training.unrolls import iterations_at
 
 logger = logging.getLogger("algoformer.training")
 

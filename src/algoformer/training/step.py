@@ -7,6 +7,7 @@ import math
 import random
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from enum import IntEnum
 from functools import cached_property
 from typing import Any, TypeVar
@@ -15,15 +16,16 @@ import torch
 from torch import Tensor, nn
 
 from algoformer.checkpoint import Checkpoint
-from algoformer.config import TrainConfig, learning_rate, ramp_value
+from algoformer.config import learning_rate
 from algoformer.data.protocol import Loss, Share
 from algoformer.model.algoformer import AlgoFormer
-from algoformer.model.program import Program, default_steps, traced_part
-from algoformer.trace import Unroll
+from algoformer.model.program import traced_part
+from algoformer.trace import Carry, Unroll
 from algoformer.training.average import Average
 from algoformer.training.config import Experiment, is_data_of
 from algoformer.training.optimizer import ModelOptimizer
 from algoformer.training.precision import HalfBody, HalfLoss
+from algoformer.training.unrolls import sequence_depths, unroll_at
 
 Result = TypeVar("Result")
 Model = TypeVar("Model", bound=nn.Module)
@@ -132,6 +134,8 @@ class Step:
         self.average = None if ema is None else Average(model, ema, self.group.copy)
         self.sums = torch.zeros(len(self.data.measures), dtype=torch.float64, device=self.device)
         self.unroll = Unroll(steps=1)
+        self.depths = self._depths()
+        """The iterations of each sequence, in place; None where all sequences have the same."""
         self.solver: Callable[..., Any] = model
         """The function that answers in place of the model, in another precision or with other kernels."""
         self.rounded: HalfLoss | None = None
@@ -163,7 +167,19 @@ class Step:
         """Set learning rate, unroll and batch of a step; steps with equal keys launch the same work."""
         self.optimizer.set_rate(learning_rate(self.training, step))
         self.unroll = unroll_at(self.experiment.program, self.training, step)
+        if self.depths is not None:
+            first = self.group.share().rank * len(self.depths)
+            drawn = sequence_depths(self.training, step)[first : first + len(self.depths)]
+            self.depths.copy_(torch.tensor(drawn))
+            self.unroll = replace(self.unroll, depths=self.depths)
         return self.unroll, self.batches.select(step)
+
+    def _depths(self) -> Tensor | None:
+        depth = self.training.depth
+        if depth is None or depth.per == "batch" or traced_part(self.experiment.program) is None:
+            return None
+        count = self.training.batch_size // self.group.share().processes
+        return torch.ones(count, dtype=torch.int64, device=self.device)
 
     def draws(self, step: int) -> AbstractContextManager[None]:
         """Make dropout inside depend on the seed, the step and the rank alone."""
@@ -172,9 +188,13 @@ class Step:
         return _seeded(random.Random(name).getrandbits(31), self.device)
 
     def take(self) -> None:
-        """Learn from the prepared batch, and add its measures to `sums`."""
-        loss = self.loss(self.batches.current(), self.unroll)
-        self.descend(loss.value)
+        """Learn from the prepared batch, segment by segment, and add the last measures to `sums`."""
+        batch, unroll = self.batches.current(), self.unroll
+        if self.training.segments > 1:
+            unroll = replace(unroll, carry=Carry())
+        for _ in range(self.training.segments):
+            loss = self.loss(batch, unroll)
+            self.descend(loss.value)
         self.sums.add_(torch.stack([value.to(self.sums.dtype) for value in loss.sums]))
 
     def descend(self, loss: Tensor) -> None:
@@ -219,29 +239,6 @@ def _seeded(seed: int, device: torch.device) -> Iterator[None]:
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.manual_seed(seed)
         yield
-
-
-def unroll_at(program: Program, config: TrainConfig, step: int) -> Unroll:
-    """Return how far the loop runs at `step`, what the loss reads and what the gradient passes through.
-
-    The number of burn-in iterations depends on the seed and the step alone.
-    """
-    if traced_part(program) is None:
-        return Unroll(steps=1, window=1)
-    iterations = iterations_at(program, config, step)
-    window = min(config.window, iterations)
-    extra = random.Random(f"{config.seed}/{step}").choice(config.burn_in) if config.burn_in else 0
-    return Unroll(
-        steps=iterations + extra,
-        window=window,
-        grad_steps=window if config.backprop == "window" else iterations,
-        gradient_checkpointing=config.gradient_checkpointing,
-    )
-
-
-def iterations_at(program: Program, config: TrainConfig, step: int) -> int:
-    """Return the iterations of the loop at `step` by the curriculum, without burn-in."""
-    return ramp_value(config.iterations, step, steps=config.steps, end=default_steps(program))
 
 
 RAW = "weights."
@@ -294,7 +291,7 @@ def restore(step: Step, checkpoint: Checkpoint) -> tuple[int, float]:
     except RuntimeError as error:
         raise ValueError(f"the checkpoint's weights are not this experiment's: {str(error)[:200]}") from None
     if step.average is not None:
-        step.average.updates.fill_(done)
+        step.average.updates.fill_(done * experiment.training.segments)
         weights = step.model.state_dict()
         for name, value in _tensors(step, state, RAW, weights).items():
             weights[name].copy_(value)

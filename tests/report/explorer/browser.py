@@ -87,18 +87,26 @@ class Browser:
         height: int = 900,
         dark: bool = False,
         ready: str = "document.documentElement.dataset.state",
+        scripts: bool = True,
     ) -> Page:
-        """Open a file and wait until the model has answered, or until another condition is true."""
+        """Open a file and wait until the model has answered, or until another condition is true.
+
+        Without `scripts` the page's own JavaScript is switched off; expressions of the test still run.
+        """
         target = self.send("Target.createTarget", url="about:blank")["targetId"]
         session = self.send("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         page = Page(self, target, session)
         page.send("Network.enable")
         page.send("Runtime.enable")
+        page.send("Emulation.setScriptExecutionDisabled", value=not scripts)
         page.resize(width, height)
         scheme = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
         page.send("Emulation.setEmulatedMedia", features=scheme)
         page.send("Page.navigate", url=file.resolve().as_uri())
-        page.wait(ready)
+        if scripts:
+            page.wait(ready)
+        while not scripts and not page.run(ready):  # timers do not run either
+            pass
         return page
 
     def close(self) -> None:

@@ -15,7 +15,7 @@ def shown(page: Page) -> list[float]:
 
 
 def rows_of(page: Page) -> list[list[float]]:
-    return page.run("explorer.prompt.rows()")
+    return page.run("(explorer.prompt ?? explorer).rows()")
 
 
 def set_value(page: Page, name: str, value: float, event: str = "input") -> None:

@@ -1,10 +1,10 @@
 import pytest
 
 from algoformer.evaluation import Curve, Evaluation
-from algoformer.report.explorer import conclusion, theorem_conclusion
+from algoformer.report.explorer import conclusion, puzzle_conclusion, theorem_conclusion
 
 
-def measured(label: str, *errors: float, prompts: int = 64) -> Evaluation:
+def measured(label: str, *errors: float, prompts: int = 64, unsolved: tuple[float, ...] = ()) -> Evaluation:
     def curve(axis: str, values: tuple[float, ...]) -> Curve:
         steps = tuple(float(step) for step in range(1, len(values) + 1))
         return Curve(label=label, axis=axis, x=steps, error=values, low=values, high=values)
@@ -17,6 +17,7 @@ def measured(label: str, *errors: float, prompts: int = 64) -> Evaluation:
         prompts=prompts,
         scale=1.0,
         against="clean",
+        unsolved=curve("iterations", unsolved) if unsolved else None,
     )
 
 
@@ -61,3 +62,21 @@ def test_a_theorem_says_how_far_it_is_from_its_textbook() -> None:
     assert text.endswith(
         "On 8 prompts and 20 iterations the largest difference from the textbook is 1.00e-9."
     )
+
+
+def test_the_conclusion_about_a_puzzle_counts_solved_prompts() -> None:
+    model = measured("model", 0.5, 0.1, 0.1, unsolved=(1.0, 0.25, 0.25))
+    textbook = measured("propagation", 0.9, 0.6, 0.0, unsolved=(1.0, 0.75, 0.0))
+    text = puzzle_conclusion(model, [textbook], trained=2, looping=True)
+    assert "the loop solves 0 % after one iteration and 75 % after 2" in text
+    assert "after as many iterations propagation solves 25 %" in text
+    assert "After 3 iterations it solves 75 %: the answer holds." in text
+    drifts = measured("model", 0.5, 0.1, 0.1, unsolved=(1.0, 0.25, 0.5))
+    assert "the loop drifts" in puzzle_conclusion(drifts, [], trained=2, looping=True)
+    alone = puzzle_conclusion(model, [], trained=2, looping=False)
+    assert alone.startswith("On 64 new prompts the model solves 75 %. A prompt")
+
+
+def test_prompts_without_examples_are_not_said_to_have_some() -> None:
+    text = conclusion(measured("model", 0.9, 0.1), [], trained=2, looping=True, examples=None)
+    assert text.startswith("On 64 new prompts the loop brings")

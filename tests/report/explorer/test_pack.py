@@ -86,7 +86,7 @@ def test_the_page_loads_nothing_and_holds_all_its_scripts() -> None:
 
 
 def test_the_page_and_its_weights_have_one_format() -> None:
-    script = (Path(pack_module.__file__).parent / "page" / "page.js").read_text()
+    script = (Path(pack_module.__file__).parent / "page" / "run.js").read_text()
     assert f"const FORMAT = {pack_module.FORMAT};" in script
 
 

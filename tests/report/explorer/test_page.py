@@ -9,12 +9,15 @@ import torch
 from algoformer import programs
 from algoformer.model import AlgoFormer
 from algoformer.prompt import Prompt
-from algoformer.report.explorer import Exploration, explorer_page
+from algoformer.report import Page as ReportPage
+from algoformer.report.explorer import Exploration, Puzzle, explorer_page
+from algoformer.report.explorer.answers import answers_page
 from algoformer.trace import Unroll
 from report.explorer.browser import Browser, Page
 from report.explorer.conftest import Open
 from report.explorer.models import answers, random_model, relative_error
 from report.explorer.reader import rows_of, set_value, settled, shown
+from report.explorer.test_answers import board
 
 
 def small() -> AlgoFormer:
@@ -217,6 +220,30 @@ def test_text_from_files_is_shown_and_never_run(open_page: Open) -> None:
     ):
         assert page.run(f"document.querySelector({json.dumps(selector)}).textContent") == evil
     assert page.run("document.querySelectorAll('#filters .curve').length") == 2
+
+
+@pytest.mark.parametrize("kind", ["regression", "board", "text"])
+def test_without_javascript_the_page_says_so_and_hides_what_would_not_work(
+    kind: str, browser: Browser, tmp_path: Path
+) -> None:
+    """A page that never starts: the conclusion is there, the controls are not."""
+    shown = {"title": "a model", "lead": "The conclusion."}
+    if kind == "text":
+        text = answers_page(ReportPage(**shown), [board()], trained=2, hint="h")
+    elif kind == "board":
+        prompts = ({"symbols": [0, 1], "reads": [0, 1], "targets": [0, 0]},)
+        puzzle = Puzzle(symbols=("", "1"), classes=("1",), grid=(1, 2))
+        exploration = Exploration(pairs=False, puzzle=puzzle, prompts=prompts, **shown)
+        text = explorer_page(random_model(programs.looped(heads=2), dim=2), exploration)
+    else:
+        text = explorer_page(small(), Exploration(**shown))
+    (tmp_path / "page.html").write_text(text, encoding="utf-8")
+    page = browser.page(tmp_path / "page.html", ready="document.readyState == 'complete'", scripts=False)
+    seen = page.run("document.body.innerText")
+    assert "The conclusion." in seen
+    assert "JavaScript, which is switched off in this browser; switch it on" in seen
+    assert "Play" not in seen
+    page.close()
 
 
 def test_a_page_that_cannot_run_its_model_says_why_in_one_line(open_page: Open) -> None:

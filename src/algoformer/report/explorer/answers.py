@@ -121,7 +121,7 @@ def answers_page(page: Page, shown: Sequence[Answers], *, trained: int, hint: st
         "hint": hint,
         "about": ABOUT,
         "engine": "",
-        "scripts": scripts(("charts", "answers")),
+        "scripts": scripts(("charts", "player", "cells", "answers")),
         "data": page_data({"trained": trained, "inputs": [one.to_data() for one in shown]}),
     }
     return render(page, texts)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from algoformer.model import AlgoFormer
@@ -16,8 +16,14 @@ from algoformer.report.page import Fact, Page, render
 ENGINE = ("arithmetic", "layer", "interpreter", "model", "worker")
 """Scripts that run the model, in the order they are loaded; the Web Worker is made from them."""
 
-SCRIPTS = ("textbook", "charts", "prompts", "fit", "inside", "client", "about", "page")
-"""Scripts of the page itself, in the order they are loaded."""
+RUNNING = ("textbook", "charts", "inside", "client", "player", "run")
+"""Scripts of every page in which a model runs, in the order they are loaded."""
+
+SCRIPTS = (*RUNNING, "prompts", "fit", "about", "page")
+"""Scripts of a page of regression, whose answers are numbers."""
+
+PUZZLE_SCRIPTS = (*RUNNING, "cells", "puzzle")
+"""Scripts of a page whose answers are classes."""
 
 SMALL = 200_000
 """Models with fewer parameters are run beyond their trained depth as soon as the page opens."""
@@ -27,10 +33,39 @@ PAIRS_HINT = (
     "and answers after every iteration of its loop; the lines show its answers to other questions."
 )
 ROWS_HINT = "Change one number of the prompt and watch the error after every iteration of the loop."
+BOARD_HINT = (
+    "The model reads the board and answers all cells after every iteration of its loop: press Play to see "
+    "the board fill itself. A digit is faint while its probability, the bar below it, is low; the small "
+    "number is the iteration since which it stands. Choose a cell and type to change it."
+)
+SEQUENCE_HINT = (
+    "The model reads these symbols and answers where it is asked, after every iteration of its loop. The bar "
+    "below an answer is its probability, and the small number is the iteration since which it stands. Choose "
+    "a position to change its symbol."
+)
 ABOUT = (
     "Everything on this page is computed here: the model's weights are in the file and run in this browser. "
     "The page makes no request and works offline."
 )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Puzzle:
+    """How a page shows prompts of one-hot symbols whose answers are classes.
+
+    Attributes:
+        symbols: the name of each symbol; an empty name is an empty cell.
+        classes: the name of each class.
+        grid: (rows, columns) of a board, whose cells are the rows of the prompt; None for a sequence.
+        block: the number of cells between heavier lines of the board; 0 draws none.
+        units: groups of cells that must hold different classes, by number.
+    """
+
+    symbols: tuple[str, ...]
+    classes: tuple[str, ...]
+    grid: tuple[int, int] | None = None
+    block: int = 0
+    units: tuple[tuple[int, ...], ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,10 +76,13 @@ class Exploration:
         title: the page's heading.
         lead: the conclusion in words; empty lets the page draw one from its own first prompt.
         pairs: whether prompts are pairs (x, y) with one number for y, which the page can draw and edit.
+        puzzle: how to show prompts of symbols whose answers are classes, or None for answers in numbers.
         scale: squared errors are divided by this, so that always answering 0 costs about 1.
         noise: standard deviation of the label noise that the page starts with.
         representation: the fixed features of the task as {"weights": matrices, "slope": number}, or None.
-        prompts: stored prompts {"rows", "reads", "targets", "parts"}, needed where `pairs` is false.
+        prompts: stored prompts {"rows", "reads", "targets", "parts"}, needed where `pairs` is false; those of
+            a puzzle are {"symbols", "reads", "targets"}, with the numbers of symbols and classes.
+        answers_in_rows: as in `Prompt`; false lets a model with full attention answer at any row.
         rivals: constants of gradient descent and Newton's method, {"step_size", "alpha"}; a missing one is
             chosen for each prompt.
         textbook: the method that hand-built weights must equal, {"method", and its constants}, or None.
@@ -55,16 +93,20 @@ class Exploration:
     title: str
     lead: str = ""
     pairs: bool = True
+    puzzle: Puzzle | None = None
     scale: float = 1.0
     noise: float = 0.0
     representation: Mapping[str, Any] | None = None
     prompts: tuple[Mapping[str, Any], ...] = ()
+    answers_in_rows: bool = True
     rivals: Mapping[str, float] = field(default_factory=dict)
     textbook: Mapping[str, Any] | None = None
     identification: Mapping[str, Any] | None = None
     facts: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
+        if self.pairs and self.puzzle:
+            raise ValueError("pairs must be false for a puzzle: its prompts are symbols")
         if not self.pairs and not self.prompts:
             raise ValueError("prompts must hold at least one prompt where pairs is false, got none")
 
@@ -87,15 +129,16 @@ def explorer_page(model: AlgoFormer, exploration: Exploration, page: Page | None
     Raises:
         ValueError: the page cannot run the program, or would be too large.
     """
-    pairs, facts = exploration.pairs, tuple(Fact(name=name, value=value) for name, value in exploration.facts)
+    pairs, puzzle = exploration.pairs, exploration.puzzle
+    facts = tuple(Fact(name=name, value=value) for name, value in exploration.facts)
     page = page or Page(title=exploration.title, lead=exploration.lead, facts=facts)
     texts = {
-        "template": "explorer/page/explorer.html",
-        "hint": PAIRS_HINT if pairs else ROWS_HINT,
+        "template": f"explorer/page/{'puzzle' if puzzle else 'explorer'}.html",
+        "hint": _hint(exploration),
         "distance": "error (squared distance from least squares)" if pairs else "mean squared error",
         "about": ABOUT,
         "engine": scripts(ENGINE),
-        "scripts": scripts(SCRIPTS),
+        "scripts": scripts(PUZZLE_SCRIPTS if puzzle else SCRIPTS),
         "data": page_data(pack_model(model) | _settings(model, exploration) | {"lead": page.lead}),
         # what is left out of the skeleton is left out at once, so that nothing moves when the scripts start
         "no_pairs": not pairs,
@@ -105,6 +148,12 @@ def explorer_page(model: AlgoFormer, exploration: Exploration, page: Page | None
         "no_verdict": exploration.identification is None,
     }
     return render(page, texts)
+
+
+def _hint(exploration: Exploration) -> str:
+    if exploration.puzzle:
+        return BOARD_HINT if exploration.puzzle.grid else SEQUENCE_HINT
+    return PAIRS_HINT if exploration.pairs else ROWS_HINT
 
 
 def is_small(model: AlgoFormer) -> bool:
@@ -119,7 +168,9 @@ def _settings(model: AlgoFormer, exploration: Exploration) -> dict[str, Any]:
         "scale": exploration.scale,
         "noise": exploration.noise,
         "representation": exploration.representation,
+        "puzzle": asdict(exploration.puzzle) if exploration.puzzle else None,
         "prompts": list(exploration.prompts),
+        "answers_in_rows": exploration.answers_in_rows,
         "rivals": dict(exploration.rivals),
         "textbook": exploration.textbook,
         "identification": None if found is None else verdict_of(found),

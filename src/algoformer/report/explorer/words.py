@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from algoformer.evaluation import Evaluation
 from algoformer.evaluation.numbers import show
 
@@ -10,15 +12,17 @@ UNLEARNED = 0.9
 
 
 def conclusion(
-    model: Evaluation, rivals: list[Evaluation], *, trained: int, looping: bool, examples: int
+    model: Evaluation, rivals: Sequence[Evaluation], *, trained: int, looping: bool, examples: int | None
 ) -> str:
     """Return what measurements of a model and of textbook methods say, in two or three sentences.
 
     The errors are those on the last question, after `trained` iterations and after the last one measured.
+    `examples` is None where prompts have no examples.
     """
     own = model.by_step.at(trained)
-    prompts = "one new prompt" if model.prompts == 1 else f"{model.prompts} new prompts"
-    setting = f"On {prompts} with {examples} example{'' if examples == 1 else 's'}"
+    setting = f"On {_prompts(model)}"
+    if examples is not None:
+        setting += f" with {examples} example{'' if examples == 1 else 's'}"
     if not own < UNLEARNED:
         cost = f"its mean squared error is {show(own)}, and always answering 0 costs about 1"
         return f"{setting} this model has not learned the task: {cost}."
@@ -36,6 +40,27 @@ def conclusion(
     return text + "."
 
 
+def puzzle_conclusion(model: Evaluation, rivals: Sequence[Evaluation], *, trained: int, looping: bool) -> str:
+    """Return what measurements say where answers are classes: shares of prompts without a wrong answer."""
+    own = _solved(model, trained)
+    text = f"On {_prompts(model)} the "
+    if looping:
+        text += f"loop solves {_percent(_solved(model, 1))} after one iteration "
+        text += f"and {_percent(own)} after {trained}"
+    else:
+        text += f"model solves {_percent(own)}"
+    if rivals:
+        text += "; " + ", ".join(
+            f"after as many iterations {rival.label} solves {_percent(_solved(rival, trained))}"
+            for rival in rivals
+        )
+    if looping and model.steps > trained:
+        later = _solved(model, model.steps)
+        word = "the answer holds" if later >= own - 0.02 else "the loop drifts"
+        text += f". After {model.steps} iterations it solves {_percent(later)}: {word}"
+    return text + ". A prompt is solved if no answer in it is wrong."
+
+
 def theorem_conclusion(method: str, deviation: float, *, steps: int, prompts: int) -> str:
     """Return what the comparison of hand-built weights with their textbook method says."""
     return (
@@ -49,3 +74,16 @@ def _held(own: float, later: float) -> str:
     if later <= 1.5 * own:
         return f"{show(later)}: the answer holds"
     return f"{show(later)}: the loop drifts"
+
+
+def _prompts(model: Evaluation) -> str:
+    return "one new prompt" if model.prompts == 1 else f"{model.prompts} new prompts"
+
+
+def _solved(result: Evaluation, steps: int) -> float:
+    assert result.unsolved is not None
+    return 1 - result.unsolved.at(steps)
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %"

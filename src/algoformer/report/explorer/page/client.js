@@ -27,9 +27,9 @@
       this.send({kind: "build", pack});
     }
 
-    // Start a run; an older one that is not finished is dropped.
+    // Start a run, which follows the state of row `follow`; an older one that is not finished is dropped.
     run(request) {
-      this.send({kind: "run", id: ++this.id, questions: [], follow: false, ...request});
+      this.send({kind: "run", id: ++this.id, questions: [], follow: null, ...request});
       return this.id;
     }
 

@@ -51,8 +51,10 @@
   }
 
   class Inside {
-    constructor(elements, program, tokenName, logarithmic) {
-      Object.assign(this, {...elements, tokenName, logarithmic, paths: [], message: null});
+    // `subject` is what the followed token is called, and `tokenName(token, message)` names any token.
+    constructor(elements, {program, tokenName, subject, logarithmic}) {
+      Object.assign(this, {...elements, subject, logarithmic, paths: [], message: null});
+      this.tokenName = (token) => tokenName(token, this.message);
       const {element, buttons} = diagram(program, (part, path) => this.choose(part, path));
       this.buttons = buttons;
       this.diagram.append(element);
@@ -115,10 +117,10 @@
     }
 
     describeHead(values, head) {
-      const {tokens, before, rows} = this.message, question = before + rows - 1;
-      const row = Array.from(values.subarray(question * tokens, (question + 1) * tokens), (weight, key) => ({weight, key}));
+      const {tokens, focus} = this.message;
+      const row = Array.from(values.subarray(focus * tokens, (focus + 1) * tokens), (weight, key) => ({weight, key}));
       const best = row.sort((a, b) => b.weight - a.weight).slice(0, 3);
-      return `Attention of head ${head + 1}. The question reads ` +
+      return `Attention of head ${head + 1}. ${this.subject} reads ` +
         best.map(({weight, key}) => `${this.tokenName(key)} with weight ${show(weight)}`).join(", ");
     }
 
@@ -129,8 +131,8 @@
       const states = this.paths.map((path) => path.get(key)).filter(Boolean);
       if (states.length < 2 || states.some((state) => !state.every(Number.isFinite))) {
         this.path.replaceChildren();
-        this.pathTitle.textContent = states.length < 2
-          ? "This part runs once, before the loop: its state has no path." : "The state has left the range of numbers.";
+        this.pathTitle.textContent = states.length > 1 ? "The state has left the range of numbers."
+          : this.paths.length > 1 ? "This part runs once, before the loop: its state has no path." : `${this.subject}'s state`;
         return;
       }
       const {points, shares} = algoformer.principal(states);
@@ -151,7 +153,7 @@
         ...points.slice(0, 400).map(([x, y]) => svg("circle", {class: "stop", r: 2.5, cx: space.toX(x), cy: space.toY(y)})),
         svg("circle", {class: "answer", r: 6, cx: space.toX(points[at][0]), cy: space.toY(points[at][1])}),
       );
-      this.pathTitle.textContent = `The question's state over ${states.length} iterations, in two principal directions`;
+      this.pathTitle.textContent = `${this.subject}'s state over ${states.length} iterations, in two principal directions`;
     }
   }
 

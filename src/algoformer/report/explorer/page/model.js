@@ -34,7 +34,7 @@
       });
       everywhere(pack.program);
       const weights = new algoformer.Weights(pack), {sizes} = pack;
-      Object.assign(this, {Real: weights.Real, width: sizes.width, sizes});
+      Object.assign(this, {Real: weights.Real, width: sizes.width, sizes, answersInRows: pack.answers_in_rows ?? true});
       this.maps = Array.from({length: sizes.row_maps}, (_, kind) => weights.linear(`read_in.maps.${kind}`));
       this.readOut = weights.linear("read_out");
       this.body = algoformer.compileProgram(pack.program, weights, "body", "", sizes.width);
@@ -59,7 +59,7 @@
       for (const row of [...rows, ...questions]) {
         if (row.length !== dim) throw new Error(`this model reads rows of ${dim} numbers, got ${row.length}`);
       }
-      if (!this.body.causal && reads.some((row) => row + 1 < rows.length)) {
+      if (!this.body.causal && this.answersInRows && reads.some((row) => row + 1 < rows.length)) {
         throw new Error("full attention would see rows that come after a question; ask at the last row only");
       }
       if (maps < 1) throw new Error("this page has no read-in");
@@ -125,17 +125,17 @@
     }
   }
 
-  // Keeps the question's state after every part and layer; cheap enough to be on at every iteration.
+  // Keeps one token's state after every part and layer; cheap enough to be on at every iteration.
   class PathRecorder {
-    constructor(width, token) {
-      Object.assign(this, {width, token, paths: new Map(), whole: false});
+    constructor(width, token, asked) {
+      Object.assign(this, {width, token, place: Math.max(0, asked.indexOf(token)), asked: asked.length, paths: new Map(), whole: false});
     }
     attention() {
       return null;
     }
     state(path, index, stream) {
-      // where only the rows that are read are left, the question is the first of them
-      const token = stream.tokens > this.token ? this.token : 0, start = token * this.width;
+      // at the end only the rows that are read are left; a token that is not read is then the first of them
+      const start = (stream.tokens === this.asked ? this.place : this.token) * this.width;
       this.paths.set(`${path}/${index}`, Float32Array.from(stream.data.subarray(start, start + this.width)));
     }
   }

@@ -1,37 +1,21 @@
-// The page: what the controls do, what runs, and what is said about it.
+// The page of regression: what the controls do, what is asked, and what is said about the answers.
 "use strict";
 (function (algoformer) {
   const {html, show, METHODS} = algoformer;
   const byId = (id) => document.getElementById(id);
-  const FORMAT = 1;
 
   const LABELS = {model: "the model", descent: "gradient descent", newton: "Newton's method", textbook: "the textbook", least: "least squares"};
 
-  function fail(message) {
-    byId("conclusion").textContent = message;
-    document.documentElement.dataset.state = "failed";
-  }
-
-  class Explorer {
+  class Explorer extends algoformer.Runner {
     constructor(pack) {
-      this.pack = pack;
+      super(pack, {pace: 220, subject: "The question", tokenName: (token, message) => this.prompt.tokenName(token, message)});
       this.pairs = pack.pairs;
       this.prompt = this.pairs ? new algoformer.PairPrompt(pack) : new algoformer.StoredPrompt(pack);
-      this.trained = pack.trained;
-      this.depth = pack.depth;
-      this.iteration = 1;
-      this.answers = []; this.paths = []; this.busy = false; this.pending = false; this.looking = false;
       this.gridSize = pack.full_attention ? 5 : 25;
-      this.client = new algoformer.Client(pack, (message) => this.receive(message));
-      this.inside = new algoformer.Inside({
-        diagram: byId("diagram"), layer: byId("layer"), maps: byId("maps"), mapsTitle: byId("maps-title"),
-        path: byId("path"), pathTitle: byId("path-title"),
-      }, pack.program, (token) => this.prompt.tokenName(token, this.inside.message), Boolean(pack.textbook));
       if (this.pairs) this.fit = new algoformer.Fit(byId("fit"), this.prompt, () => this.request());
       new ResizeObserver(() => this.drawErrors()).observe(byId("errors"));
-      matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.inside.draw());
+      algoformer.describePage(pack);
       this.connect();
-      this.request();
     }
 
     // Controls -------------------------------------------------------------------------------------------
@@ -39,15 +23,8 @@
     connect() {
       const on = (id, event, act) => byId(id).addEventListener(event, act);
       on("new", "click", () => this.newPrompt(this.prompt.seed + 1));
-      on("play", "click", () => this.play());
-      on("iteration", "input", () => this.setIteration(Number(byId("iteration").value)));
-      on("depth", "change", () => { this.depth = Number(byId("depth").value); this.limit(); this.request(); });
       on("errors", "pointerdown", (event) => this.pick(event));
-      const depths = [...new Set([1, 2, 5, 10, 50].map((factor) => factor * this.trained).concat(this.depth))].sort((a, b) => a - b);
-      byId("depth").replaceChildren(...depths.map((depth) => html("option", {value: depth}, `${depth}`)));
-      byId("depth").value = this.depth;
       if (this.pairs) this.connectPairs(on); else this.connectRows(on);
-      this.limit();
     }
 
     connectPairs(on) {
@@ -87,20 +64,9 @@
       this.request();
     }
 
-    limit() {
-      const slider = byId("iteration");
-      slider.max = this.depth;
-      this.setIteration(Math.min(this.iteration === 1 ? Math.min(this.trained, this.depth) : this.iteration, this.depth));
-    }
-
     setIteration(iteration) {
-      this.iteration = iteration;
-      byId("iteration").value = iteration;
-      byId("iteration").setAttribute("aria-valuetext", `iteration ${iteration} of ${this.depth}`);
-      const beyond = iteration > this.trained ? `, ${show(iteration / this.trained)} × the trained depth` : "";
-      byId("iteration-value").textContent = `${iteration} of ${this.depth}${beyond}`;
       algoformer.showFilters(iteration);
-      this.update();
+      super.setIteration(iteration);
     }
 
     pick(event) {
@@ -113,41 +79,15 @@
       this.setIteration(best);
     }
 
-    play() {
-      const button = byId("play");
-      if (this.timer) {
-        clearInterval(this.timer);
-        this.timer = null;
-      } else {
-        if (this.iteration >= Math.min(this.trained, this.depth)) this.setIteration(1);
-        this.timer = setInterval(() => {
-          if (this.iteration >= this.depth) return this.play();
-          // the further it is, the larger the steps: playing takes about as long at any depth
-          const next = this.iteration + Math.max(1, Math.floor(this.iteration / 15));
-          if (next <= this.answers.length || !this.running) this.setIteration(Math.min(next, this.depth));
-        }, 220);
-      }
-      button.textContent = this.timer ? "Pause" : "Play";
-      button.setAttribute("aria-pressed", String(Boolean(this.timer)));
-    }
-
     // Running --------------------------------------------------------------------------------------------
 
-    request() {
-      if (this.busy) { this.pending = true; return; }
+    job() {
       const {prompt} = this, rows = prompt.rows();
-      this.busy = true; this.running = true;
-      this.fresh = true;
-      if (this.pairs) {
-        this.values = this.fit.grid(this.gridSize);
-        this.questions = [prompt.question.slice(), ...prompt.questions(this.values)];
-        this.runTextbook();
-      }
-      const reads = this.pairs ? [rows.length - 1] : prompt.reads;
-      this.current = this.client.run({
-        rows, reads, questions: this.pairs ? this.questions.slice(1) : [],
-        steps: this.pack.looping ? this.depth : 1, follow: true,
-      });
+      if (!this.pairs) return {rows, reads: prompt.reads, follow: prompt.reads.at(-1)};
+      this.values = this.fit.grid(this.gridSize);
+      this.questions = [prompt.question.slice(), ...prompt.questions(this.values)];
+      this.runTextbook();
+      return {rows, reads: [rows.length - 1], questions: this.questions.slice(1), follow: rows.length - 1};
     }
 
     runTextbook() {
@@ -163,22 +103,6 @@
       }
     }
 
-    receive(message) {
-      if (message.kind === "failed") return fail(message.message);
-      if (message.kind !== "steps" || message.id !== this.current) return;
-      if (this.fresh) { this.answers = []; this.paths = []; this.fresh = false; }
-      for (const numbers of message.answers) this.answers.push(numbers);
-      this.paths.push(...message.paths);
-      this.seconds = message.seconds;
-      this.running = !message.done;
-      this.busy = false;
-      byId("progress").value = this.answers.length / (this.pack.looping ? this.depth : 1);
-      byId("status").textContent = message.done ? `${this.answers.length} iterations in ${show(message.seconds)} s` : `iteration ${this.answers.length} …`;
-      this.update();
-      if (this.pending) { this.pending = false; this.request(); }
-      if (message.done) document.documentElement.dataset.state = "ready";
-    }
-
     // Showing --------------------------------------------------------------------------------------------
 
     // Mean squared distance of answers from least squares, or from the targets where there are none.
@@ -190,14 +114,10 @@
       return sum / goal.length / this.pack.scale;
     }
 
-    update() {
-      if (!this.answers.length) return;
-      const at = Math.min(this.iteration, this.answers.length) - 1;
+    draw(at) {
       if (this.pairs) this.fit.show(this.curves(at));
       this.drawErrors();
       this.table(at);
-      this.inside.follow(this.paths, this.iteration);
-      if (!this.running) this.lookSoon(at + 1);
     }
 
     curves(at) {
@@ -207,19 +127,6 @@
       const model = {name: "model", points: drawn(this.answers[at]), answer: this.answers[at][0]};
       // the dashes of a textbook that the weights equal are drawn over their line, all others below it
       return this.pack.textbook ? [model, ...found] : [...found, model];
-    }
-
-    // Attention maps are asked for one at a time, always those of the newest iteration.
-    lookSoon(step) {
-      this.wanted = step;
-      if (this.looking) return;
-      this.looking = true;
-      const run = this.current;
-      this.client.look(step).then((message) => {
-        this.looking = false;
-        if (message.kind === "maps") this.inside.look(message);
-        if (this.wanted !== step || run !== this.current) this.lookSoon(this.wanted);
-      });
     }
 
     series() {
@@ -274,24 +181,5 @@
     }
   }
 
-  function open() {
-    const pack = JSON.parse(byId("model").textContent);
-    if (pack.format !== FORMAT) {
-      throw new Error("this page was put together from two versions of algoformer; make it again with algoformer explore");
-    }
-    algoformer.describePage(pack);
-    self.explorer = new Explorer(pack);
-    explorer.predict = (rows, reads, steps, questions) => algoformer.predict(pack, rows, reads, steps, questions);
-  }
-
-  // Whatever goes wrong is said in the place of the conclusion.
-  function start() {
-    try {
-      open();
-    } catch (error) {
-      fail(String(error.message ?? error));
-    }
-  }
-
-  algoformer.start = start;
+  algoformer.start = () => algoformer.open(Explorer);
 })((self.algoformer = self.algoformer || {}));

@@ -11,7 +11,7 @@
   });
 
   algoformer.serve = function (answer) {
-    let model = null, session = null, kept = [], stride = 1, latest = 0;
+    let model = null, session = null, kept = [], stride = 1, latest = 0, focus = 0;
 
     function remember() {
       const numbers = session.layout.batch * session.layout.tokens * model.width;
@@ -25,14 +25,14 @@
     async function run({id, rows, reads, questions, steps, follow}) {
       const began = performance.now();
       session = model.begin(rows, reads, questions);
+      focus = session.layout.before + (follow ?? rows.length - 1);
       kept = []; stride = 1;
       remember();
       let chunk = [], paths = [], last = performance.now();
-      const token = session.layout.last;
       while (session.iteration < steps) {
-        const recorder = follow ? new algoformer.PathRecorder(model.width, token) : null;
+        const recorder = follow === null ? null : new algoformer.PathRecorder(model.width, focus, session.asked);
         chunk.push(session.step(recorder));
-        if (follow) paths.push(recorder.paths);
+        if (recorder) paths.push(recorder.paths);
         remember();
         const done = session.iteration === steps;
         if (done || performance.now() - last > CHUNK_MS) {
@@ -55,7 +55,7 @@
       const recorder = new algoformer.MapRecorder(layout.main);
       session.step(recorder);
       session.load(back);
-      answer({kind: "maps", id, step, tokens: layout.main, before, rows, maps: recorder.maps});
+      answer({kind: "maps", id, step, tokens: layout.main, before, rows, focus, maps: recorder.maps});
     }
 
     const actions = {

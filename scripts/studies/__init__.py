@@ -1,0 +1,1 @@
+"""Studies beyond the paper: nested loops, and puzzles that need iteration."""

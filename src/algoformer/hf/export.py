@@ -1,0 +1,148 @@
+"""Language models of this library in formats of `transformers` that servers run without a plugin."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import nn
+
+from algoformer.hf.importers import FAMILIES, stored_layers
+from algoformer.hf.installed import transformers
+from algoformer.language.token_model import TokenModel
+from algoformer.language.tokenizer import BOS, EOS, PAD
+from algoformer.model.formats import servable
+from algoformer.model.parts import LayersModule
+from algoformer.model.program import Layers, Loop, Program, modules_of
+
+
+@torch.no_grad()
+def export(model: TokenModel, format: str) -> Any:
+    """Return a copy of a language model as a plain model of `transformers`, in one of its own formats.
+
+    Args:
+        model: a language model whose program is one of the format.
+        format: a name in `model.formats.FORMATS`.
+
+    Raises:
+        ValueError: the program is not one of this format; the message says why.
+    """
+    found = servable(model.program)
+    if found.format != format:
+        reason = found.reason or f"it is one of the format {found.format!r}"
+        raise ValueError(f"this program cannot be exported as {format!r}: {reason}")
+    layers = modules_of(model.program)[0]
+    if model.trunk.width % layers.heads:
+        raise ValueError(
+            f"{format!r} needs a width that the heads divide, "
+            f"got width={model.trunk.width} and heads={layers.heads}"
+        )
+    embedding = model.trunk.embedding.weight
+    theirs = transformers.AutoModelForCausalLM.from_config(_config(model, format), dtype=embedding.dtype)
+    theirs = theirs.to(embedding.device)
+    theirs.get_input_embeddings().weight.copy_(embedding)
+    if not model.tied:
+        theirs.get_output_embeddings().weight.copy_(model.output_weight)
+    stacks = [module for module in model.body.modules() if isinstance(module, LayersModule)]
+    ours = [layer for stack in stacks for layer in stack.layers]
+    decoder = theirs.get_decoder()
+    for one, other in zip(ours, stored_layers(format, decoder), strict=True):
+        (_fill_gpt2_layer if format == "gpt2" else _fill_llama_layer)(other, one)
+        for name, their_name in FAMILIES[format].norms.items():
+            _split(getattr(one, name), getattr(other, their_name))
+    if format == "gpt2":
+        decoder.wpe.weight.copy_(stacks[0].positions.table)
+        _split(stacks[-1].final_norm, decoder.ln_f)
+    elif format != "hrm_text":  # its norms have no weights
+        _split(stacks[-1].final_norm, decoder.norm)
+    return theirs.train(model.training)
+
+
+def _config(model: TokenModel, format: str) -> Any:
+    trunk, layers = model.trunk, modules_of(model.program)[0]
+    count = sum(each.count for each in modules_of(model.program))
+    hidden = layers.hidden or 4 * trunk.width
+    options: dict[str, Any] = {
+        "vocab_size": trunk.vocabulary,
+        "tie_word_embeddings": model.tied,
+        "pad_token_id": PAD,
+        "bos_token_id": BOS,
+        "eos_token_id": EOS,
+    }
+    if format == "gpt2":
+        options |= {"n_positions": trunk.context, "n_embd": trunk.width, "n_layer": count, "n_inner": hidden}
+        options |= {"n_head": layers.heads, "layer_norm_epsilon": layers.norm_eps}
+        options |= {"resid_pdrop": trunk.dropout, "embd_pdrop": trunk.dropout}
+        options |= {"attn_pdrop": trunk.attention_dropout}
+    else:
+        options |= _llama_options(model, layers, count, hidden)
+    if format == "hrm_text":
+        options |= _cycles(model.program, count)
+        del options["num_key_value_heads"]  # it has as many as heads
+    return transformers.AutoConfig.for_model(format, **options)
+
+
+def _llama_options(model: TokenModel, layers: Layers, count: int, hidden: int) -> dict[str, Any]:
+    return {
+        "hidden_size": model.trunk.width,
+        "intermediate_size": hidden,
+        "num_hidden_layers": count,
+        "num_attention_heads": layers.heads,
+        "num_key_value_heads": layers.key_heads,
+        "head_dim": layers.width_of_head(model.trunk.width),
+        "max_position_embeddings": model.trunk.context,
+        "rms_norm_eps": layers.norm_eps,
+        "rope_parameters": {"rope_type": "default", "rope_theta": layers.rope_base},
+        "attention_dropout": model.trunk.attention_dropout,
+    }
+
+
+def _cycles(program: Program, count: int) -> dict[str, Any]:
+    loop = program.parts[0]
+    low = loop.bodies[0].parts[0]
+    assert isinstance(loop, Loop)
+    assert isinstance(low, Loop)
+    return {
+        "num_hidden_layers": count // 2,
+        "H_cycles": loop.steps,
+        "L_cycles": low.steps,
+        "L_bp_cycles": [low.steps] * loop.steps,  # gradients flow through every step, as here
+        "embedding_scale": 1.0,
+        "prefix_lm": False,
+    }
+
+
+def _fill_llama_layer(theirs: Any, ours: Any) -> None:
+    attention, network = theirs.self_attn, theirs.mlp
+    _split(ours.attention.qkv, attention.q_proj, attention.k_proj, attention.v_proj)
+    _split(ours.attention.output, attention.o_proj)
+    _split(ours.feedforward.up, network.gate_proj, network.up_proj)
+    _split(ours.feedforward.down, network.down_proj)
+    if ours.attention.gate is not None:
+        _split(ours.attention.gate, attention.gate_proj)
+    if ours.attention.query_norm is not None:
+        # over all heads together it is a module around the norm
+        for norm, other in (
+            (ours.attention.query_norm, attention.q_norm),
+            (ours.attention.key_norm, attention.k_norm),
+        ):
+            _split(getattr(norm, "norm", norm), other)
+
+
+def _fill_gpt2_layer(theirs: Any, ours: Any) -> None:
+    for one, other in (
+        (ours.attention.qkv, theirs.attn.c_attn),
+        (ours.attention.output, theirs.attn.c_proj),
+        (ours.feedforward.up, theirs.mlp.c_fc),
+        (ours.feedforward.down, theirs.mlp.c_proj),
+    ):
+        other.weight.copy_(one.weight.T)  # their products have the input first
+        other.bias.copy_(one.bias)
+
+
+def _split(ours: Any, *theirs: nn.Module) -> None:
+    """Copy the rows of one map or norm of ours to several of theirs, in this order."""
+    for name, weight in ours.named_parameters():
+        targets = [each.get_parameter(name) for each in theirs]
+        for piece, target in zip(weight.split([len(each) for each in targets]), targets, strict=True):
+            target.copy_(piece)
