@@ -5,7 +5,7 @@
 A sampler draws a point of the space and is given the nearest program of the table that it has not had yet,
 with its stored curve. Methods are compared by the lowest final error of the programs that they trained to the
 end, over the budget spent: a program that halving stops after a ninth of its steps costs a ninth.
-Writes OUT.json, OUT.svg and OUT.png.
+Writes OUT.json, OUT.svg and OUT.png, and beside them a plot of what mattered in the table, importance.svg.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import optuna
 from optuna.distributions import BaseDistribution
 from optuna.samplers import BaseSampler, RandomSampler, TPESampler
@@ -29,6 +30,7 @@ from algoformer.common.devices import source_commit
 from algoformer.common.files import read_json, write_json
 from algoformer.common.plain_data import read_dataclass
 from algoformer.report.canvas import finish, panels, save
+from algoformer.report.search_plots import importance_figure
 from algoformer.report.style import INK, strokes
 from algoformer.search import SearchSpace
 
@@ -129,8 +131,8 @@ def best_at(history: Sequence[tuple[float, float]], budget: float) -> float:
 
 
 def budget_for(history: Sequence[tuple[float, float]], error: float) -> float:
-    """Return the budget after which an error was reached; infinite if it was not."""
-    return next((spent for spent, best in history if best <= error), math.inf)
+    """Return the budget after which an error was reached; infinite if it was not within the whole one."""
+    return next((spent for spent, best in history if best <= error and spent <= BUDGET + 1e-9), math.inf)
 
 
 def quantile(values: Sequence[float], share: float) -> float:
@@ -165,6 +167,24 @@ def compare(rows: Sequence[Row], space: SearchSpace) -> tuple[dict[str, Any], di
         for method, several in histories.items()
     }
     return {"target": target, "methods": numbers}, {"budget": grid, "curves": curves}
+
+
+def rank_correlations(rows: Sequence[Row]) -> dict[str, float]:
+    """Return Spearman's correlation of the error at each validation with the final one."""
+    ranks = {step: np.argsort(np.argsort([row["curve"][step] for row in rows])) for step in rows[0]["curve"]}
+    last = ranks[list(ranks)[-1]]
+    return {step: round(float(np.corrcoef(rank, last)[0, 1]), 3) for step, rank in ranks.items()}
+
+
+def importance(rows: Sequence[Row], space: SearchSpace) -> dict[str, float]:
+    """Return the importance of each parameter over the whole table (PED-ANOVA)."""
+    study = optuna.create_study()
+    for row in rows:
+        final = list(row["curve"].values())[-1]
+        study.add_trial(
+            optuna.trial.create_trial(params=row["params"], distributions=space.distributions(), value=final)
+        )
+    return dict(optuna.importance.get_param_importances(study))
 
 
 def figure(drawn: Mapping[str, Any], target: float, hand_made: float) -> Any:
@@ -218,8 +238,11 @@ def main(arguments: list[str]) -> int:
         "programs": len(rows),
     }
     out = Path(arguments[1])
+    numbers |= {"rank_correlation": rank_correlations(rows), "importance": importance(rows, space)}
     write_json(out.with_suffix(".json"), about | numbers)
     save(figure(drawn, numbers["target"], hand_made), out)
+    mattered = importance_figure(numbers["importance"], title="What mattered in the table of loop programs")
+    save(mattered, out.with_name("importance"))
     print(f"random search's best after {BUDGET} trainings: {numbers['target']:.4f}; 1+1+1: {hand_made:.4f}")
     for method, found in numbers["methods"].items():
         print(method, found)

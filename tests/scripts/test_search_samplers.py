@@ -15,7 +15,15 @@ import optuna
 
 from algoformer.search import SearchSpace
 from scripts import search_samplers
-from scripts.search_samplers import METHODS, best_at, budget_for, compare, run
+from scripts.search_samplers import (
+    METHODS,
+    best_at,
+    budget_for,
+    compare,
+    importance,
+    rank_correlations,
+    run,
+)
 
 SPACE = SearchSpace(width=(8, 16, 32), heads=(1, 2), lr=(1e-3, 1e-1))
 optuna.logging.set_verbosity(optuna.logging.ERROR)
@@ -56,6 +64,24 @@ def test_budgets_and_errors_are_read_from_a_history() -> None:
     history = [(1.0, 0.9), (1.5, 0.9), (2.5, 0.4)]
     assert [best_at(history, spent) for spent in (0.5, 1.0, 2.0, 3.0)] == [math.inf, 0.9, 0.9, 0.4]
     assert [budget_for(history, error) for error in (1.0, 0.5, 0.1)] == [1.0, 2.5, math.inf]
+
+
+def test_a_budget_beyond_the_whole_one_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(search_samplers, "BUDGET", 2)
+    assert budget_for([(1.5, 0.9), (2.4, 0.1)], 0.5) == math.inf
+
+
+def test_ranks_and_importance_are_those_of_the_table() -> None:
+    rows = table()
+    assert set(rank_correlations(rows).values()) == {1.0}  # these curves never cross
+    for row, first in zip(rows, random.Random(1).sample(range(40), 40), strict=True):
+        row["curve"]["1"] = float(first)
+    found = rank_correlations(rows)
+    assert abs(found["1"]) < 0.5
+    assert found["9"] == 1.0
+    shares = importance(rows, SPACE)
+    assert sum(shares.values()) == pytest.approx(1)
+    assert {"kind", "lr"} == set(list(shares)[:2])
 
 
 def test_the_budget_of_random_search_is_its_own_measure(monkeypatch: pytest.MonkeyPatch) -> None:
