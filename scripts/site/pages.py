@@ -46,7 +46,8 @@ def place(path: Path) -> Path:
 def written_pages() -> list[Path]:
     """Return the Markdown files of the repository that are pages of the site."""
     others = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "benchmarks/README.md")
-    results = [*(ROOT / "results").glob("*.md"), *(ROOT / "results/short").glob("*.md")]
+    folders = ("results", "results/short", "results/search")
+    results = [path for folder in folders for path in (ROOT / folder).glob("*.md")]
     return [*sorted((ROOT / "docs").rglob("*.md")), *(ROOT / name for name in others), *sorted(results)]
 
 

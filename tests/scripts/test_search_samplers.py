@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 
-optuna = pytest.importorskip("optuna")
+pytest.importorskip("optuna")
 pytest.importorskip("matplotlib")
 
-from algoformer.search import SearchSpace  # noqa: E402
-from scripts import search_samplers  # noqa: E402
-from scripts.search_samplers import METHODS, best_at, budget_for, compare, run  # noqa: E402
+import optuna
+
+from algoformer.search import SearchSpace
+from scripts import search_samplers
+from scripts.search_samplers import METHODS, best_at, budget_for, compare, run
 
 SPACE = SearchSpace(width=(8, 16, 32), heads=(1, 2), lr=(1e-3, 1e-1))
 optuna.logging.set_verbosity(optuna.logging.ERROR)
