@@ -215,6 +215,7 @@ class LoopDriver:
     ) -> None:
         self.step, self.state, self.entry, self.context = step, state, entry, context
         self.signal, self.waiting = signal, waiting
+        self._initial = state if waiting is not None else None
         self.iteration = 0
 
     def advance(self, *, final: bool = False) -> Tensor:
@@ -225,11 +226,14 @@ class LoopDriver:
             context = context.whole
         if context.has_addresses:
             context = context.iteration(self.iteration)
-        state = self.state if self.signal is None else self.state + self._signal(self.signal)
-        new = self.step(state, self.entry, context)
-        if self.waiting is not None and not final:  # in the final iteration nobody waits
-            new = torch.where((self.waiting < self.iteration)[:, None, None], new, self.state)
-        self.state = new
+        state = self.state
+        if self.waiting is not None and self._initial is not None:
+            # the initial state again, with its gradient, until a sequence has had its first iteration
+            waits = (self.waiting >= self.iteration - 1)[:, None, None]
+            state = torch.where(waits, self._initial, state)
+        if self.signal is not None:
+            state = state + self._signal(self.signal)
+        self.state = self.step(state, self.entry, context)
         return self.state
 
     def _signal(self, signal: Callable[[Tensor], Tensor]) -> Tensor:
