@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from algoformer.model.cost import Cost, cost
 from algoformer.training.config import build_model
-from algoformer.training.step import unroll_at
+from algoformer.training.unrolls import unroll_at
 
 if TYPE_CHECKING:
     from algoformer.config import TrainConfig
