@@ -126,7 +126,7 @@ import sys, torch
 from algoformer import programs
 from training.small import small, stepper, same_weights
 from algoformer.training.compiled import compiled_body, compiled_pieces
-from algoformer.training.unrolls import unroll_at
+from algoformer.training.config import unroll_at
 from algoformer.trace import Unroll
 import torch._dynamo.utils as counted
 

@@ -6,8 +6,8 @@ from algoformer.data.prompts import curricula
 from algoformer.model.presets import LOOP_MODELS, PRESETS
 from algoformer.model.program import modules_of
 from algoformer.tasks import TASKS
+from algoformer.training.config import iterations_at
 from algoformer.training.presets import experiment, named_experiment
-from algoformer.training.unrolls import iterations_at
 
 
 def whole(task: tasks.Task) -> dict[str, int]:

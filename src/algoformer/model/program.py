@@ -301,6 +301,7 @@ def default_steps(program: Program) -> int:
     return max(default_steps(branch) for branch in part.branches)
 
 
+@lru_cache(maxsize=256)
 def halting_of(program: Program) -> str:
     """Return how the traced loop halts, a name in `halting.HALTING`; "none" without a loop of its own."""
     index = traced_part(program)

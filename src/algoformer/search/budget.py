@@ -9,8 +9,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from algoformer.model.cost import Cost, cost
-from algoformer.training.config import build_model
-from algoformer.training.unrolls import unroll_at
+from algoformer.training.config import build_model, unroll_at
 
 if TYPE_CHECKING:
     from algoformer.config import TrainConfig
