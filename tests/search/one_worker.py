@@ -14,8 +14,7 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from algoformer.search import search
-from algoformer.search.worker import SearchCallback
+from algoformer.search import SearchCallback, search
 from tests.search.small import settings
 
 

@@ -11,12 +11,13 @@ from torch import nn
 from algoformer import programs
 from algoformer.config import Ramp
 from algoformer.data import LabelledData, PromptData
+from algoformer.depth import Depth
 from algoformer.model.cost import cost
 from algoformer.search import Candidate, Impossible, SearchSettings, SearchSpace
 from algoformer.search.budget import MOST_ITERATIONS, fitting_iterations, input_sizes, training_flops
 from algoformer.training import Experiment, TrainConfig
 from algoformer.training.presets import named_experiment
-from algoformer.training.step import unroll_at
+from algoformer.training.unrolls import unroll_at
 from tests.search.small import SPACE, experiment, settings
 
 
@@ -72,6 +73,22 @@ def test_a_loop_that_sees_its_input_once_is_trained_through_all_iterations() -> 
     found = possible(settings(), 12)
     backprop = {one.point.inject: one.experiment.training.backprop for one in found}
     assert backprop == {"add": "window", "none": "full"}
+
+
+def test_segments_are_counted_as_often_as_they_run() -> None:
+    base = experiment()
+    several = Experiment(base.program, base.data, base.width, replace(base.training, segments=3))
+    assert SearchSettings(experiment=several, space=SPACE).budget == 3 * settings().budget
+
+
+@pytest.mark.parametrize("name", ["depth", "inner_depth"])
+def test_drawn_depths_leave_nothing_to_the_budget_and_are_refused(name: str) -> None:
+    base = experiment()
+    program = programs.nested(heads=2, steps=6)
+    training = replace(base.training, **{name: Depth.parse("poisson:4")})
+    drawn = Experiment(program, base.data, base.width, training)
+    with pytest.raises(ValueError, match=f"a search decides how often loops run; leave out {name}"):
+        SearchSettings(experiment=drawn, space=SPACE)
 
 
 def test_the_default_budget_is_that_of_the_experiment() -> None:

@@ -13,10 +13,9 @@ import pytest
 
 pytest.importorskip("optuna")
 
-from algoformer.search import Outcome, SearchResult, read_result, search
+from algoformer.search import Outcome, SearchCallback, SearchResult, read_result, search
 from algoformer.search.liveness import BEAT, Watch
 from algoformer.search.study import JOURNAL, load_study
-from algoformer.search.worker import SearchCallback
 from algoformer.training import load_experiment, read_metrics
 from tests.search.small import SPACE, settings
 

@@ -15,9 +15,8 @@ import tyro
 from algoformer.cli.choose import Field, read_experiment
 
 if TYPE_CHECKING:
-    from algoformer.search import SearchResult, SearchSettings
+    from algoformer.search import SearchCallback, SearchResult, SearchSettings
     from algoformer.search.result import Outcome
-    from algoformer.search.worker import SearchCallback
 
 HELP = """usage: algoformer search [--data NAME [FILE ...]] [OPTIONS]
 
@@ -245,7 +244,7 @@ def _progress() -> Iterator[SearchCallback]:
     from rich.console import Console
 
     from algoformer.cli.progress import bars
-    from algoformer.search.worker import SearchCallback
+    from algoformer.search import SearchCallback
 
     terminal = Console(stderr=True).is_terminal
     with bars() as progress:

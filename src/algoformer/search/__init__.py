@@ -7,6 +7,7 @@ from algoformer.common.lazy import lazy_attribute, lazy_dir
 
 if TYPE_CHECKING:
     from algoformer.search.kinds import register_kind as register_kind
+    from algoformer.search.reporting import SearchCallback as SearchCallback
     from algoformer.search.result import Outcome as Outcome
     from algoformer.search.result import SearchResult as SearchResult
     from algoformer.search.result import read_result as read_result

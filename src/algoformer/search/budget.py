@@ -58,12 +58,15 @@ def input_sizes(experiment: Experiment) -> InputSizes:
 
 
 def training_flops(program: Program, width: int, training: TrainConfig, sizes: InputSizes) -> float:
-    """Return the FLOPs of a training step for one prompt or sequence, averaged over the run."""
+    """Return the FLOPs of a training step for one prompt or sequence, averaged over the run.
+
+    A step of several segments runs and differentiates the unroll once for each of them.
+    """
     changing = training.iterations is not None or bool(training.burn_in)
     stride = max(1, training.steps // COUNTED) if changing else training.steps
     unrolls = Counter(unroll_at(program, training, step) for step in range(0, training.steps, stride))
     total = sum(count * _bill(program, width, sizes, unroll).training for unroll, count in unrolls.items())
-    return total / unrolls.total()
+    return training.segments * total / unrolls.total()
 
 
 def body_parameters(program: Program, width: int, sizes: InputSizes) -> int:

@@ -21,6 +21,7 @@ from algoformer.search.budget import (
 from algoformer.search.kinds import KINDS
 from algoformer.search.space import LEAST, OPTIONAL, Point, SearchSpace, space_around
 from algoformer.training import Experiment
+from algoformer.training.config import sees_input_once
 
 if TYPE_CHECKING:
     from algoformer.config import TrainConfig
@@ -87,6 +88,9 @@ class SearchSettings:
                 f"rungs={self.rungs} with reduction={self.reduction} do not fit into "
                 f"{self.experiment.training.steps} steps; choose fewer rungs, or 0 for no pruning"
             )
+        for name in ("depth", "inner_depth"):
+            if getattr(self.experiment.training, name) is not None:
+                raise ValueError(f"a search decides how often loops run; leave out {name} of the training")
         check_choice("sampler", self.sampler, ("tpe", "random"))
         if self.flops is not None and not 0 < self.flops < math.inf:
             raise ValueError(f"flops must be a positive number, or None, got {self.flops}")
@@ -134,7 +138,8 @@ class SearchSettings:
         what stands before the loop otherwise.
         """
         config, every = self.experiment.training, self.rung_steps
-        unseen: dict[str, Any] = {"backprop": "full", "burn_in": ()} if point.inject == "none" else {}
+        once = sees_input_once(self.program(point, iterations))
+        unseen: dict[str, Any] = {"backprop": "full", "burn_in": ()} if once else {}
         return replace(
             config,
             lr=point.lr,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import random
 import time
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -14,10 +13,11 @@ from typing import TYPE_CHECKING
 from algoformer.extras import require
 from algoformer.model.program import to_data
 from algoformer.search.liveness import GRACE, INTERVAL, Watch, beating, take_up
-from algoformer.search.result import Outcome, SearchResult, outcome_of, result_of
+from algoformer.search.reporting import Reporter, SearchCallback, error_in
+from algoformer.search.result import SearchResult, outcome_of, result_of
 from algoformer.search.settings import Candidate, Impossible, SearchSettings
 from algoformer.search.study import JOURNAL, open_study, sampler_of
-from algoformer.training import Callback, Run, RunOptions, read_metrics, train
+from algoformer.training import Run, RunOptions, train
 
 if TYPE_CHECKING:
     from optuna import Study, Trial
@@ -28,19 +28,6 @@ FAILURES = 3
 
 IMPOSSIBLE = 300
 """A worker stops after this many impossible points in a row."""
-
-
-class SearchCallback:
-    """Receives the news of a worker; override what is of interest."""
-
-    def on_trial(self, number: int, candidate: Candidate) -> None:
-        """Called before a trial is trained."""
-
-    def on_log(self, number: int, step: int, steps: int, error: float) -> None:
-        """Called after every validation of a trial."""
-
-    def on_outcome(self, outcome: Outcome, done: int, trials: int) -> None:
-        """Called when a trial has ended, with the trials of the study that are done and wanted."""
 
 
 def search(
@@ -220,7 +207,7 @@ class Worker:
 
     def _run(self, trial: Trial, candidate: Candidate) -> Run:
         """Train a trial in its folder; go on with the run of a worker that is gone, if it is here."""
-        reporter = _Reporter(trial, candidate, self.callback)
+        reporter = Reporter(trial, candidate, self.callback)
         left = (self.until - time.monotonic()) / 60
         options = replace(
             self.options,
@@ -238,7 +225,7 @@ class Worker:
         return run
 
     def _resumed(
-        self, trial: Trial, candidate: Candidate, options: RunOptions, reporter: _Reporter
+        self, trial: Trial, candidate: Candidate, options: RunOptions, reporter: Reporter
     ) -> Run | None:
         """Return the run that another worker began, trained to its end; None if there is none."""
         before = trial.user_attrs.get("continues")
@@ -276,48 +263,6 @@ class Worker:
         for one in self.study.get_trials(deepcopy=False):
             if one.number == trial.number and one.state.name == "RUNNING":
                 take_up(self.study, one)
-
-
-class _Reporter(Callback):
-    """Reports the errors of a run to its trial, and ends the run if the pruner says so."""
-
-    def __init__(self, trial: Trial, candidate: Candidate, callback: SearchCallback) -> None:
-        self.trial, self.candidate, self.callback = trial, candidate, callback
-        self.folder: Path | None = None
-
-    def on_start(self, step: int, steps: int) -> None:
-        """Report again what a resumed run had measured before."""
-        if step and self.folder is not None:
-            for row in read_metrics(self.folder):
-                self.on_log(int(row["step"]), row)
-
-    def on_log(self, step: int, metrics: Mapping[str, float]) -> None:
-        """Report an error; raise TrialPruned if the trial should not go on.
-
-        Raises:
-            FloatingPointError: the error is not finite.
-        """
-        from optuna import TrialPruned
-
-        steps, error = self.candidate.experiment.training.steps, error_in(metrics, self.candidate)
-        if not math.isfinite(error):
-            raise FloatingPointError(f"the validation error is not finite at step {step}")
-        self.trial.report(error, step)
-        self.callback.on_log(self.trial.number, step, steps, error)
-        if step < steps and self.trial.should_prune():
-            raise TrialPruned
-
-
-def error_in(metrics: Mapping[str, float], candidate: Candidate) -> float:
-    """Return the validation error in a row of metrics: the smaller, the better.
-
-    Raises:
-        ValueError: the data has no validation.
-    """
-    data = candidate.experiment.data
-    if not any(name.startswith("valid_") for name in metrics):
-        raise ValueError(f"a search compares validation errors, and the data {data.name!r} has no validation")
-    return -float(data.merit(metrics)[0])
 
 
 def counts(trial: FrozenTrial) -> bool:
