@@ -33,6 +33,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     | {"data", "checkpoint", "shipped"},
     "insight": SOLVING | {"tasks", "algorithms", "evaluation", "model"},
     "hf": {"trace", "extras", "model", "language"},
+    "onnx": {"extras", "nn", "model", "language"},
     "report": {"model", "evaluation", "insight", "extras"},
 }
 EVERYTHING = set(MAY_IMPORT)
