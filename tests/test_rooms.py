@@ -35,6 +35,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "search": {"config", "tasks", "model", "evaluation", "data", "training", "extras"},
     "insight": SOLVING | {"tasks", "algorithms", "evaluation", "model"},
     "hf": {"trace", "extras", "model", "language"},
+    "onnx": {"extras", "nn", "model", "language"},
     "report": {"model", "evaluation", "insight", "extras"},
 }
 EVERYTHING = set(MAY_IMPORT)
