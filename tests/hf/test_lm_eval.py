@@ -7,7 +7,7 @@ import torch
 
 pytest.importorskip("transformers")
 pytest.importorskip("tokenizers")
-pytest.importorskip("lm_eval", reason="pip install algoformer[conformance]")
+pytest.importorskip("lm_eval", reason="pip install algoformer[harness]")
 
 from algoformer.hf import to_hf, to_hf_tokenizer
 from algoformer.language.token_model import TokenModel
