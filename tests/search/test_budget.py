@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from algoformer.training.unrolls import unroll_at
 from torch import nn
 
 from algoformer import programs
@@ -17,7 +18,6 @@ from algoformer.search import Candidate, Impossible, SearchSettings, SearchSpace
 from algoformer.search.budget import MOST_ITERATIONS, fitting_iterations, input_sizes, training_flops
 from algoformer.training import Experiment, TrainConfig
 from algoformer.training.presets import named_experiment
-from algoformer.training.unrolls import unroll_at
 from tests.search.small import SPACE, experiment, settings
 
 
