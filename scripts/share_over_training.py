@@ -1,6 +1,6 @@
 """Train small models and identify them along training: which algorithm do they come to resemble?
 
-In-context linear regression with d = 2 on a CPU, without label noise and with it, two seeds each: an
+In-context linear regression with d = 3 on a CPU, without label noise and with it, two seeds each: an
 AlgoFormer, identified at several steps of its training, and a transformer without a loop, by layer.
 
     python scripts/share_over_training.py --out results/insight/training
@@ -33,8 +33,8 @@ from algoformer.tasks import LinearRegression
 from algoformer.trace import Solver
 from algoformer.training import Callback, load_checkpoint, train
 
-STEPS, PASSES, LAYERS, NOISE, SEEDS = 3000, 8, 6, (0.0, 0.5), (0, 1)
-KEPT = (500, 1000, 1500, 2000, 3000)
+STEPS, PASSES, LAYERS, NOISE, SEEDS = 8000, 10, 6, (0.0, 0.5), (0, 1)
+KEPT = (500, 1000, 2000, 3000, 4000, 6000, 8000)
 NEWTON = ("Newton from αI", "Newton from αI, α = c/λmax", "Newton from αS", "Newton from αS, α = c/λmax²")
 
 RECIPE = TrainConfig(
@@ -72,7 +72,7 @@ class KeepModels(Callback):
 
 def trained(program: str, noise: float, seed: int) -> tuple[LinearRegression, dict[int, AlgoFormer]]:
     """Train a program; return its task and its models by step."""
-    task = LinearRegression(dim=2, points=9, noise=noise)
+    task = LinearRegression(dim=3, points=13, noise=noise)
     config, shape = replace(RECIPE, seed=seed), programs.algoformer(steps=PASSES, heads=4)
     if program == "standard":
         config, shape = replace(config, burn_in=(), window=1), programs.standard(layers=LAYERS, heads=4)
@@ -133,7 +133,7 @@ def main() -> None:
     setting = {
         "command": f"python scripts/share_over_training.py --out {chosen.out}",
         **{"commit": source_commit(), "device": "cpu", "torch": torch.__version__},
-        **{"task": "LinearRegression(dim=2, points=9)", "width": 32, "steps": STEPS},
+        **{"task": "LinearRegression(dim=3, points=13)", "width": 32, "steps": STEPS},
     }
     for program in ("algoformer", "standard"):
         for noise, seed in ((noise, seed) for noise in NOISE for seed in SEEDS):
