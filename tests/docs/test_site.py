@@ -90,7 +90,8 @@ def test_every_package_of_the_library_is_in_the_reference() -> None:
 def test_every_written_page_is_in_the_table_of_contents() -> None:
     listed = {name for names in (*NAVIGATION.values(), *NESTED.values()) for name in names}
     pages = {path.stem for path in (ROOT / "docs").glob("*.md")} - {"index"}
-    assert pages <= listed
+    results = {path.relative_to(ROOT).with_suffix("").as_posix() for path in (ROOT / "results").rglob("*.md")}
+    assert pages | results <= listed
 
 
 def test_model_cards_show_what_was_measured(site: Path) -> None:
