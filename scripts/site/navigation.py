@@ -22,7 +22,6 @@ TITLES = {"README": "Overview", "results/short/README": "Claims of the paper"}
 
 NESTED: dict[str, tuple[str, ...]] = {
     "results/README": ("results/lab-notes", "results/nested/README", "results/search/README"),
-    "results/nested/README": ("results/nested/chain-tiny", "results/nested/chain-small"),
     "results/short/README": ("results/short/table1", "results/short/table2"),
 }
 """Pages that stand under another page instead of in the sidebar's first level."""
