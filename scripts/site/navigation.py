@@ -7,11 +7,11 @@ from collections.abc import Iterator
 NAVIGATION: dict[str, tuple[str, ...]] = {
     "Start": ("getting-started", "notebooks/student", "notebooks/researcher", "faq", "README"),
     "Use": (
-        *("text-models", "language-data", "decoding", "extending", "loop-models", "program-diagrams"),
-        *("hugging-face", "models/index"),
+        *("text-models", "language-data", "decoding", "extending", "puzzles", "loop-models"),
+        *("program-diagrams", "hugging-face", "models/index"),
     ),
     "Train": ("depth", "optimizers", "engines", "search", "several-processes"),
-    "Understand": ("inside-the-loop", "puzzles", "explorer", "theorems/index", "examples/index"),
+    "Understand": ("inside-the-loop", "explorer", "theorems/index", "examples/index"),
     "Results": ("results/README", "results/short/README", "reproduce", "reliability", "benchmarks/README"),
     "Look up": ("reference/index", "glossary", "notation", "rooms", "CONTRIBUTING", "CHANGELOG"),
 }
