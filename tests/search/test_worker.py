@@ -143,7 +143,10 @@ def test_a_killed_worker_loses_its_own_trial_and_another_takes_it_up(tmp_path: P
     assert result.outcomes[lost.number].state == "failed"
     again = [one for one in result.outcomes if one.point == lost.point and one.state != "failed"]
     assert len(again) == 1
-    assert {step: again[0].curve[step] for step in lost.curve} == lost.curve
+    # the same weights give the same errors; at a rung it meets the rivals of now, and may be pruned there
+    common = again[0].curve.keys() & lost.curve.keys()
+    assert common
+    assert {step: again[0].curve[step] for step in common} == {step: lost.curve[step] for step in common}
     assert not (tmp_path / "trials" / f"{again[0].number:04d}").exists()
     assert result.count("trained", "pruned") == 4
 
