@@ -25,7 +25,6 @@ ROOMS: dict[str, str] = {
     "algoformer.training": "experiments, training, checkpoints",
     "algoformer.data": "data to train on",
     "algoformer.language": "text: tokenizer, models, decoding, scores",
-    "algoformer.search": "programs found by search",
     "algoformer.insight": "which algorithm a loop runs",
     "algoformer.search": "programs found by search",
     "algoformer.hf": "conversion to and from Hugging Face models",

@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from algoformer.training.unrolls import unroll_at
 from torch import nn
 
 from algoformer import programs
