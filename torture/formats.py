@@ -103,10 +103,10 @@ def _json_sources(runs: dict[str, Path], scratch: Path) -> list[Source]:
     evaluations = read_json(out / "evaluation.json")
     one = evaluations[0] if isinstance(evaluations, list) else next(iter(evaluations.values()))
     one = one[0] if isinstance(one, list) else one
-    texts = [load_checkpoint(path / LATEST).tokenizer for path in runs.values()]
+    tokenizers = [load_checkpoint(path / LATEST).tokenizer for path in runs.values()]
     return [
         json_source(Program, [preset().to_json() for preset in PRESETS.values()], _sane_program),
-        json_source(Tokenizer, [text for text in texts if text], lambda found: found.encode("a b")),
+        json_source(Tokenizer, [each for each in tokenizers if each], lambda found: found.encode("a b")),
         json_source(Evaluation, [json.dumps(one)], repr),
         json_source(Curve, [json.dumps(one["by_step"]), json.dumps(one["by_sample"])], repr),
         json_source(DepthCertificate, [(out / "certificate.json").read_text()], str),
@@ -121,7 +121,11 @@ def _certificates(samples: list[Any]) -> Source:
 
     def mutant(rng: random.Random) -> Mutant:
         data = mutate_json(rng, rng.choice(samples))
-        return Mutant(f"certificate {json.dumps(data)[:500]}", lambda: str(read_certificate(data)) and None)
+
+        def run() -> None:
+            str(read_certificate(data))
+
+        return Mutant(f"certificate {json.dumps(data)[:500]}", run)
 
     return Source("certificates on cards", 1, ("algoformer.insight.probabilities.read_certificate",), mutant)
 

@@ -11,7 +11,7 @@ NAVIGATION: dict[str, tuple[str, ...]] = {
         *("hugging-face", "models/index"),
     ),
     "Train": ("depth", "optimizers", "engines", "search", "several-processes"),
-    "Understand": ("inside-the-loop", "explorer", "theorems/index", "examples/index"),
+    "Understand": ("inside-the-loop", "puzzles", "explorer", "theorems/index", "examples/index"),
     "Results": ("results/README", "results/short/README", "reproduce", "reliability", "benchmarks/README"),
     "Look up": ("reference/index", "glossary", "notation", "rooms", "CONTRIBUTING", "CHANGELOG"),
 }
@@ -21,7 +21,10 @@ TITLES = {"README": "Overview", "results/short/README": "Claims of the paper"}
 """Shorter titles for the sidebar."""
 
 NESTED: dict[str, tuple[str, ...]] = {
-    "results/README": ("results/lab-notes", "results/search/README"),
+    "results/README": (
+        *("results/lab-notes", "results/nested/README", "results/puzzles/README", "results/search/README"),
+        "results/healing/README",
+    ),
     "results/short/README": ("results/short/table1", "results/short/table2"),
 }
 """Pages that stand under another page instead of in the sidebar's first level."""

@@ -46,8 +46,8 @@ def place(path: Path) -> Path:
 def written_pages() -> list[Path]:
     """Return the Markdown files of the repository that are pages of the site."""
     others = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "benchmarks/README.md")
-    folders = ("results", "results/short", "results/search")
-    results = [path for folder in folders for path in (ROOT / folder).glob("*.md")]
+    patterns = ("*.md", "short/*.md", "*/README.md")
+    results = {path for pattern in patterns for path in (ROOT / "results").glob(pattern)}
     return [*sorted((ROOT / "docs").rglob("*.md")), *(ROOT / name for name in others), *sorted(results)]
 
 

@@ -81,7 +81,9 @@ def test_the_rest_of_the_batch_changes_no_token(name: str, program: str, data: s
         torch.testing.assert_close(found, expected, rtol=0, atol=1e-10)
         assert torch.equal(some.iterations, whole.iterations[rows])
     for address, slot in some.cache.slots.items():
-        torch.testing.assert_close(slot.keys, whole.cache.slots[address].keys[rows], rtol=0, atol=1e-10)
+        one, other = slot.keys, whole.cache.slots[address].keys[rows]
+        filled = some.cache.filled  # places behind hold anything
+        torch.testing.assert_close(one[:, :, :filled], other[:, :, :filled], rtol=0, atol=1e-10)
 
 
 @pytest.mark.parametrize("name", RULES)

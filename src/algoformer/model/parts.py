@@ -224,8 +224,8 @@ class TwoStatesModule(LoopModule):
         return torch.cat([self.start(entry), self.low_start(entry)], dim=-1)
 
     def visible(self, state: Tensor) -> Tensor:
-        """Return the slow state."""
-        return state[..., : self.width]
+        """Return the slow state, as a copy: a view would keep the fast one in memory."""
+        return state[..., : self.width].contiguous()
 
     def step(self, state: Tensor, entry: Tensor, context: ForwardContext = DEFAULT) -> Tensor:
         """Run the low network as often as it says, then the high one."""

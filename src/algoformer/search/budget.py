@@ -77,9 +77,9 @@ def body_parameters(program: Program, width: int, sizes: InputSizes) -> int:
 def fitting_iterations(flops: Callable[[int], float], budget: float) -> int:
     """Return the number of iterations whose FLOPs are nearest to the budget, by their ratio.
 
-    >>> fitting_iterations(lambda steps: 10.0 + 5 * steps, 43)
+    >>> fitting_iterations(lambda steps: 10.0 + 5 * steps, 43.0)
     7
-    >>> fitting_iterations(lambda steps: 10.0 + 5 * steps, 1)
+    >>> fitting_iterations(lambda steps: 10.0 + 5 * steps, 1.0)
     1
     """
     low, high = 0, 1
