@@ -124,7 +124,7 @@ class TrainConfig:
     ponder_cost: float = 0.01
     """Weight of the number of iterations in the loss of a loop with adaptive computation time."""
     loss_weights: LossWeights | tuple[float, ...] = "mean"
-    """How much each iteration of the window counts: all alike, linearly more towards the last, the last one
+    """The weight of each iteration of the window: all alike, linearly more towards the last, the last one
     alone, or as this list says, whose last number is for the last iteration."""
     stage_steps: int | None = None
     """Iterations of a stage with loss "stages"; None divides the iterations by the number of stages."""

@@ -288,7 +288,7 @@ class Settled(NamedTuple):
 
 @dataclass(frozen=True)
 class Readings:
-    """What a stopping rule can read of a loop.
+    """The functions by which a stopping rule reads a loop.
 
     Attributes:
         output: from a state and its context, what is read out.

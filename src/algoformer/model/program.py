@@ -161,7 +161,7 @@ class TwoStates(Loop):
 
     @property
     def shared(self) -> bool:
-        """Whether the low network also updates the slow state."""
+        """True if the low network also updates the slow state."""
         return len(self.body) == 1
 
     @property

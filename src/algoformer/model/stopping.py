@@ -20,7 +20,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 Reads = Literal["output", "state", "gate"]
-"""What a rule reads."""
+"""The quantity that a rule reads."""
 
 
 @runtime_checkable
