@@ -9,7 +9,7 @@ from algoformer.model import Program, presets
 from algoformer.model.cost import Cost, cost
 from algoformer.tasks import ChainOfThought, LinearRegression, Task
 from algoformer.training import Experiment, Ramp, TrainConfig
-from algoformer.training.unrolls import unroll_at
+from algoformer.training.config import unroll_at
 
 
 @dataclass(frozen=True, kw_only=True)

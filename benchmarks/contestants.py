@@ -13,9 +13,9 @@ from torch import Tensor
 from algoformer.common.devices import matmul_precision
 from algoformer.config import learning_rate
 from algoformer.training import Experiment, build_model
+from algoformer.training.config import unroll_at
 from algoformer.training.engine import Plan, open_engine
 from algoformer.training.step import Step
-from algoformer.training.unrolls import unroll_at
 from benchmarks.cases import first_step
 from benchmarks.plain import PlainData, PlainModel, loss_of
 

@@ -22,7 +22,7 @@ RULES = ("same:1", "shift:0.1", "kl:1e-3", "kl:1e-3:4", "state:0.03", "state:0.1
 DEPTHS = (4, 16)
 """Iterations of the loop: as trained, and four times as many."""
 
-SENTENCES, TOKENS, ROUNDS = 32, 12, 3
+SENTENCES, TOKENS, ROUNDS = 32, 8, 3
 
 
 def exit_rows(setting: Setting) -> Iterator[Row]:

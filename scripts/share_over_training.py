@@ -33,8 +33,8 @@ from algoformer.tasks import LinearRegression
 from algoformer.trace import Solver
 from algoformer.training import Callback, load_checkpoint, train
 
-STEPS, PASSES, LAYERS, NOISE, SEEDS = 2500, 10, 6, (0.0, 0.5), (0, 1)
-KEPT = (500, 1000, 1500, 2000, 2500)
+STEPS, PASSES, LAYERS, NOISE, SEEDS = 8000, 10, 6, (0.0, 0.5), (0, 1)
+KEPT = (500, 1000, 2000, 3000, 4000, 6000, 8000)
 NEWTON = ("Newton from αI", "Newton from αI, α = c/λmax", "Newton from αS", "Newton from αS, α = c/λmax²")
 
 RECIPE = TrainConfig(

@@ -30,11 +30,12 @@ MAY_IMPORT: dict[str, set[str]] = {
     "data": {"config", "prompt", "trace", "tasks", "model", "evaluation", "extras", "language"},
     "checkpoint": {"data", "language", "model"},
     "shipped": {"checkpoint"},
-    "training": {"config", "prompt", "trace", "tasks", "nn", "kernels", "model", "language"}
+    "training": {"config", "depth", "prompt", "trace", "tasks", "nn", "kernels", "model", "language"}
     | {"data", "checkpoint", "shipped"},
     "search": {"config", "tasks", "model", "evaluation", "data", "training", "extras"},
     "insight": SOLVING | {"tasks", "algorithms", "evaluation", "model"},
     "hf": {"trace", "extras", "model", "language"},
+    "onnx": {"extras", "nn", "model", "language"},
     "report": {"model", "evaluation", "insight", "extras"},
 }
 EVERYTHING = set(MAY_IMPORT)

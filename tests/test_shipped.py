@@ -14,7 +14,7 @@ def test_a_checkpoint_is_loaded_by_name_by_file_and_by_run(tmp_path: Path) -> No
     named = algoformer.load("linear")
     by_file = algoformer.load(shipped.shipped_path("linear"))
     assert same_weights(named.model, by_file.model)
-    assert named.card["step"] == 10000
+    assert named.card["step"] == 40000
     run = train(small(steps=1), tmp_path / "run")
     assert same_weights(algoformer.load(tmp_path / "run").model, run.model)
 

@@ -24,6 +24,7 @@ from algoformer.evaluation.curve import Curve
 from algoformer.evaluation.evaluation import Evaluation
 from algoformer.insight.certificate import DepthCertificate
 from algoformer.insight.identification import Identification
+from algoformer.insight.probabilities import ProbabilityCertificate, read_certificate
 from algoformer.language.tokenizer import Tokenizer
 from algoformer.model.cost import cost
 from algoformer.model.presets import PRESETS
@@ -62,6 +63,7 @@ def all_sources(scratch: Path) -> list[Source]:
         *_checkpoints(runs, temporary),
         *_data_sources(files, temporary, scratch),
         run_folders(runs, temporary, changed_checkpoint),
+        *_journals(scratch, temporary),
         _command_lines(runs, scratch),
     ]
 
@@ -92,18 +94,40 @@ def _json_sources(runs: dict[str, Path], scratch: Path) -> list[Source]:
     _called("evaluate", linear, "--prompts", "24", "--out", str(out))
     _called("certify", linear, "--reach", "2", "--out", str(out))
     _called("identify", linear, "--steps", "3", "--prompts", "24", "--out", str(out))
+    text_out, texts = scratch / "measured text", scratch / "texts.txt"
+    texts.write_text("\n".join(sentences(9)) + "\n")
+    _called(
+        *("certify", str(runs["labels csv"]), "--texts", str(texts)),
+        *("--reach", "2", "--out", str(text_out)),
+    )
     evaluations = read_json(out / "evaluation.json")
     one = evaluations[0] if isinstance(evaluations, list) else next(iter(evaluations.values()))
     one = one[0] if isinstance(one, list) else one
-    texts = [load_checkpoint(path / LATEST).tokenizer for path in runs.values()]
+    tokenizers = [load_checkpoint(path / LATEST).tokenizer for path in runs.values()]
     return [
         json_source(Program, [preset().to_json() for preset in PRESETS.values()], _sane_program),
-        json_source(Tokenizer, [text for text in texts if text], lambda found: found.encode("a b")),
+        json_source(Tokenizer, [each for each in tokenizers if each], lambda found: found.encode("a b")),
         json_source(Evaluation, [json.dumps(one)], repr),
         json_source(Curve, [json.dumps(one["by_step"]), json.dumps(one["by_sample"])], repr),
         json_source(DepthCertificate, [(out / "certificate.json").read_text()], str),
+        json_source(ProbabilityCertificate, [(text_out / "certificate.json").read_text()], str),
+        _certificates([read_json(one / "certificate.json") for one in (out, text_out)]),
         json_source(Identification, [(out / "identification.json").read_text()], str),
     ]
+
+
+def _certificates(samples: list[Any]) -> Source:
+    """Return mutants of certificates as a model's card holds them."""
+
+    def mutant(rng: random.Random) -> Mutant:
+        data = mutate_json(rng, rng.choice(samples))
+
+        def run() -> None:
+            str(read_certificate(data))
+
+        return Mutant(f"certificate {json.dumps(data)[:500]}", run)
+
+    return Source("certificates on cards", 1, ("algoformer.insight.probabilities.read_certificate",), mutant)
 
 
 def _sane_program(program: Program) -> None:
@@ -242,6 +266,29 @@ def _data_sources(files: dict[str, list[list[str]]], temporary: Path, scratch: P
         file_source("plain text", [Path(book)], lambda path: list(text_blocks(path)), (), temporary),
         file_source("Sudoku puzzles", boards, read_puzzles, (READ_PUZZLES,), temporary),
         Source("data files through train", 0.3, (), trained),
+    ]
+
+
+def _journals(scratch: Path, temporary: Path) -> list[Source]:
+    """Return mutants of the journal of a search, if what reads it is installed."""
+    try:
+        import optuna
+    except ModuleNotFoundError:
+        return []
+    from algoformer.search.study import load_study, open_storage
+
+    path = scratch / "study.log"
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    study = optuna.create_study(study_name="study", storage=open_storage(path))
+    for _ in range(3):
+        trial = study.ask()
+        study.tell(trial, trial.suggest_float("lr", 0.0, 1.0))
+
+    def read(journal: Path) -> None:
+        repr(load_study(journal, "study").trials)
+
+    return [
+        file_source("journals of searches", [path], read, ("algoformer.search.study.load_study",), temporary)
     ]
 
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 NAVIGATION: dict[str, tuple[str, ...]] = {
     "Start": ("getting-started", "notebooks/student", "notebooks/researcher", "faq", "README"),
     "Use": (
-        *("text-models", "language-data", "decoding", "extending", "loop-models", "program-diagrams"),
-        *("hugging-face", "models/index"),
+        *("text-models", "language-data", "decoding", "extending", "puzzles", "loop-models"),
+        *("program-diagrams", "hugging-face", "models/index"),
     ),
     "Train": ("depth", "optimizers", "engines", "search", "several-processes"),
     "Understand": ("inside-the-loop", "explorer", "theorems/index", "examples/index"),
@@ -21,7 +21,10 @@ TITLES = {"README": "Overview", "results/short/README": "Claims of the paper"}
 """Shorter titles for the sidebar."""
 
 NESTED: dict[str, tuple[str, ...]] = {
-    "results/README": ("results/lab-notes", "results/search/README"),
+    "results/README": (
+        *("results/lab-notes", "results/nested/README", "results/puzzles/README", "results/search/README"),
+        "results/healing/README",
+    ),
     "results/short/README": ("results/short/table1", "results/short/table2"),
 }
 """Pages that stand under another page instead of in the sidebar's first level."""

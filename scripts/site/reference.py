@@ -26,6 +26,7 @@ ROOMS: dict[str, str] = {
     "algoformer.data": "data to train on",
     "algoformer.language": "text: tokenizer, models, decoding, scores",
     "algoformer.insight": "which algorithm a loop runs",
+    "algoformer.search": "programs found by search",
     "algoformer.hf": "conversion to and from Hugging Face models",
     "algoformer.report": "plots, tables, pages",
     "algoformer.report.diagram": "programs as SVG",

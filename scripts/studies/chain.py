@@ -238,7 +238,8 @@ def picture_of(found: Mapping[str, Any], title: str) -> Any:
         one.set_xticks(range(len(grid)), [str(outer + 1) for outer in range(len(grid))])
         one.set_yticks(range(len(pairs)), [str(2 * int(count)) for count in pairs])
         one.set_xlabel("outer iterations (rounds)")
-        one.set_ylabel("layer calls in a round")
+        if one is axes[0]:
+            one.set_ylabel("layer calls in a round")
         one.grid(visible=False)
         trained = some["summary"]["trained"]
         one.plot(trained["outer"] - 1, pairs.index(str(trained["pairs"])), "wx", markersize=9)

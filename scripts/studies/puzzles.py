@@ -68,10 +68,10 @@ GPU: dict[str, Any] = {
 SIZES = {
     "sudoku4": Boards(
         task={"size": 4},
-        steps=12,
+        steps=8,
         width=32,
         heads=4,
-        training={"steps": 2500, "batch_size": 64, "lr": 3e-3, "window": 4},
+        training={"steps": 5000, "batch_size": 32, "lr": 3e-3, "window": 2, "backprop": "full"},
     ),
     # 200 passes over 9,000 boards, as in the published run
     "sudoku9-9k": Boards(

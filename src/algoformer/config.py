@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import typing
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 from algoformer.common.names import suggests_keywords
@@ -123,7 +124,7 @@ class TrainConfig:
     ponder_cost: float = 0.01
     """Weight of the number of iterations in the loss of a loop with adaptive computation time."""
     loss_weights: LossWeights | tuple[float, ...] = "mean"
-    """How much each iteration of the window counts: all alike, linearly more towards the last, the last one
+    """The weight of each iteration of the window: all alike, linearly more towards the last, the last one
     alone, or as this list says, whose last number is for the last iteration."""
     stage_steps: int | None = None
     """Iterations of a stage with loss "stages"; None divides the iterations by the number of stages."""
@@ -291,13 +292,7 @@ def learning_rate(config: TrainConfig, step: int) -> float:
     return config.lr * (config.min_lr_ratio + (1 - config.min_lr_ratio) * falling)
 
 
-def tracked_iterations(config: TrainConfig, *, window: int, iterations: int) -> int:
-    """Return how many of the last iterations the gradient passes through, of so many that are run."""
-    if isinstance(config.backprop, str):
-        return window if config.backprop == "window" else iterations
-    return min(config.backprop, iterations)
-
-
+@lru_cache(maxsize=64)
 def iteration_shares(config: TrainConfig, count: int) -> tuple[float, ...] | None:
     """Return how much each of the last `count` iterations counts in the loss, with sum 1; None for a mean.
 

@@ -20,7 +20,7 @@ LARGEST_MEAN = 500
 
 @dataclass(frozen=True, kw_only=True)
 class Depth:
-    """How many iterations a loop runs in a training step: a named distribution on 1, 2, 3, ...
+    """The number of iterations of a loop in a training step: a named distribution on 1, 2, 3, ...
 
     "fixed" always runs `mean` iterations, "list" one of `choices`, each as likely as the others. "poisson"
     runs 1 + Poisson(`mean` - 1) iterations. "lognormal" is Huginn's log-normal Poisson distribution: the rate

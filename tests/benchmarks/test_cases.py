@@ -4,7 +4,7 @@ import torch
 from algoformer.config import ramp_value
 from algoformer.trace import Unroll
 from algoformer.training import Experiment
-from algoformer.training.unrolls import unroll_at
+from algoformer.training.config import unroll_at
 from benchmarks.cases import CASES, FULL, QUICK, Size, bill, experiment, first_step
 
 

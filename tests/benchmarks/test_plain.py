@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from algoformer.data.objective import window_loss
-from algoformer.training.unrolls import unroll_at
+from algoformer.training.config import unroll_at
 from benchmarks.cases import CASES, QUICK, experiment
 from benchmarks.contestants import Ours, Plain
 from benchmarks.plain import PlainData, copy_weights

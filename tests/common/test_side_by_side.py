@@ -20,7 +20,7 @@ def two_threads() -> Iterator[None]:
 
 
 def test_results_come_in_order_from_threads_of_their_own(two_threads: None) -> None:
-    meeting = threading.Barrier(2, timeout=60)
+    meeting = threading.Barrier(2)
 
     def piece(number: int) -> tuple[int, int, int]:
         if number < 2:

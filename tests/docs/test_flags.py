@@ -41,17 +41,19 @@ def training_flags(monkeypatch: pytest.MonkeyPatch) -> set[str]:
 
 
 def declared_flags(folder: Path) -> Iterator[str]:
-    """The options of the commands in a folder, from the dataclasses that declare them."""
+    """The options of the commands in a folder: fields of dataclasses, and arguments of argparse."""
     for path in sorted(folder.glob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.ClassDef) and node.name.endswith("Options"):
                 names = (item.target for item in node.body if isinstance(item, ast.AnnAssign))
                 yield from (f"--{name.id.replace('_', '-')}" for name in names if isinstance(name, ast.Name))
+            elif isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "add_argument":
+                yield from (str(each.value) for each in node.args if isinstance(each, ast.Constant))
 
 
 def test_every_option_on_a_page_exists(monkeypatch: pytest.MonkeyPatch) -> None:
     known = training_flags(monkeypatch) | EVERYWHERE
-    for folder in ("src/algoformer/cli", "paper", "benchmarks"):
+    for folder in ("src/algoformer/cli", "paper", "benchmarks", "scripts", "scripts/studies"):
         known |= set(declared_flags(ROOT / folder))
     assert {"--lr", "--data.dim", "--model.loop.steps", "--iterations", "--only"} <= known
     for page in PAGES:

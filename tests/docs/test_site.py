@@ -14,7 +14,7 @@ from report.explorer.browser import Browser, Page
 from report.explorer.conftest import browser as browser
 from scripts.site.docstrings import as_restructured_text
 from scripts.site.navigation import NAVIGATION, NESTED
-from scripts.site.pages import ROOT, Sources
+from scripts.site.pages import ROOT, Sources, place, written_pages
 from scripts.site.reference import ROOMS, public_names
 
 pytestmark = pytest.mark.docs
@@ -90,7 +90,8 @@ def test_every_package_of_the_library_is_in_the_reference() -> None:
 def test_every_written_page_is_in_the_table_of_contents() -> None:
     listed = {name for names in (*NAVIGATION.values(), *NESTED.values()) for name in names}
     pages = {path.stem for path in (ROOT / "docs").glob("*.md")} - {"index"}
-    assert pages <= listed
+    results = {place(path).with_suffix("").as_posix() for path in written_pages() if "results" in path.parts}
+    assert pages | results <= listed
 
 
 def test_model_cards_show_what_was_measured(site: Path) -> None:

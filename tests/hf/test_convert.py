@@ -36,6 +36,14 @@ def test_a_tokenizer_gives_the_same_numbers_and_texts_after_it_was_saved(
             assert one.decode(tokenizer.encode(text)) == (f" {text}" if text else "")
 
 
+def test_a_tokenizer_with_more_tokens_than_the_model_is_refused(tokenizer: Tokenizer) -> None:
+    small = TokenModel(presets.standard(1, heads=2), vocabulary=len(tokenizer) - 1, context=32, width=16)
+    with pytest.raises(ValueError, match=f"the tokenizer has {len(tokenizer)} tokens and the model "):
+        to_hf_tokenizer(tokenizer, small)
+    fitting = TokenModel(presets.standard(1, heads=2), vocabulary=len(tokenizer), context=32, width=16)
+    assert len(to_hf_tokenizer(tokenizer, fitting)) == len(tokenizer)
+
+
 def test_a_pipeline_continues_a_text_as_the_library_does(tokenizer: Tokenizer) -> None:
     torch.manual_seed(0)
     model = TokenModel(presets.algoformer(heads=2, steps=3), vocabulary=300, context=32, width=16).eval()

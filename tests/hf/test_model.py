@@ -2,6 +2,7 @@
 
 import copy
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,10 +12,13 @@ from torch import Tensor
 
 pytest.importorskip("transformers")
 
-from algoformer.hf import AlgoformerConfig, AlgoformerForCausalLM, to_hf
+from huggingface_hub import ModelCard
+
+from algoformer.hf import AlgoformerConfig, AlgoformerForCausalLM, depth_curve, model_card, to_hf
 from algoformer.language import generate
 from algoformer.language.token_model import TokenModel
 from algoformer.model import Layers, Loop, Parallel, Program, presets
+from algoformer.trace import Unroll
 from tests.hf.families import transformers
 
 PROGRAMS = {
@@ -79,7 +83,10 @@ def test_every_way_to_generate_gives_the_tokens_of_decoding_without_a_cache(name
 @EVERY
 def test_another_number_of_steps_decodes_with_a_cache_of_its_own_size(name: str) -> None:
     model = to_hf(token_model(PROGRAMS[name]))
-    assert torch.equal(decoded(model, steps=5), decoded(model, steps=5, use_cache=False))
+    expected = decoded(model, steps=5, use_cache=False)
+    assert torch.equal(decoded(model, steps=5), expected)
+    assert torch.equal(decoded(model, steps=5, cache_implementation="static"), expected)
+    assert model.config.steps is None
     looped = name != "plain"
     assert torch.equal(model(**prompts(), steps=5).logits, model(**prompts()).logits) is not looped
 
@@ -95,6 +102,53 @@ def test_a_saved_model_is_opened_by_the_auto_classes(name: str, tmp_path: Path) 
     deeper = transformers.AutoModelForCausalLM.from_pretrained(tmp_path, steps=5)
     assert torch.equal(deeper(**prompts()).logits, model(**prompts(), steps=5).logits)
     assert torch.equal(decoded(deeper), decoded(model, steps=5))
+
+
+def test_sampling_with_a_cache_draws_the_tokens_of_sampling_without() -> None:
+    model = to_hf(token_model(PROGRAMS["algoformer"]))
+    drawn = []
+    for cached in (True, False):
+        torch.manual_seed(4)
+        options = {"do_sample": True, "top_k": 20, "max_new_tokens": 12, "eos_token_id": None}
+        drawn.append(model.generate(**prompts(), **options, use_cache=cached))
+    assert torch.equal(*drawn)
+    assert not torch.equal(drawn[0], model.generate(**prompts(), **{**options, "do_sample": False}))
+
+
+def test_a_push_to_the_hub_sends_the_files_of_a_saved_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[str] = []
+
+    class Api:
+        def __init__(self, *args: Any, **options: Any) -> None: ...
+
+        def create_repo(self, repository: str, **options: Any) -> Any:
+            return SimpleNamespace(repo_id=repository)
+
+        def create_commit(self, **options: Any) -> None:
+            sent.extend(one.path_in_repo for one in options["operations"])
+
+    hub = pytest.importorskip("transformers.utils.hub")
+    if not hasattr(hub, "hf_api"):
+        pytest.skip("this version of transformers calls the hub in another way")
+    monkeypatch.setattr(hub, "hf_api", Api)
+    monkeypatch.setattr(hub, "create_and_tag_model_card", lambda *args, **options: ModelCard("a card"))
+    to_hf(token_model(PROGRAMS["algoformer"])).push_to_hub("somebody/program")
+    assert {"config.json", "generation_config.json", "model.safetensors"} <= set(sent)
+
+
+def test_a_card_states_the_loss_of_every_depth() -> None:
+    model = to_hf(token_model(PROGRAMS["algoformer"]))
+    rows = torch.randint(3, 32, (5, 8), generator=torch.Generator().manual_seed(2))
+    curve = depth_curve(model, rows, (1, 3, 6), batch=2)
+    for steps, loss in curve.items():
+        scores = model.model(rows, Unroll(steps=steps, window=1))[0, :, :-1]
+        expected = F.cross_entropy(scores.flatten(0, 1), rows[:, 1:].flatten())
+        assert loss == pytest.approx(float(expected.detach()), abs=1e-5)
+    card = model_card(model, curve=curve, measured_on="five sequences", license="apache-2.0")
+    assert card.data.to_dict()["license"] == "apache-2.0"
+    assert card.data.library_name == "algoformer"
+    assert f"| 3 (default) | {curve[3]:.4f} |\n| 6 | {curve[6]:.4f} |" in card.text
+    assert str(PROGRAMS["algoformer"]) in card.text
 
 
 def test_the_loss_is_the_mean_cross_entropy_of_the_next_token() -> None:

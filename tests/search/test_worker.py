@@ -28,7 +28,7 @@ def start(storage: Path | str, out: Path, trials: int, *kill_at: int) -> subproc
 
 
 def finish(*workers: subprocess.Popen[str]) -> None:
-    complaints = [worker.communicate(timeout=300)[1] for worker in workers]
+    complaints = [worker.communicate()[1] for worker in workers]
     assert [worker.returncode for worker in workers] == [0] * len(workers), complaints
 
 
@@ -132,7 +132,7 @@ def test_two_workers_share_a_database(postgresql: str, tmp_path: Path) -> None:
 def test_a_killed_worker_loses_its_own_trial_and_another_takes_it_up(tmp_path: Path) -> None:
     journal = tmp_path / "journal.log"
     worker = start(journal, tmp_path, 4, 1)
-    worker.communicate(timeout=300)
+    worker.communicate()
     assert worker.returncode == -9
     before = read_result(journal)
     lost = next(one for one in before.outcomes if one.state == "running")

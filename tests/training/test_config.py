@@ -50,7 +50,7 @@ pytestmark = pytest.mark.usefixtures("as_a_user")
         ({"betas": (0.9,)}, r"betas must be two numbers in \[0, 1\)"),
         ({"ema": 1.0}, "ema is a decay between 0 and 1"),
         ({"ema": 0.0}, "ema is a decay between 0 and 1"),
-        ({"loss": "huber"}, "loss must be one of mean, log, stages, got 'huber'"),
+        ({"loss": "huber"}, "loss must be one of mean, log, stages, exit, gate, got 'huber'"),
         ({"backprop": "none"}, "backprop must be one of window, full"),
         ({"precision": "fp16"}, "precision must be one of fp32, tf32, bf16"),
     ],

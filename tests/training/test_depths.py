@@ -15,8 +15,8 @@ from algoformer.depth import Depth
 from algoformer.model.program import Layers, Loop, Parallel, Program
 from algoformer.trace import Carry, Unroll
 from algoformer.training import build_model, train
+from algoformer.training.config import sequence_depths, unroll_at
 from algoformer.training.optimizer import ModelOptimizer
-from algoformer.training.unrolls import sequence_depths, unroll_at
 from training.small import loss_at, same_weights, small, stepper, told
 
 ONE, PLAIN = Loop(Layers(1, heads=2), steps=2), programs.standard(1, heads=2)

@@ -13,8 +13,8 @@ from algoformer.data.protocol import Share
 from algoformer.depth import Depth
 from algoformer.trace import Unroll
 from algoformer.training import Experiment, TrainConfig, build_model
+from algoformer.training.config import sequence_depths, unroll_at
 from algoformer.training.step import ProcessGroup, Step
-from algoformer.training.unrolls import sequence_depths, unroll_at
 from tests.data.small_text import small_experiment
 from training.small import loss_at, small, stepper
 

@@ -124,17 +124,22 @@ def test_the_eager_engine_is_the_step_itself() -> None:
 COMPILED = """
 import sys, torch
 from algoformer import programs
+from algoformer.depth import Depth
 from training.small import small, stepper, same_weights
 from algoformer.training.compiled import compiled_body, compiled_pieces
-from algoformer.training.unrolls import unroll_at
+from algoformer.training.config import unroll_at
 from algoformer.trace import Unroll
 import torch._dynamo.utils as counted
 
 AGAIN = {"gradient_checkpointing": True}
+PER_SEQUENCE = Depth.parse("poisson:3,per=sequence")
 CASES = {
     "algoformer": (programs.algoformer(steps=3, heads=2), {"burn_in": (0, 1, 4)}, 4),
     "half again": (programs.looped(steps=3, heads=2), {"precision": "bf16", **AGAIN}, 3),
     "deep": (programs.standard(5, heads=2), {}, 2),
+    "inner": (programs.nested(0, 1, 1, 0, steps=2, heads=2), {"inner_depth": Depth.parse("list:1,3,6")}, 3),
+    "segments": (programs.looped(steps=3, heads=2), {"segments": 2, "backprop": "full"}, 1),
+    "sequences": (programs.looped(steps=3, heads=2), {"depth": PER_SEQUENCE, "window": 1}, 2),
 }
 for name, (program, settings, graphs) in CASES.items():
     torch._dynamo.reset()

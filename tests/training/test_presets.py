@@ -6,8 +6,8 @@ from algoformer.data.prompts import curricula
 from algoformer.model.presets import LOOP_MODELS, PRESETS
 from algoformer.model.program import modules_of
 from algoformer.tasks import TASKS
+from algoformer.training.config import iterations_at
 from algoformer.training.presets import experiment, named_experiment
-from algoformer.training.unrolls import iterations_at
 
 
 def whole(task: tasks.Task) -> dict[str, int]:
@@ -72,15 +72,15 @@ def test_linear_regression_is_trained_as_recommended_where_that_was_tried() -> N
         return [curricula(training, step, **whole(run.task))[place] for step in steps]
 
     assert (training.loss, training.precision) == ("log", "tf32")
-    # a thousand steps with 5 coordinates, then one more every 200
-    assert stages(0, 0, 1_199, 1_200, 3_999, 4_000) == [
+    # a tenth of the run with 5 coordinates, then one more every 800 steps
+    assert stages(0, 0, 4_799, 4_800, 15_999, 16_000) == [
         5,
         5,
         6,
         19,
         20,
     ]
-    assert stages(1, 0, 1_199, 1_200, 3_999, 4_000) == [
+    assert stages(1, 0, 4_799, 4_800, 15_999, 16_000) == [
         11,
         11,
         13,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from algoformer import programs, tasks
 from algoformer.config import learning_rate, ramp_value
 from algoformer.training import Ramp, TrainConfig
-from algoformer.training.unrolls import unroll_at
+from algoformer.training.config import unroll_at
 from small_tasks import small_task
 from training.small import small, stepper
 

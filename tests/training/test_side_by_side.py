@@ -1,3 +1,5 @@
+import os
+import signal
 from dataclasses import replace
 from pathlib import Path
 
@@ -32,6 +34,27 @@ def test_a_run_that_fails_is_named(tmp_path: Path) -> None:
     plans = {"mine": Planned(experiment=tiny("looped"), folder=tmp_path / "taken")}
     with pytest.raises(RuntimeError, match=r"the run .mine. failed: .*exists already"):
         train_side_by_side(plans, progress=lambda *_: None)
+
+
+class InterruptedAtOnce:
+    """Work whose process meets a Ctrl-C while it is read there, before anything of it runs."""
+
+    def __setstate__(self, state: object) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+
+    def __getstate__(self) -> object:
+        return "something"
+
+    def make(self, **_: object) -> bool:
+        return True
+
+
+def test_an_interrupt_while_a_process_starts_ends_it_without_a_traceback(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(RuntimeError, match="the run 'mine' ended with exit code 130"):
+        train_side_by_side({"mine": InterruptedAtOnce()}, progress=lambda *_: None)
+    assert "Traceback" not in capfd.readouterr().err
 
 
 def test_finished_runs_are_told_and_a_failure_can_leave_the_others_alone(tmp_path: Path) -> None:

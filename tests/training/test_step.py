@@ -10,7 +10,7 @@ from algoformer.data.objective import log_loss, window_loss
 from algoformer.data.protocol import Share
 from algoformer.prompt import Prompt
 from algoformer.training import Ramp
-from algoformer.training.unrolls import unroll_at
+from algoformer.training.config import unroll_at
 from small_tasks import small_task
 from training.small import loss_at, same_weights, small, stepper
 

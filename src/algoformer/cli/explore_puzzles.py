@@ -1,4 +1,4 @@
-"""How the explorer shows puzzles: names of symbols and classes, boards and their rules."""
+"""The presentation of puzzles in the explorer: names of symbols and classes, boards and their rules."""
 
 from __future__ import annotations
 

@@ -168,7 +168,7 @@ def _print_cost(experiment: Experiment) -> None:
     from algoformer.cli.say import say
     from algoformer.model.cost import cost
     from algoformer.trace import Unroll
-    from algoformer.training.unrolls import unroll_at
+    from algoformer.training.config import unroll_at
 
     task, training = experiment.task, experiment.training
     sizes: dict[str, Any] = {

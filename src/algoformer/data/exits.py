@@ -49,10 +49,8 @@ def check_exit(program: Program, training: TrainConfig) -> None:
         )
 
 
-def unroll_for(unroll: Unroll, training: TrainConfig) -> Unroll:
-    """Return the unroll for a loss: without gradients inside the loop where the gate alone is trained."""
-    if training.loss != "gate":
-        return unroll
+def unroll_for_gate(unroll: Unroll) -> Unroll:
+    """Return the unroll that trains the gate alone: without gradients inside the loop."""
     return Unroll(steps=unroll.steps, window=unroll.window, grad_steps=0)
 
 
@@ -93,7 +91,9 @@ def token_loss(
     smoothing: float = 0.0,
 ) -> WindowLoss:
     """Return the loss of a language model on a batch of tokens, as its training says."""
-    states, halting = model.states_and_halting(input_ids, unroll_for(unroll, training), prefix=prefix)
+    states, halting = model.states_and_halting(
+        input_ids, unroll_for_gate(unroll) if training.loss == "gate" else unroll, prefix=prefix
+    )
     right = model.output_weight, targets, positions
     if training.loss == "exit":
         return exit_cross_entropy(

@@ -14,12 +14,12 @@ from torch import Tensor, nn
 from algoformer import tasks
 from algoformer.common.devices import matmul_precision
 from algoformer.config import TrainConfig, iteration_shares, ramp_value
-from algoformer.data.exits import EXIT_LOSSES, check_exit, ponder_cost, prompt_exit_loss, unroll_for
+from algoformer.data.exits import EXIT_LOSSES, check_exit, ponder_cost, prompt_exit_loss, unroll_for_gate
 from algoformer.data.objective import error_at, log_loss, stage_loss, window_loss
 from algoformer.data.protocol import Data, Loss, Metrics, Share
 from algoformer.evaluation import Evaluation, evaluate, evaluation_prompts
 from algoformer.model.algoformer import AlgoFormer
-from algoformer.model.program import Program, modules_of
+from algoformer.model.program import Program, halting_of, modules_of
 from algoformer.prompt import Prompt
 from algoformer.tasks import Task
 from algoformer.trace import Solver, Trace, Unroll
@@ -60,7 +60,8 @@ class PromptData:
 
     def check(self, program: Program, training: TrainConfig) -> None:
         """Refuse curricula that the program or the task cannot follow, and a loss that does not fit."""
-        check_exit(program, training)
+        if training.loss in EXIT_LOSSES or halting_of(program) != "none":
+            check_exit(program, training)
         if training.samples is not None and not _causal(program):
             raise ValueError(
                 "samples: with full attention only the last question of a prompt is asked, so that there is "
@@ -97,7 +98,7 @@ class PromptData:
         self, model: Callable[..., Any], batch: PromptBatch, unroll: Unroll, training: TrainConfig
     ) -> Loss:
         """Return the loss of the answers over the window, and the error at the last question that counts."""
-        trace: Trace = model(batch.prompt, unroll_for(unroll, training))
+        trace: Trace = model(batch.prompt, unroll_for_gate(unroll) if training.loss == "gate" else unroll)
         shares = iteration_shares(training, unroll.length)
         if training.loss in EXIT_LOSSES:
             value = prompt_exit_loss(trace, batch.prompt, batch.weights, training)

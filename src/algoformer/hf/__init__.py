@@ -3,6 +3,7 @@
 Importing this room registers programs with the Auto classes of `transformers`.
 """
 
+from algoformer.hf.card import depth_curve, model_card
 from algoformer.hf.classifier import AlgoformerForSequenceClassification
 from algoformer.hf.config import AlgoformerConfig
 from algoformer.hf.convert import to_hf, to_hf_tokenizer
@@ -14,8 +15,10 @@ __all__ = [
     "AlgoformerConfig",
     "AlgoformerForCausalLM",
     "AlgoformerForSequenceClassification",
+    "depth_curve",
     "from_hf",
     "loopify",
+    "model_card",
     "set_steps",
     "to_hf",
     "to_hf_tokenizer",

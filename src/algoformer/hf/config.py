@@ -64,5 +64,5 @@ class AlgoformerConfig(transformers.PreTrainedConfig):
 
     @property
     def num_hidden_layers(self) -> int:
-        """How often layers run in one pass, which is the number of entries of a KV cache."""
+        """The number of layers that run in one pass, which is the number of entries of a KV cache."""
         return 0 if self.program is None else len(slots_of(self.as_program(), steps=self.run_steps()))

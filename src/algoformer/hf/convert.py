@@ -69,12 +69,24 @@ def to_hf(model: TokenModel | TextClassifier, format: str = "algoformer") -> Any
     return wrapped.train(model.training)
 
 
-def to_hf_tokenizer(tokenizer: Tokenizer) -> Any:
+def to_hf_tokenizer(tokenizer: Tokenizer, model: TokenModel | TextClassifier | None = None) -> Any:
     """Return a tokenizer as one of `transformers`, with the same token numbers for every text.
 
     The special tokens are never read from text: a text that spells one is encoded letter by letter. Decoding
     keeps the space before the first word, so that a continuation can be put behind its prompt.
+
+    Args:
+        tokenizer: the tokenizer.
+        model: the model that it is for, to check that the model has all of its tokens.
+
+    Raises:
+        ValueError: the tokenizer has more tokens than the model.
     """
+    if model is not None and len(tokenizer) > model.vocabulary:
+        raise ValueError(
+            f"the tokenizer has {len(tokenizer)} tokens and the model {model.vocabulary}; "
+            "use the tokenizer that the model was trained with"
+        )
     tokenizers = require("tokenizers", extra="text")
     model = tokenizers.models.BPE(vocab=tokenizer.pieces, merges=list(tokenizer.merges))
     encoder = tokenizers.Tokenizer(model)

@@ -51,6 +51,7 @@ def export(model: TokenModel, format: str) -> Any:
         for name, their_name in FAMILIES[format].norms.items():
             _split(getattr(one, name), getattr(other, their_name))
     if format == "gpt2":
+        assert stacks[0].positions is not None
         decoder.wpe.weight.copy_(stacks[0].positions.table)
         _split(stacks[-1].final_norm, decoder.ln_f)
     elif format != "hrm_text":  # its norms have no weights

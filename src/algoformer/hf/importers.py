@@ -26,7 +26,7 @@ ACTIVATIONS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Family:
-    """How the layers of one family of `transformers` are written as `Layers`.
+    """The layers of one family of `transformers` as fields of `Layers`.
 
     Attributes:
         words: fields of `Layers` that the family always has.

@@ -9,7 +9,7 @@ PER_LAYER = ("layer_types", "mlp_layer_types", "layer_rope_theta", "num_attentio
 
 
 class LoopedConfig:
-    """What a configuration gains when its model is looped; mixed into the configuration's own class.
+    """Fields that a configuration gains when its model is looped; mixed into the configuration's own class.
 
     `num_hidden_layers` and the fields of one value per layer describe the unrolled model, because masks and
     KV caches are built from them. `to_dict`, and so the file `config.json`, holds the original model's.

@@ -63,12 +63,14 @@ class AlgoformerForCausalLM(transformers.PreTrainedModel, transformers.Generatio
         """Return the map to scores, if it is not the embedding."""
         return self.model.output
 
-    def generate(self, *args: Any, **kwargs: Any) -> Any:
+    def generate(self, *args: Any, steps: int | None = None, **kwargs: Any) -> Any:
         """Generate tokens as `GenerationMixin.generate` does; `steps` sets how often the traced loop runs."""
-        if kwargs.get("steps") is not None and kwargs.get("use_cache", True):
-            # the default cache has as many entries as the configuration's own number of steps needs
-            kwargs.setdefault("past_key_values", transformers.DynamicCache())
-        return super().generate(*args, **kwargs)
+        configured = self.config.steps
+        self.config.steps = steps or configured  # caches are sized by the configuration
+        try:
+            return super().generate(*args, **kwargs)
+        finally:
+            self.config.steps = configured
 
     def forward(
         self,

@@ -195,7 +195,7 @@ class KeyValueCache:
 
     @property
     def reads_all(self) -> bool:
-        """Whether tokens attend to all places, filled or not: a step then has the same shapes for each."""
+        """True if tokens attend to all places, filled or not: a step then has the same shapes for each."""
         return self.device.type != "cpu"
 
     @property

@@ -33,7 +33,7 @@ class NextToken(Protocol):
 
     @property
     def fixed_batch(self) -> bool:
-        """Whether sequences that have ended stay in the batch until all have."""
+        """True if sequences that have ended stay in the batch until all have."""
         ...
 
     def prefill(
@@ -111,7 +111,7 @@ class CachedDecoder:
 
     @property
     def fixed_batch(self) -> bool:
-        """Whether ended sequences stay in the batch: for a captured step, and for edits of states."""
+        """True if ended sequences stay in the batch: for a captured step, and for edits of states."""
         return self.captured or bool(self.model.body.edits)
 
     @torch.no_grad()
@@ -212,7 +212,7 @@ class UncachedDecoder:
 
     @property
     def fixed_batch(self) -> bool:
-        """Whether ended sequences stay in the batch: for edits of states."""
+        """True if ended sequences stay in the batch: for edits of states."""
         return bool(self.model.body.edits)
 
     def prefill(

@@ -238,7 +238,7 @@ def beam_search(
     )
 
 
-def _worth_leaving(decoder: NextToken, running: Bool[Tensor, " sequence"]) -> Int[Tensor, " going"] | None:
+def _worth_leaving(decoder: NextToken, running: Bool[Tensor, " sequence"]) -> Int[Tensor, " row"] | None:
     """Return the sequences to go on with, if enough of them have ended to pay for moving the rest."""
     if decoder.fixed_batch or int(running.sum()) > LEAVE_AT * len(running):
         return None
@@ -272,14 +272,14 @@ class _Pool:
         self.lengths = lengths.gather(1, order) * there
         self.ended = flags.gather(1, order) & there
 
-    def rows(self, rows: Int[Tensor, " sentence"]) -> _Pool:
+    def rows(self, rows: Int[Tensor, " sequence"]) -> _Pool:
         """Return the hypotheses of some of the sentences."""
         chosen = copy(self)
         for name, tensor in vars(self).items():
             setattr(chosen, name, tensor[rows])
         return chosen
 
-    def store(self, rows: Int[Tensor, " sentence"], other: _Pool) -> None:
+    def store(self, rows: Int[Tensor, " sequence"], other: _Pool) -> None:
         """Take over the hypotheses of another pool, whose sentences have these numbers here."""
         if other is not self:
             for name, tensor in vars(self).items():

@@ -84,6 +84,7 @@ class ForwardContext:
         loop_steps: the iterations of some loops by their address without iterations, in place of the
             program's numbers; None means that all loops run as the program says.
         address: where in the program the current module stands; tracked only if something depends on it.
+        has_addresses: whether anything in this context depends on where a module stands.
     """
 
     causal_mask: Bool[Tensor, "#batch 1 #token key"] | None = None
@@ -94,11 +95,12 @@ class ForwardContext:
     read_rows: Int[Tensor, " row"] | None = None
     loop_steps: Mapping[str, int] | None = None
     address: str = ""
+    has_addresses: bool = field(init=False, repr=False)
 
-    @property
-    def has_addresses(self) -> bool:
-        """True if anything in this context depends on where a module stands."""
-        return self.cache is not None or self.access is not None or self.loop_steps is not None
+    def __post_init__(self) -> None:
+        # asked at every part of every iteration
+        depends = self.cache is not None or self.access is not None or self.loop_steps is not None
+        object.__setattr__(self, "has_addresses", depends)
 
     def steps_of_loop(self, default: int) -> int:
         """Return how often the loop at the current address runs, if the program says `default`."""
@@ -215,6 +217,7 @@ class LoopDriver:
     ) -> None:
         self.step, self.state, self.entry, self.context = step, state, entry, context
         self.signal, self.waiting = signal, waiting
+        self._initial = state if waiting is not None else None
         self.iteration = 0
 
     def advance(self, *, final: bool = False) -> Tensor:
@@ -225,11 +228,14 @@ class LoopDriver:
             context = context.whole
         if context.has_addresses:
             context = context.iteration(self.iteration)
-        state = self.state if self.signal is None else self.state + self._signal(self.signal)
-        new = self.step(state, self.entry, context)
-        if self.waiting is not None and not final:  # in the final iteration nobody waits
-            new = torch.where((self.waiting < self.iteration)[:, None, None], new, self.state)
-        self.state = new
+        state = self.state
+        if self.waiting is not None and self._initial is not None:
+            # the initial state again, with its gradient, until a sequence has had its first iteration
+            waits = (self.waiting >= self.iteration - 1)[:, None, None]
+            state = torch.where(waits, self._initial, state)
+        if self.signal is not None:
+            state = state + self._signal(self.signal)
+        self.state = self.step(state, self.entry, context)
         return self.state
 
     def _signal(self, signal: Callable[[Tensor], Tensor]) -> Tensor:
@@ -282,7 +288,7 @@ class Settled(NamedTuple):
 
 @dataclass(frozen=True)
 class Readings:
-    """What a stopping rule can read of a loop.
+    """The functions by which a stopping rule reads a loop.
 
     Attributes:
         output: from a state and its context, what is read out.

@@ -143,7 +143,7 @@ class AdaptiveTime(NoHalting):
 
 
 HALTING: dict[str, type[NoHalting]] = {"none": NoHalting, "gate": ExitGate, "act": AdaptiveTime}
-"""What `Loop(halt=...)` can be."""
+"""The values of `Loop(halt=...)`."""
 
 
 def exit_log_probabilities(gates: Float[Tensor, "step ..."]) -> Float[Tensor, "step ..."]:

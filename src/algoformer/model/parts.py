@@ -111,32 +111,34 @@ class LoopModule(nn.Module):
         self.start = STARTS[loop.start_kind].build(sizes)
         self.injection = INJECTIONS[loop.inject].build(sizes)
         self.body = ProgramModule(loop.body, width=width, context=context)
-        self.halting = HALTING[loop.halt](width)
+        self.halting = None if loop.halt == "none" else HALTING[loop.halt](width)
+        self.columns = 0 if self.halting is None else self.halting.columns
 
     def initial_state(self, entry: Tensor) -> Tensor:
         """Return the state before the first iteration."""
-        return self.halting.widen(self.start(entry))
+        state: Tensor = self.start(entry)
+        return state if self.halting is None else self.halting.widen(state)
 
     def visible(self, state: Tensor) -> Tensor:
         """Return what of the state the rest of the program sees."""
-        return self.halting.visible(state)
+        return state if self.halting is None else self.halting.visible(state)
 
     def step(self, state: Tensor, entry: Tensor, context: ForwardContext = DEFAULT) -> Tensor:
         """Run one iteration."""
         # a copy: a view that is taken without gradients still claims to require one
-        stream = state[..., : self.width].contiguous() if self.halting.columns else state
+        stream = state[..., : self.width].contiguous() if self.columns else state
         result = self.body(self.injection(stream, entry), context)
         if self.settings.damp != 1:
             before = select_rows(stream, context.read_rows)
             result = before + self.settings.damp * (result - before)
         result = result if context.access is None else context.visit(result)
-        if not self.halting.columns:
+        if self.halting is None or not self.columns:
             return result
         return self.halting.update(select_rows(state, context.read_rows), result)
 
     def signal(self, iteration: Int[Tensor, " batch"]) -> Float[Tensor, "batch state"]:
         """Return what is added to the state before an iteration: the sinusoids of its number."""
-        return F.pad(sinusoids(iteration, self.width), (0, self.halting.columns))
+        return F.pad(sinusoids(iteration, self.width), (0, self.columns))
 
     def readings(self, output: Callable[[Tensor, ForwardContext], Tensor]) -> Readings:
         """Return what a stopping rule can read of this loop.
@@ -147,10 +149,12 @@ class LoopModule(nn.Module):
         return Readings(
             output=lambda state, context: output(self.visible(state), context),
             state=self.visible,
-            exited=lambda before, state, context: self.halting.exited(
-                before, select_rows(state, context.read_rows)
-            ),
+            exited=self._exited,
         )
+
+    def _exited(self, before: Tensor, state: Tensor, context: ForwardContext) -> Tensor:
+        assert self.halting is not None
+        return self.halting.exited(before, select_rows(state, context.read_rows))
 
     def driver(
         self, entry: Tensor, context: ForwardContext = DEFAULT, *, unroll: Unroll | None = None
@@ -190,7 +194,7 @@ class LoopModule(nn.Module):
     ) -> tuple[Tensor, Tensor | None]:
         """Return the states as `unroll` does, and what the loop says about halting at each of them."""
         states = self._states(entry, unroll, context)
-        return self.visible(states), self.halting.report(states)
+        return self.visible(states), None if self.halting is None else self.halting.report(states)
 
     def _states(self, entry: Tensor, unroll: Unroll, context: ForwardContext) -> Tensor:
         driver = self.driver(entry, context, unroll=unroll)
@@ -220,8 +224,8 @@ class TwoStatesModule(LoopModule):
         return torch.cat([self.start(entry), self.low_start(entry)], dim=-1)
 
     def visible(self, state: Tensor) -> Tensor:
-        """Return the slow state."""
-        return state[..., : self.width]
+        """Return the slow state, as a copy: a view would keep the fast one in memory."""
+        return state[..., : self.width].contiguous()
 
     def step(self, state: Tensor, entry: Tensor, context: ForwardContext = DEFAULT) -> Tensor:
         """Run the low network as often as it says, then the high one."""

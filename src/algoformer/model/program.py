@@ -161,7 +161,7 @@ class TwoStates(Loop):
 
     @property
     def shared(self) -> bool:
-        """Whether the low network also updates the slow state."""
+        """True if the low network also updates the slow state."""
         return len(self.body) == 1
 
     @property
@@ -301,6 +301,7 @@ def default_steps(program: Program) -> int:
     return max(default_steps(branch) for branch in part.branches)
 
 
+@lru_cache(maxsize=256)
 def halting_of(program: Program) -> str:
     """Return how the traced loop halts, a name in `halting.HALTING`; "none" without a loop of its own."""
     index = traced_part(program)

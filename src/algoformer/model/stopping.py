@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import ClassVar, Literal, Protocol, get_args, runtime_checkable
 
 import torch
@@ -19,7 +20,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 Reads = Literal["output", "state", "gate"]
-"""What a rule reads."""
+"""The quantity that a rule reads."""
 
 
 @runtime_checkable
@@ -309,7 +310,7 @@ _WORDS = {
     "gate": _Word("gate:PROBABILITY", lambda values, most: Gate(float(values[0]), most)),
 }
 
-FORMS = ", ".join(word.form for word in _WORDS.values())
+FORMS = ", ".join(map(attrgetter("form"), _WORDS.values()))
 """The stopping rules as the command line writes them."""
 
 

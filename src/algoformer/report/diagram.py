@@ -28,13 +28,12 @@ PAPER, EDGE, INK, MUTED, FLOW = "#fdfcf9", "#e6e2d8", "#1e2430", "#575e6d", "#8a
 BLUE, GREEN, RED = ("#e1eafa", "#6f94d2"), ("#e8f3ea", "#5aa077"), "#b8451f"
 AMBER = ("#fdf3e1", "#fbe8c9", "#f8dcb0"), "#cf9534"  # a loop in a loop is one shade darker
 PROMPT = "#2b3344"
+# colours that change where the reader prefers a dark scheme; all others are readable on both
 DARK = {
     PAPER: "#161b22", EDGE: "#323c47", INK: "#e6edf3", MUTED: "#a3adb8", PROMPT: "#3d4759",
     BLUE[0]: "#1b2a44", GREEN[0]: "#193023",
     AMBER[0][0]: "#30250f", AMBER[0][1]: "#3d2e12", AMBER[0][2]: "#4a3815",
 }  # fmt: skip
-"""Colours that change where the reader prefers a dark scheme; all others are readable on both."""
-
 FONT = "Inter, 'Segoe UI', 'Helvetica Neue', Helvetica, Arial, sans-serif"
 PILL = 38.0
 STRIP = 46.0

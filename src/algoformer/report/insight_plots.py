@@ -22,6 +22,8 @@ SOLVER = "#0072b2"
 _FAMILIES = ("#d55e00", "#cc79a7", "#009e73", "#e69f00")
 """Colors of families in the order of their shares."""
 
+_DASHES = ((5, 2), (2, 1.5), (5, 1.5, 1, 1.5), (1, 1))
+
 _CEILINGS = ("#24292f", "#57606a", "#8c959f", "#b6bcc3")
 
 
@@ -74,16 +76,16 @@ def filters_by_pass(found: Identification) -> Figure:
     first, last = found.passes
     shown = list(range(first, min(last, first + 3) + 1))
     figure, axes = panels(len(shown), "Share left of each eigen-direction, r(λ)")
-    places = found.curves["eigenvalues"]
-    styles = strokes(found.curves["candidates"], textbook=list(found.curves["candidates"]))
+    places, candidates = found.curves["eigenvalues"], found.curves["candidates"]
     for one, index in zip(axes, shown, strict=True):
-        for name, filters in found.curves["candidates"].items():
-            style = styles[name]
-            one.plot(places, filters[index - 1], color=style.color, dashes=style.dash or (4, 2), label=name)
+        for (name, filters), color, dash in zip(candidates.items(), _FAMILIES, _DASHES, strict=False):
+            one.plot(places, filters[index - 1], color=color, dashes=dash, label=name)
         one.plot(places, found.curves["measured"][index - 1], color=SOLVER, linewidth=2.4, label="measured")
         one.axhline(0, color=INK, linewidth=0.7, alpha=0.5)
         one.set_ylim(-0.5, 1.3)
         one.set_title(f"pass {index}", color=INK, fontsize=10)
+        if places[0] > 0 and places[-1] > 100 * places[0]:
+            one.set_xscale("log")
         _label(one, "eigenvalue λ of FᵀF/n", "r(λ)" if index == first else "")
     return finish(figure, axes[0])
 

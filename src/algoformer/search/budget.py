@@ -9,8 +9,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from algoformer.model.cost import Cost, cost
-from algoformer.training.config import build_model
-from algoformer.training.unrolls import unroll_at
+from algoformer.training.config import build_model, unroll_at
 
 if TYPE_CHECKING:
     from algoformer.config import TrainConfig
@@ -78,9 +77,9 @@ def body_parameters(program: Program, width: int, sizes: InputSizes) -> int:
 def fitting_iterations(flops: Callable[[int], float], budget: float) -> int:
     """Return the number of iterations whose FLOPs are nearest to the budget, by their ratio.
 
-    >>> fitting_iterations(lambda steps: 10.0 + 5 * steps, 43)
+    >>> fitting_iterations(lambda steps: 10.0 + 5 * steps, 43.0)
     7
-    >>> fitting_iterations(lambda steps: 10.0 + 5 * steps, 1)
+    >>> fitting_iterations(lambda steps: 10.0 + 5 * steps, 1.0)
     1
     """
     low, high = 0, 1

@@ -1,4 +1,4 @@
-"""What a worker tells while it trains: errors to the study, news to a callback."""
+"""Reports of a worker while it trains: errors to the study, news to a callback."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a search found: its trials, the winner, the front of parameters and error, what mattered."""
+"""The result of a search: its trials, the winner, the front of parameters and error, what mattered."""
 
 from __future__ import annotations
 

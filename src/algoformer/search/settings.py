@@ -1,4 +1,4 @@
-"""What a study searches and how: the experiment, the space, the FLOP budget, the rungs of halving."""
+"""The settings of a study: the experiment, the space, the FLOP budget, the rungs of halving."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Candidate:
 @suggests_keywords({"budget": "flops", "eta": "reduction"})
 @dataclass(frozen=True, kw_only=True)
 class SearchSettings:
-    """What a study searches. Workers with other settings cannot join it.
+    """The settings of a study. Workers with other settings cannot join it.
 
     Attributes:
         experiment: the data, the training, and the program and width whose FLOPs are the default budget.

@@ -102,7 +102,7 @@ class SearchSpace:
     width: tuple[int, ...] = (128, 192, 256, 384)
     """Widths of the residual stream."""
     inject: tuple[str, ...] = ("add", "gate", "none")
-    """How a loop's input reaches its iterations, names of injections."""
+    """Names of injections, by which a loop's input reaches its iterations."""
     inner_steps: tuple[int, ...] = (2, 4)
     """Iterations of the loop that an unroll does not change: the first of two, or the inner one."""
     lr: tuple[float, float] = (5e-4, 6e-3)

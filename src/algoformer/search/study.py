@@ -25,7 +25,7 @@ SETTINGS = "algoformer"
 """The attribute of a study that holds the settings of its search."""
 
 ATTEMPTS = 4
-"""How often a database is tried to be opened."""
+"""Number of attempts to open a database."""
 
 PATIENCE = 5.0
 """Seconds to wait for the settings of a study that another worker is just creating."""

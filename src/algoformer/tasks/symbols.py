@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -16,7 +17,7 @@ from algoformer.trace import Solver, Trace, Unroll, constant_trace
 
 
 @dataclass(frozen=True, kw_only=True)
-class PuzzleTask:
+class PuzzleTask(ABC):
     """A task whose prompts are one whole question, such as a board, a sequence or a matrix; abstract.
 
     A subclass has the members of `Task`, and `textbook`, the classical algorithm that answers its prompts.
@@ -47,9 +48,9 @@ class PuzzleTask:
         """There is no curriculum over coordinates."""
         return False
 
+    @abstractmethod
     def textbook(self) -> Solver:
         """Return the classical algorithm that answers the prompts of this task."""
-        raise NotImplementedError
 
     def problems(self, prompt: Prompt) -> Problems:
         """Refuse: such prompts hold no regression problem.

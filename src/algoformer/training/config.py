@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import copy
+import random
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Literal
 
 import torch
@@ -16,8 +17,9 @@ from algoformer.common.plain_data import as_data, read_dataclass
 from algoformer.config import Precision as Precision
 from algoformer.config import Ramp as Ramp
 from algoformer.config import TrainConfig as TrainConfig
-from algoformer.config import tracked_iterations
+from algoformer.config import ramp_value
 from algoformer.data.protocol import Data, as_data_object, data_from_header
+from algoformer.depth import Depth
 from algoformer.model.initial import scale_by_unrolled_depth
 from algoformer.model.inner_loops import inner_loops
 from algoformer.model.program import (
@@ -31,6 +33,7 @@ from algoformer.model.program import (
     traced_part,
 )
 from algoformer.tasks import Task
+from algoformer.trace import Unroll
 
 EngineName = Literal["auto", "eager", "graph", "compiled", "fused"]
 ParallelName = Literal["auto", "ddp", "fsdp"]
@@ -204,6 +207,7 @@ def _refuse_wrong_types(program: object, training: object) -> None:
         raise ValueError(f"training must be a TrainConfig, got {type(training).__name__}")
 
 
+@lru_cache(maxsize=256)
 def sees_input_once(program: Program) -> bool:
     """Return whether a loop that an unroll runs sees its input at its first iteration only."""
     return any(loop.inject == "none" for loop in _unrolled(program))
@@ -218,6 +222,54 @@ def _unrolled(program: Program) -> Iterator[Loop]:
     elif isinstance(part, Parallel):
         for branch in part.branches:
             yield from _unrolled(branch)
+
+
+def unroll_at(program: Program, config: TrainConfig, step: int) -> Unroll:
+    """Return how far the loops run at `step`, what the loss reads and what the gradient passes through.
+
+    All numbers depend on the seed and the step alone. Where sequences have depths of their own, the unroll
+    is that of the deepest; see `sequence_depths`.
+    """
+    if traced_part(program) is None:
+        return Unroll(steps=1, window=1)
+    iterations = iterations_at(program, config, step)
+    window = min(config.window, iterations)
+    extra = 0
+    if config.burn_in and config.depth is None:
+        extra = random.Random(f"{config.seed}/{step}").choice(config.burn_in)
+    return Unroll(
+        steps=iterations + extra,
+        window=window,
+        grad_steps=tracked_iterations(config, window=window, iterations=iterations),
+        gradient_checkpointing=config.gradient_checkpointing,
+        inner={} if config.inner_depth is None else _inner(program, config, config.inner_depth, step),
+    )
+
+
+def tracked_iterations(config: TrainConfig, *, window: int, iterations: int) -> int:
+    """Return how many of the last iterations the gradient passes through, of so many that are run."""
+    if isinstance(config.backprop, str):
+        return window if config.backprop == "window" else iterations
+    return min(config.backprop, iterations)
+
+
+def iterations_at(program: Program, config: TrainConfig, step: int) -> int:
+    """Return the iterations of the traced loop at `step`, without burn-in; of the deepest sequence."""
+    if config.depth is not None and traced_part(program) is not None:
+        return max(sequence_depths(config, step))
+    return ramp_value(config.iterations, step, steps=config.steps, end=default_steps(program))
+
+
+def sequence_depths(config: TrainConfig, step: int) -> tuple[int, ...]:
+    """Return the iterations of each sequence of the whole batch, or one number for all of them."""
+    assert config.depth is not None
+    count = config.batch_size if config.depth.per == "sequence" else 1
+    return config.depth.draw(f"{config.seed}/{step}/depth", count)
+
+
+def _inner(program: Program, config: TrainConfig, depth: Depth, step: int) -> dict[str, int]:
+    (steps,) = depth.draw(f"{config.seed}/{step}/inner")
+    return dict.fromkeys(inner_loops(program), steps)
 
 
 class Callback:

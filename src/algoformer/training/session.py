@@ -19,11 +19,10 @@ from algoformer.common.devices import matmul_precision
 from algoformer.common.plain_data import MOST
 from algoformer.common.terminal import short
 from algoformer.config import learning_rate
-from algoformer.training.config import Callback, RunOptions
+from algoformer.training.config import Callback, RunOptions, iterations_at
 from algoformer.training.engine import Plan, open_engine
 from algoformer.training.run_folder import ORIGIN, Metrics, RunFolder, card_of, fixed_facts
 from algoformer.training.step import Step, Stop, restore, snapshot
-from algoformer.training.unrolls import iterations_at
 
 logger = logging.getLogger("algoformer.training")
 

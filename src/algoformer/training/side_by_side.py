@@ -5,13 +5,15 @@ from __future__ import annotations
 import multiprocessing
 import os
 import queue
+import signal
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.process import BaseProcess
 from multiprocessing.queues import Queue
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from algoformer.checkpoint import LATEST
 from algoformer.training.config import Callback, Experiment
@@ -124,13 +126,30 @@ def train_side_by_side(
                     args=(name, planned, messages, device, left),
                     daemon=device == "cpu",  # compiling for a GPU may start processes, which daemons cannot
                 )
-                process.start()
+                with _interrupts("SIG_BLOCK"):
+                    process.start()
                 running[name] = process
             _listen(messages, running, progress, ending)
     finally:
         for process in running.values():
             process.join(timeout=10)  # after Ctrl-C each saves its checkpoint first
             process.terminate()
+
+
+@contextmanager
+def _interrupts(how: Literal["SIG_BLOCK", "SIG_UNBLOCK"]) -> Iterator[None]:
+    """Hold a Ctrl-C back inside, or let it through; a process that is started inside begins like that.
+
+    A new process imports PyTorch first; a Ctrl-C in these seconds would end it with a traceback.
+    """
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(getattr(signal, how), {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def available_cores() -> int:
@@ -182,9 +201,11 @@ def _work(name: str, planned: Work, messages: Queue[Any], device: str, max_minut
         messages.put((name, "step", (done, total, dict(metrics))))
 
     try:
-        finished = planned.make(device=device, max_minutes=max_minutes, tell=tell)
+        with _interrupts("SIG_UNBLOCK"):
+            finished = planned.make(device=device, max_minutes=max_minutes, tell=tell)
         messages.put((name, "done", finished))
     except KeyboardInterrupt:
         messages.cancel_join_thread()  # nobody reads any more, and the checkpoint is written
+        raise SystemExit(130) from None  # or a parent that was not interrupted would wait for more
     except Exception as error:
         messages.put((name, "failed", f"{type(error).__name__}: {error}"))

@@ -22,10 +22,9 @@ from algoformer.model.algoformer import AlgoFormer
 from algoformer.model.program import traced_part
 from algoformer.trace import Carry, Unroll
 from algoformer.training.average import Average
-from algoformer.training.config import Experiment, is_data_of
+from algoformer.training.config import Experiment, is_data_of, sequence_depths, unroll_at
 from algoformer.training.optimizer import ModelOptimizer
 from algoformer.training.precision import HalfBody, HalfLoss
-from algoformer.training.unrolls import sequence_depths, unroll_at
 
 Result = TypeVar("Result")
 Model = TypeVar("Model", bound=nn.Module)

@@ -8,6 +8,7 @@ import torch
 
 from algoformer import programs
 from algoformer.model import Layers, Loop, Parallel, Program
+from algoformer.model.halting import HALTING
 from algoformer.model.injections import INJECTIONS, STARTS
 from algoformer.model.loop_models import LOOP_MODELS
 from algoformer.model.presets import PRESETS
@@ -110,6 +111,11 @@ WORDS = {
     **{f"queries and keys {word}": Layers(1, heads=2, qk_norm=word) for word in QK_NORMS},
     **{f"inject {word}": Loop(Layers(1, heads=2), steps=2, inject=word) for word in INJECTIONS},
     **{f"start {word}": Loop(Layers(1, heads=2), steps=2, start=word) for word in STARTS},
+    **{f"halt {word}": Loop(Layers(1, heads=2), steps=2, halt=word) for word in HALTING},
+    "halting in a loop in a loop": Loop(
+        Program(Loop(Layers(1, heads=2), steps=3, halt="act", step_signal="sinusoid"), Layers(1, heads=2)),
+        steps=2,
+    ),
     "grouped heads": Layers(1, heads=4, kv_heads=2, head_width=6, positions="rope", qk_norm="full"),
     "bias of queries, keys and values": Layers(1, heads=2, bias="qkv"),
     "output gate": Layers(2, heads=2, output_gate=True, bias=False),

@@ -20,7 +20,7 @@ LARGEST_PAGE = 96 * 2**20
 """The most bytes of base64 weights that a page may hold; browsers become slow beyond it."""
 
 INSTEAD = "measure this model with algoformer evaluate"
-"""What to do with a model that a page cannot run."""
+"""The advice for a model that a page cannot run."""
 
 ASSETS = Path(__file__).parent / "page"
 """The folder with the scripts, the style and the skeleton of the page."""

@@ -51,7 +51,7 @@ ABOUT = (
 
 @dataclass(frozen=True, kw_only=True)
 class Puzzle:
-    """How a page shows prompts of one-hot symbols whose answers are classes.
+    """The presentation of prompts of one-hot symbols whose answers are classes.
 
     Attributes:
         symbols: the name of each symbol; an empty name is an empty cell.
@@ -70,7 +70,7 @@ class Puzzle:
 
 @dataclass(frozen=True, kw_only=True)
 class Exploration:
-    """What an explorer page shows besides the model itself.
+    """The content of an explorer page besides the model itself.
 
     Attributes:
         title: the page's heading.

@@ -1,4 +1,4 @@
-"""What `algoformer identify` found, in the form that the explorer page shows."""
+"""The result of `algoformer identify` in the form that the explorer page shows."""
 
 from __future__ import annotations
 

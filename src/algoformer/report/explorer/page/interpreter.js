@@ -100,31 +100,57 @@
     concat: {zeros: true, joined: true, build: (weights, prefix) => weights.linear(`${prefix}.adapter`)},
   };
 
+  // A token with adaptive computation time halts when its weights sum up to this.
+  const FULL = 1 - 0.01;
+
+  // Adaptive computation time: a state also has, for each token, the weighted sum of its streams and the sum of
+  // weights. An exit gate changes nothing that the loop computes, so that it needs nothing here.
+  function compileHalting(part, weights, prefix, width) {
+    if (part.halt !== "act") return {begin: (stream) => stream, update: (before, stream) => stream, visible: (state) => state};
+    const {Real} = weights, gate = weights.linear(`${prefix}.halting.gate`);
+    const added = (total, stream, weightOf) => total.map((value, k) => value + weightOf(Math.floor(k / width)) * stream.data[k]);
+    return {
+      begin: (stream) => ({...stream, total: new Real(stream.data.length), used: new Real(stream.batch * stream.tokens)}),
+      update({total, used}, stream) {
+        const logits = linear(stream.data, used.length, gate, new Real(used.length));
+        const shares = used.map((sum, row) => {
+          const chance = 1 / (1 + Math.exp(-logits[row]));
+          return sum >= FULL ? 0 : sum + chance >= FULL ? 1 - sum : chance;
+        });
+        return {...stream, total: added(total, stream, (row) => shares[row]), used: used.map((sum, row) => sum + shares[row])};
+      },
+      // a token that still runs is read as if this iteration were its last
+      visible: ({total, used, ...stream}) => ({...stream, data: added(total, stream, (row) => (used[row] < FULL ? 1 - used[row] : 0))}),
+    };
+  }
+
   function compileLoop(part, weights, prefix, path, width) {
     const body = compileProgram(part.body, weights, `${prefix}.body`, `${path}.body`, width);
     const kind = part.inject ?? "add", injection = INJECTIONS[kind], {Real} = weights;
     const mix = injection.build?.(weights, `${prefix}.injection`, width), map = injection.map?.(weights, `${prefix}.injection`);
-    const startWord = part.start ?? "auto";
+    const startWord = part.start ?? "auto", halting = compileHalting(part, weights, prefix, width);
+    const first = (entry) => {
+      const zeros = startWord === "zeros" || startWord === "noise" || (startWord === "auto" && injection.zeros);
+      if (startWord === "vector") return spread(weights.vector(`${prefix}.start.vector`), entry, width, Real);
+      return zeros ? {...entry, data: new Real(entry.data.length)} : entry;
+    };
     const node = {
-      causal: body.causal, looping: true, steps: part.steps,
-      start(entry) {
-        const zeros = startWord === "zeros" || startWord === "noise" || (startWord === "auto" && injection.zeros);
-        if (startWord === "vector") return spread(weights.vector(`${prefix}.start.vector`), entry, width, Real);
-        return zeros ? {...entry, data: new Real(entry.data.length)} : entry;
-      },
+      causal: body.causal, looping: true, steps: part.steps, visible: halting.visible,
+      start: (entry) => halting.begin(first(entry)),
       // `number` counts iterations from 1
-      iterate(state, entry, context, number) {
+      iterate(whole, entry, context, number) {
+        let state = whole;
         if (part.step_signal === "sinusoid") state = addSinusoid(state, width, new Int32Array(state.tokens).fill(number));
         let next = body.apply(mixed(state, entry, injection, mix, map, width, Real), context, null);
         const share = part.damp ?? 1, before = state.data;
         if (share !== 1) next = {...next, data: next.data.map((value, k) => before[k] + share * (value - before[k]))};
         context.recorder?.state(path, "end", next);
-        return next;
+        return halting.update(whole, next);
       },
       apply(stream, context, rows) {
         let state = node.start(stream);
         for (let step = 1; step <= node.steps; step++) state = node.iterate(state, stream, context, step);
-        return gathered(state, rows, context);
+        return gathered(node.visible(state), rows, context);
       },
     };
     return node;
@@ -242,7 +268,7 @@
           step(now, rows) {
             if (now.recorder?.whole) run(stream, now, 0, traced, null);
             state = inner ? inner.step(now) : node.iterate(state, entry, now, now.iteration);
-            return run(state, now, traced + 1, nodes.length, rows);
+            return run(node.visible?.(state) ?? state, now, traced + 1, nodes.length, rows);
           },
           save: () => (inner ? inner.save() : state),
           load(saved) { if (inner) inner.load(saved); else state = saved; },
