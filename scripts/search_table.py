@@ -124,7 +124,7 @@ def make_finals(table_path: Path, path: Path) -> None:
             began = time.monotonic()
             run = train(candidate.experiment, progress=False)
             seconds = round(time.monotonic() - began, 2)
-            found = candidate.experiment.data.evaluate(run.model, seed=seed)
+            found = candidate.experiment.data.evaluate(run.model)
             finals["runs"].append(
                 {
                     "program": number,
@@ -132,6 +132,7 @@ def make_finals(table_path: Path, path: Path) -> None:
                     **_described(candidate),
                     "curve": _curve(run),
                     "error": found.error,
+                    "band": [found.by_sample.low[-1], found.by_sample.high[-1]],
                     "seconds": seconds,
                 }
             )
@@ -156,7 +157,7 @@ def _about(search: SearchSettings) -> dict[str, Any]:
     return {
         "command": shlex.join(["python", "-m", "scripts.search_table", *sys.argv[1:]]),
         "commit": source_commit(),
-        "device": f"{device_name(torch.device('cpu'))}, {torch.get_num_threads()} thread",
+        "device": device_name(torch.device("cpu")),
         "torch": torch.__version__,
         "time": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
         "settings": search.to_data(),
