@@ -247,3 +247,21 @@ def test_bad_input_gets_one_clear_line(
         assert words in error
         assert "\n" not in error
     assert Path("there.html").read_text() == "mine"
+
+
+def test_no_control_character_of_the_command_line_reaches_the_terminal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["explore", "newton", "--prompts", "24", "--out", "\x1b[2J.html"]) == 0
+    assert r"page: \x1b[2J.html" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("option", ["--prompts", "--nonsense"])
+def test_a_message_does_not_repeat_all_that_was_typed(
+    option: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["explore", "newton", option, "a" * 10_000]) == 2
+    message = capsys.readouterr().err
+    assert len(message) < 600
+    assert message.count("\n") == 1

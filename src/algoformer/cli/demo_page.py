@@ -14,6 +14,7 @@ from algoformer.cli.progress import counting
 from algoformer.cli.report_page import conclude, result_section, write_page
 from algoformer.cli.say import say
 from algoformer.common.files import write_json
+from algoformer.common.terminal import printable
 from algoformer.evaluation import Evaluation, Table, depth_table
 from algoformer.extras import require
 from algoformer.model.program import default_steps
@@ -51,8 +52,9 @@ def make_demo(out: Path, *, fresh: bool) -> int:
     print(lead)
     say(_table(results))
     for file in [*files, *shipped.values()]:
-        print(f"page: {file} (open it in a browser; a model runs in it)")
-    print(f"runs: {out / 'runs'} (measure them again: algoformer evaluate {out / 'runs'}/*)")
+        print(f"page: {printable(str(file))} (open it in a browser; a model runs in it)")
+    runs = printable(str(out / "runs"))
+    print(f"runs: {runs} (measure them again: algoformer evaluate {runs}/*)")
     return 0
 
 

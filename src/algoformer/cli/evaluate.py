@@ -11,6 +11,7 @@ import tyro
 
 from algoformer.cli.parse import parse
 from algoformer.cli.say import say
+from algoformer.common.terminal import printable
 
 DESCRIPTION = """Measure models on held-out prompts beside textbook solvers, or on the test set of their text.
 
@@ -92,7 +93,7 @@ def run_evaluate(arguments: list[str]) -> int:
         table = summary_table(results)
     say(table)
     if out is not None:
-        print(f"written to {out}: {', '.join(sorted(_written(out)))}")
+        print(f"written to {printable(str(out))}: {', '.join(sorted(_written(out)))}")
     return 0
 
 

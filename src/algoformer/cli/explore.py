@@ -10,6 +10,7 @@ import tyro
 
 from algoformer.cli.new_file import refuse_existing
 from algoformer.cli.parse import parse
+from algoformer.common.terminal import printable
 
 DESCRIPTION = """Write one HTML file in which a model runs in the browser, offline.
 
@@ -57,5 +58,5 @@ def run_explore(arguments: list[str]) -> int:
     found = None if chosen.identification is None else read_json(chosen.identification)
     lead = make_page(chosen.model, out, identification=found, text=chosen.text, prompts=chosen.prompts)
     print(lead)
-    print(f"page: {out} ({out.stat().st_size / 1e6:.1f} MB; open it in a browser)")
+    print(f"page: {printable(str(out))} ({out.stat().st_size / 1e6:.1f} MB; open it in a browser)")
     return 0

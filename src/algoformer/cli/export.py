@@ -11,6 +11,7 @@ import tyro
 
 from algoformer.cli.new_file import refuse_existing
 from algoformer.cli.parse import parse
+from algoformer.common.terminal import printable
 
 if TYPE_CHECKING:
     from algoformer.cli.measure import Contender
@@ -60,7 +61,7 @@ def run_export(arguments: list[str]) -> int:
         _export_text(chosen, device, shlex.join(["algoformer", "export", *arguments]))
     else:
         _export_prompts(chosen, device)
-    print(f"{chosen.file}: {chosen.file.stat().st_size / 1e6:.1f} MB")
+    print(f"{printable(str(chosen.file))}: {chosen.file.stat().st_size / 1e6:.1f} MB")
     return 0
 
 

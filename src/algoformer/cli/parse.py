@@ -18,6 +18,9 @@ from algoformer.depth import Depth
 
 Options = TypeVar("Options")
 
+LONGEST_MESSAGE = 400
+"""Characters of a message about a wrong option; its middle is left out beyond that."""
+
 OTHER_WORDS = {
     "batch": "batch-size",
     "bs": "batch-size",
@@ -180,7 +183,13 @@ def one_line(box: str, known: tuple[str, ...] = ()) -> str:
     if unknown:
         message = f"unknown option {unknown[1]}"
         if not unknown[1].startswith("-"):
-            return f"{message}; it is not the value of any option before it (see --help)"
+            return f"{_bounded(message)}; it is not the value of any option before it (see --help)"
         meant = nearest_flag(unknown[1], known)
         message += f"; did you mean {meant}?" if meant else ""
-    return f"{message} (see --help)"
+    return f"{_bounded(message)} (see --help)"
+
+
+def _bounded(message: str) -> str:
+    """Leave out the middle of a long message: it repeats what was typed."""
+    half = LONGEST_MESSAGE // 2
+    return message if len(message) <= LONGEST_MESSAGE else f"{message[:half]}...{message[-half:]}"

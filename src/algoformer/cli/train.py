@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from algoformer.cli import is_first_process
 from algoformer.cli.choose import Field, option, read_experiment, with_folder
+from algoformer.common.terminal import printable
 
 if TYPE_CHECKING:
     from algoformer.training import Experiment, Run
@@ -114,18 +115,21 @@ def run_train(arguments: list[str]) -> int:
     except KeyboardInterrupt:
         if is_first_process():
             again = f"algoformer train --resume --out {shlex.quote(str(folder))}"
-            print(f"\ninterrupted; continue with: {again}", file=sys.stderr)
+            print(f"\ninterrupted; continue with: {printable(again)}", file=sys.stderr)
         return 130
     if not is_first_process():
         return 0
     if not run.finished:
-        print(f"{folder}: {run.step} of {experiment.training.steps} steps; continue with --resume")
+        print(
+            f"{printable(str(folder))}: {run.step} of {experiment.training.steps} steps; "
+            "continue with --resume"
+        )
         return 0
     if settings.evaluate:
         from algoformer.cli.measure import measure_after_training
 
         measure_after_training(folder, command=command, device=device)
-    print(folder)
+    print(printable(str(folder)))
     return 0
 
 
@@ -162,7 +166,10 @@ def _train(experiment: Experiment, folder: Path, settings: Any, device: str, com
             plan = plan_for(experiment, settings.engine, device=torch.device(device), single=single)
             kind = "fsdp" if settings.parallel == "fsdp" else "ddp"
             processes = "" if single else f", {torch.distributed.get_world_size()} processes ({kind})"
-            print(f"{experiment.program}\n→ {folder} on {device}{processes}; {plan}", file=sys.stderr)
+            print(
+                f"{experiment.program}\n→ {printable(str(folder))} on {device}{processes}; {plan}",
+                file=sys.stderr,
+            )
 
     return train(
         experiment,
