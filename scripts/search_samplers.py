@@ -29,7 +29,7 @@ from optuna.samplers import BaseSampler, RandomSampler, TPESampler
 from algoformer.common.devices import source_commit
 from algoformer.common.files import read_json, write_json
 from algoformer.common.plain_data import read_dataclass
-from algoformer.report.canvas import finish, panels, save
+from algoformer.report.canvas import finish, logarithmic, panels, save
 from algoformer.report.search_plots import importance_figure
 from algoformer.report.style import INK, strokes
 from algoformer.search import SearchSpace
@@ -208,6 +208,9 @@ def figure(drawn: Mapping[str, Any], target: float, hand_made: float) -> Any:
     axes.set_xlabel("budget in full trainings", color=INK)
     axes.set_ylabel("lowest validation error", color=INK)
     axes.set_xlim(1, BUDGET)
+    shown_errors = [one for values in drawn["curves"].values() for three in values for one in three]
+    finite = [one for one in shown_errors if math.isfinite(one)]
+    logarithmic(axes, min(finite) / 1.1, max(finite) * 1.1)
     return finish(picture, axes)
 
 
