@@ -150,3 +150,17 @@ def test_a_run_says_in_a_line_what_it_is() -> None:
     run = train(small())
     loss, error = run.metrics[-1]["loss"], run.metrics[-1]["error"]
     assert repr(run) == f"Run(prompts, step 12 of 12, loss {loss:.3g}, error {error:.3g})"
+
+
+def test_a_run_killed_while_its_first_checkpoint_was_written_can_be_started_again(tmp_path: Path) -> None:
+    """safetensors writes to a temporary file of its own, which a killed process leaves behind."""
+    folder = tmp_path / "run"
+    folder.mkdir()
+    for name in (".lock", ".tmpQaumh8", ".checkpoint.safetensors.123.part"):
+        (folder / name).touch()
+    train(small(steps=1), folder)
+    assert not {".tmpQaumh8", ".checkpoint.safetensors.123.part"} & {item.name for item in folder.iterdir()}
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / ".tmpfiles").touch()
+    with pytest.raises(ValueError, match="exists already"):
+        train(small(steps=1), tmp_path / "other")

@@ -50,9 +50,18 @@ def _ordinary_mode() -> int:
 
 def remove_leftovers(folder: Path) -> None:
     """Remove the temporary files that a killed process left in `folder`."""
-    for path in folder.glob(".*.part"):
-        if path.name.split(".")[-2].isdigit():
+    for path in folder.glob(".*"):
+        if is_leftover(path.name):
             _remove(path)
+
+
+def is_leftover(name: str) -> bool:
+    """Return whether a file is the temporary one of a killed process: ours, or the one of safetensors.
+
+    >>> [is_leftover(name) for name in (".config.json.123.part", ".tmpQaumh8", ".tmp", ".lock")]
+    [True, True, False, False]
+    """
+    return re.fullmatch(r"\..*\.\d+\.part|\.tmp[A-Za-z0-9]{6}", name) is not None
 
 
 def write_text(path: Path, text: str) -> None:

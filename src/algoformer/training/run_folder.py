@@ -16,6 +16,7 @@ from algoformer.checkpoint import BEST, LATEST, Checkpoint, load_checkpoint, wri
 from algoformer.common.devices import device_name, source_commit
 from algoformer.common.files import (
     append_line,
+    is_leftover,
     read_header,
     read_json,
     remove_leftovers,
@@ -214,7 +215,7 @@ def _check(path: Path, experiment: Experiment, *, resume: bool) -> None:
 
 def _is_ours(name: str) -> bool:
     # the lock, and the temporary files of a process that was killed before its first checkpoint
-    return name == LOCK or (name.startswith(".") and name.endswith(".part"))
+    return name == LOCK or is_leftover(name)
 
 
 @contextmanager
