@@ -1,7 +1,8 @@
-"""Tasks: their protocol, checks of their constants, draws, and the base class of tasks of (x, y) pairs."""
+"""Tasks: their protocol, checks of their constants, draws, and the base classes of regression tasks."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import ClassVar, Protocol, runtime_checkable
@@ -162,6 +163,50 @@ def refuse_dims(active_dims: int | Int[Tensor, ""] | None) -> None:
         )
 
 
+class AllDimsTask(ABC):
+    """A task that uses all of its coordinates, so that there is no curriculum over them; abstract."""
+
+    takes_dims: ClassVar[bool] = False
+
+    def sample(
+        self,
+        batch: int,
+        *,
+        generator: torch.Generator,
+        dtype: torch.dtype = torch.float32,
+        active_dims: int | Int[Tensor, ""] | None = None,
+    ) -> Prompt:
+        """Draw `batch` prompts on the generator's device; the generator alone decides which."""
+        refuse_dims(active_dims)
+        return self._draw(batch, generator, dtype)
+
+    @abstractmethod
+    def _draw(self, batch: int, generator: torch.Generator, dtype: torch.dtype) -> Prompt:
+        """Draw `batch` prompts."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StateTask(AllDimsTask):
+    """A task whose rows are states of `dim` coordinates, and whose answers are whole states; abstract."""
+
+    dim: int = 20
+    points: int = 41
+
+    def __post_init__(self) -> None:
+        check_count("dim", self.dim, most=MAX_DIM)
+        check_count("points", self.points)
+
+    @property
+    def out(self) -> int:
+        """The number of coordinates of an answer: a whole state."""
+        return self.dim
+
+    @property
+    def scale(self) -> float:
+        """The number of coordinates, so that errors are per coordinate."""
+        return float(self.dim)
+
+
 @dataclass(frozen=True, kw_only=True)
 class PairTask:
     """y = <w, features(x)> + noise, with x and w standard normal and w drawn afresh for each prompt.
@@ -211,7 +256,12 @@ class PairTask:
         draw = partial(normal, generator=generator, dtype=dtype)
         xs = mask_dims(draw(batch, self.points, self.dim), active_dims)
         clean = self.features(xs) @ draw(batch, self.dim, 1)
-        return Prompt.of_pairs(xs, clean + self.noise * draw(batch, self.points, 1), clean=clean)
+        labels = clean + self.noise * draw(batch, self.points, 1)
+        return self._shown(Prompt.of_pairs(xs, labels, clean=clean), generator)
+
+    def _shown(self, prompt: Prompt, generator: torch.Generator) -> Prompt:
+        """Return the prompt with its labels as they are shown; here they are shown as they are."""
+        return prompt
 
     def problems(self, prompt: Prompt) -> Problems:
         """Return the pairs (features(x), y): a linear regression."""
