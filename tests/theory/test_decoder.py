@@ -17,7 +17,7 @@ from algoformer.theory.constants import DOUBLE, SINGLE, Constants
 from algoformer.theory.decoder import FINENESS, decoder_gradient_descent, decoder_space, own_sample
 from algoformer.theory.statement import count_modules
 from algoformer.theory.subspace import Subspaces
-from algoformer.theory.writer import LayerWriter, layer_sizes
+from algoformer.theory.writer import Head, LayerWriter, layer_sizes
 from algoformer.trace import Unroll
 
 from .linearized import linearized, moments_of, power_of_c, rate_of_sink, regression
@@ -114,18 +114,11 @@ def printed_layer(space: Subspaces, c: float) -> Layer:
     one, feature, sink = space.read("one"), space.read("feature"), DOUBLE.sink * space.read("blank")
     gain = math.exp(DOUBLE.sink) / c
     writer = LayerWriter(space)
-    writer.head(
-        query=torch.cat([space.read("weights"), one]),
-        key=torch.cat([c * space.read("x"), sink]),
-        value=gain * space.read("x"),
-        output=space.write("weights"),
-    )
-    writer.head(
-        query=torch.cat([feature, one]),
-        key=torch.cat([c * space.read("y"), sink]),
-        value=-gain * space.read("example"),
-        output=space.write("weights"),
-    )
+    weights = space.write("weights")
+    query, key = torch.cat([space.read("weights"), one]), torch.cat([c * space.read("x"), sink])
+    writer.heads.append(Head(query=query, key=key, value=gain * space.read("x"), output=weights))
+    query, key = torch.cat([feature, one]), torch.cat([c * space.read("y"), sink])
+    writer.heads.append(Head(query=query, key=key, value=-gain * space.read("example"), output=weights))
     layer = Layer(
         width=space.width, causal=True, norm=False, scaled=False, bias=False, **layer_sizes([writer])
     ).double()
@@ -164,11 +157,7 @@ def test_the_pre_transformer_copies_each_x_to_its_y_token_exactly(prompt: Prompt
 def test_scores_of_other_samples_are_masked_and_of_one_s_own_exactly_zero() -> None:
     points = 6
     space = decoder_space(dim=1, points=points, state={})
-    model = decoder_gradient_descent(dim=1, points=points, step_size=0.1)
-    table = blueprint_of(model).positions
-    code = table[:, blueprint_of(model).space.run("code")]
-    stream = torch.zeros(2 * points + 1, space.width, dtype=torch.float64)
-    stream[:, space.run("code")] = code
+    stream = space.positions
     stream[1::2, space.run("feature")] = 1
     stream[2::2, space.run("label")] = 1
     query, key = own_sample(LayerWriter(space))[-1]

@@ -19,13 +19,16 @@ does exactly. So either costs `out` coordinates and no layer and no head.
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 
 from algoformer.model import AlgoFormer
-from algoformer.theory.checks import check_momentum, check_pairs, check_penalty, check_step_size
+from algoformer.theory.checks import check_momentum, check_penalty
 from algoformer.theory.constants import DOUBLE, Constants
 from algoformer.theory.representation import join_layer, pair_blueprint, pair_descent, pair_space
 from algoformer.theory.subspace import Subspaces
+from algoformer.theory.writer import LayerWriter
 
 
 def ridge(
@@ -54,20 +57,16 @@ def ridge(
         steps: the loop's iterations unless an unroll says otherwise.
         dtype: the dtype of the finished model.
     """
-    check_pairs(dim=dim, examples=examples, out=out)
-    check_step_size(step_size)
     check_penalty(penalty)
     space = _space("target", "y_i at the x tokens of examples", dim=dim, out=out, examples=examples)
-    residual, x = space.read("residual"), space.read("x")
-    pre = join_layer(space, constants)
+    layer, read = partial(LayerWriter, space, constants), space.read
     note = "feed-forward: target ← y_i at x tokens (residual is -y there; at y tokens the two cancel)"
-    pre.add(-residual - space.read("y"), "target", note=note)
-    loop = pair_descent(space, constants, features=x, step_size=step_size, examples=examples, into="change")
-    decay = step_size * penalty * (residual + space.read("target"))
+    pre = join_layer(layer()).add(-read("residual") - read("y"), "target", note=note)
+    loop = pair_descent(layer(), features=read("x"), step_size=step_size, examples=examples, into="change")
+    decay = step_size * penalty * (read("residual") + read("target"))
     note = "feed-forward: residual += change - ηλ (residual + target), change ← 0"
-    loop.add(space.read("change") - decay, "residual", note=note)
-    loop.clear("change")
-    return pair_blueprint(space, [pre], loop, examples=examples).build(steps=steps, dtype=dtype)
+    loop.add(read("change") - decay, "residual", note=note).clear("change")
+    return pair_blueprint(layer, [pre], loop).build(steps=steps, dtype=dtype)
 
 
 def heavy_ball(
@@ -95,21 +94,16 @@ def heavy_ball(
         steps: the loop's iterations unless an unroll says otherwise.
         dtype: the dtype of the finished model.
     """
-    check_pairs(dim=dim, examples=examples, out=out)
-    check_step_size(step_size)
     check_momentum(momentum)
     space = _space("velocity", "A_k x - A_{k-1} x at x tokens", dim=dim, out=out, examples=examples)
-    loop = pair_descent(
-        space, constants, features=space.read("x"), step_size=step_size, examples=examples, into="change"
-    )
-    change, velocity = space.read("change"), space.read("velocity")
+    layer, read = partial(LayerWriter, space, constants), space.read
+    change, velocity = read("change"), read("velocity")
+    loop = pair_descent(layer(), features=read("x"), step_size=step_size, examples=examples, into="change")
     note = "feed-forward: residual += β velocity + change"
     loop.add(change + momentum * velocity, "residual", note=note)
     note = "feed-forward: velocity ← β velocity + change, change ← 0"
-    loop.add(change + (momentum - 1) * velocity, "velocity", note=note)
-    loop.clear("change")
-    pre = [join_layer(space, constants)]
-    return pair_blueprint(space, pre, loop, examples=examples).build(steps=steps, dtype=dtype)
+    loop.add(change + (momentum - 1) * velocity, "velocity", note=note).clear("change")
+    return pair_blueprint(layer, [join_layer(layer())], loop).build(steps=steps, dtype=dtype)
 
 
 def _space(memory: str, meaning: str, *, dim: int, out: int, examples: int) -> Subspaces:
