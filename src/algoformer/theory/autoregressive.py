@@ -7,14 +7,13 @@ label of one and the same example: (Φ*(x_{t-q:t-1}), x_t). The last, empty toke
 
 from __future__ import annotations
 
-from functools import partial
+from typing import Unpack
 
 import torch
 
 from algoformer.model import AlgoFormer
-from algoformer.theory.blueprint import Blueprint, row_map
+from algoformer.theory.blueprint import Blueprint, BuildOptions, layers_in, row_map
 from algoformer.theory.checks import check_counts
-from algoformer.theory.constants import DOUBLE, Constants
 from algoformer.theory.copying import copy_layer, history, history_parts
 from algoformer.theory.gradient_descent import descent_layer
 from algoformer.theory.network import Network, write_network
@@ -23,14 +22,7 @@ from algoformer.theory.writer import LayerWriter
 
 
 def autoregressive(
-    *,
-    network: Network,
-    order: int,
-    length: int,
-    step_size: float,
-    constants: Constants = DOUBLE,
-    steps: int = 20,
-    dtype: torch.dtype = torch.float64,
+    *, network: Network, order: int, length: int, step_size: float, **options: Unpack[BuildOptions]
 ) -> AlgoFormer:
     """Build gradient descent on a series: pre 1 layer × q heads and (L+1) × 1, loop 1 × 2, post 1 × 1.
 
@@ -42,9 +34,7 @@ def autoregressive(
         order: q, the number of rows that a new one depends on.
         length: N, the most rows a prompt may have; more than `order`.
         step_size: η; converges below 2/λ_max of the mean of Φ* Φ*ᵀ (see `check_converges`).
-        constants: the free parameters.
-        steps: the loop's iterations unless an unroll says otherwise.
-        dtype: the dtype of the finished model.
+        options: `constants`, `steps` and `dtype` (see `BuildOptions`).
     """
     check_counts(order=order)
     if length <= order:
@@ -54,9 +44,9 @@ def autoregressive(
             f"network must read order={order} rows, so that its dim is a multiple of it; got {network.dim}"
         )
     space = series_space(dim=network.dim // order, order=order, length=length, broadest=network.broadest)
-    layer, one, sink = partial(LayerWriter, space, constants), space.read("one"), space.read("sink")
+    layer, one, sink = layers_in(space, options), space.read("one"), space.read("sink")
     rows = history(space, order=order)
-    mlp = write_network(space, constants, network, source=rows, into="phi", where=one - sink)
+    mlp = write_network(layer, network, source=rows, into="phi", where=one - sink)
     loop = descent_layer(
         layer(),
         features=space.read("phi", network.out) if network.layers else rows,
@@ -78,7 +68,7 @@ def autoregressive(
         rows=[row_map(space, space.write("x"), mark="row")],
         answer=space.read("answer"),
         blanks=(1, 1),
-    ).build(steps=steps, dtype=dtype)
+    ).build(**options)
 
 
 def series_space(*, dim: int, order: int, length: int, broadest: int) -> Subspaces:

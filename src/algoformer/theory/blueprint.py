@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import TypedDict
 
 import torch
 from jaxtyping import Float
@@ -14,8 +16,28 @@ from algoformer.model.parts import LayersModule, LoopModule
 from algoformer.model.presets import equation_one
 from algoformer.model.program import Part
 from algoformer.nn import LearnedPositions
+from algoformer.theory.constants import DOUBLE, Constants
 from algoformer.theory.subspace import Subspaces
 from algoformer.theory.writer import LayerWriter, layer_sizes
+
+
+class BuildOptions(TypedDict, total=False):
+    """Keywords that every builder takes besides the numbers of its theorem.
+
+    Attributes:
+        constants: the free parameters of the gadgets; `DOUBLE` unless given.
+        steps: the loop's iterations where an unroll does not say; 20 unless given.
+        dtype: the dtype of the finished model; float64 unless given.
+    """
+
+    constants: Constants
+    steps: int
+    dtype: torch.dtype
+
+
+def layers_in(space: Subspaces, options: BuildOptions) -> Callable[[], LayerWriter]:
+    """Return a function that begins a layer over `space`, with the constants of a builder's options."""
+    return partial(LayerWriter, space, options.get("constants", DOUBLE))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,9 +88,11 @@ class Blueprint:
         return Program(*parts)
 
     @torch.no_grad()
-    def build(self, *, steps: int = 20, dtype: torch.dtype = torch.float64) -> AlgoFormer:
+    def build(
+        self, *, constants: Constants = DOUBLE, steps: int = 20, dtype: torch.dtype = torch.float64
+    ) -> AlgoFormer:
         """Build the model in float64 and cast it once; it keeps its blueprint as `model.blueprint`."""
-        next(iter(self.modules.values()))[0].constants.check(dtype)
+        constants.check(dtype)
         model = AlgoFormer(
             self.program(steps=steps),
             dim=self.rows[0].weight.shape[1],

@@ -7,31 +7,22 @@ s^l, and an empty one. The pre-transformer finds out l from the last row, keeps 
 
 from __future__ import annotations
 
-from functools import partial
+from typing import Unpack
 
 import torch
 from torch.nn.functional import one_hot
 
 from algoformer.model import AlgoFormer
-from algoformer.theory.blueprint import Blueprint, row_map
+from algoformer.theory.blueprint import Blueprint, BuildOptions, layers_in, row_map
 from algoformer.theory.checks import check_counts
 from algoformer.theory.codes import quasi_orthogonal
-from algoformer.theory.constants import DOUBLE, Constants
 from algoformer.theory.gradient_descent import descent_layer
 from algoformer.theory.subspace import Subspaces
 from algoformer.theory.writer import LayerWriter
 
 
 def chain(
-    *,
-    dim: int,
-    layers: int,
-    examples: int,
-    step_size: float,
-    slope: float,
-    constants: Constants = DOUBLE,
-    steps: int = 20,
-    dtype: torch.dtype = torch.float64,
+    *, dim: int, layers: int, examples: int, step_size: float, slope: float, **options: Unpack[BuildOptions]
 ) -> AlgoFormer:
     """Build gradient descent on the chain's requested layer: pre 2 × 2, loop 1 × 2, post 1 × 1.
 
@@ -43,9 +34,7 @@ def chain(
         examples: N, the most whole samples a prompt may show before its question.
         step_size: η; converges below 2/λ_max of the mean of s^l s^lᵀ (see `check_converges`).
         slope: a, the slope of the leaky ReLU, in (0, 1]; errors of the labels are multiplied by 1/a.
-        constants: the free parameters; `bound` must exceed every |s|.
-        steps: the loop's iterations unless an unroll says otherwise.
-        dtype: the dtype of the finished model.
+        options: `constants`, whose `bound` must exceed every |s|, `steps` and `dtype` (see `BuildOptions`).
     """
     check_counts(dim=dim, layers=layers, examples=examples)
     if not 0 < slope <= 1:
@@ -54,7 +43,7 @@ def chain(
             "and cannot be inverted"
         )
     space = chain_space(dim=dim, layers=layers, places=2 + examples * (layers + 1) + layers)
-    layer = partial(LayerWriter, space, constants)
+    layer = layers_in(space, options)
     loop = descent_layer(
         layer(),
         features=space.read("feature"),
@@ -75,7 +64,7 @@ def chain(
         rows=[row_map(space, space.write("state"), mark="row")] * (layers + 1),
         answer=space.read("answer"),
         blanks=(1, 1),
-    ).build(steps=steps, dtype=dtype)
+    ).build(**options)
 
 
 def chain_space(*, dim: int, layers: int, places: int) -> Subspaces:

@@ -46,7 +46,7 @@ def copy(
         answer=history(space, order=order),
         blanks=(1, 0),
         causal=causal,
-    ).build(dtype=dtype)
+    ).build(constants=constants, dtype=dtype)
 
 
 def history_parts(*, dim: int, order: int, places: int) -> dict[str, Part]:

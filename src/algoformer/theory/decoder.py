@@ -13,15 +13,14 @@ An empty token before the prompt is the sink.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
+from typing import Unpack
 
 import torch
 
 from algoformer.model import AlgoFormer
-from algoformer.theory.blueprint import Blueprint, pair_rows
+from algoformer.theory.blueprint import Blueprint, BuildOptions, layers_in, pair_rows
 from algoformer.theory.checks import check_counts, check_step_size
 from algoformer.theory.codes import quasi_orthogonal
-from algoformer.theory.constants import DOUBLE, Constants
 from algoformer.theory.subspace import Part, Subspaces
 from algoformer.theory.writer import LayerWriter, Matrix, Score
 
@@ -31,13 +30,7 @@ and rounding, 1e-16/2e-5, then weigh about the same."""
 
 
 def decoder_gradient_descent(
-    *,
-    dim: int,
-    points: int,
-    step_size: float,
-    constants: Constants = DOUBLE,
-    steps: int = 20,
-    dtype: torch.dtype = torch.float64,
+    *, dim: int, points: int, step_size: float, **options: Unpack[BuildOptions]
 ) -> AlgoFormer:
     """Build gradient descent at every prefix: pre 1 layer × 1 head, loop 1 × 2, post 1 × 2, causal.
 
@@ -48,9 +41,7 @@ def decoder_gradient_descent(
         points: the most questions a prompt may ask.
         step_size: η; converges below 2/λ_max of the mean of x xᵀ over every prefix (see
             `check_converges` of `pairs(prompt)`). The prefix of one example needs η < 2/|x_1|².
-        constants: the free parameters.
-        steps: the loop's iterations unless an unroll says otherwise.
-        dtype: the dtype of the finished model.
+        options: `constants`, `steps` and `dtype` (see `BuildOptions`).
     """
     check_step_size(step_size)
     state: dict[str, Part] = {
@@ -58,13 +49,13 @@ def decoder_gradient_descent(
         "answer": (1, "w^i_k · x_i at x tokens, after post"),
     }
     space = decoder_space(dim=dim, points=points, state=state)
-    layer = partial(LayerWriter, space, constants)
+    layer = layers_in(space, options)
     modules = {
         "pre": [example_layer(layer())],
         "loop": [descent_layer(layer(), step_size=step_size)],
         "post": [answer_layer(layer())],
     }
-    return decoder_blueprint(modules, answer=space.read("answer")).build(steps=steps, dtype=dtype)
+    return decoder_blueprint(modules, answer=space.read("answer")).build(**options)
 
 
 def decoder_space(*, dim: int, points: int, state: Mapping[str, Part]) -> Subspaces:

@@ -19,27 +19,19 @@ post 1 layer × 2d heads.
 
 from __future__ import annotations
 
-from functools import partial
+from typing import Unpack
 
 import torch
 
 from algoformer.model import AlgoFormer
+from algoformer.theory.blueprint import BuildOptions, layers_in
 from algoformer.theory.checks import check_positive_alpha
-from algoformer.theory.constants import DOUBLE, Constants
 from algoformer.theory.decoder import FINENESS, decoder_blueprint, decoder_space, example_layer, own_sample
 from algoformer.theory.subspace import Part, Subspaces
 from algoformer.theory.writer import LayerWriter, Matrix
 
 
-def decoder_newton(
-    *,
-    dim: int,
-    points: int,
-    alpha: float,
-    constants: Constants = DOUBLE,
-    steps: int = 20,
-    dtype: torch.dtype = torch.float64,
-) -> AlgoFormer:
+def decoder_newton(*, dim: int, points: int, alpha: float, **options: Unpack[BuildOptions]) -> AlgoFormer:
     """Build a causal model each pass of whose loop is one step of Newton's method at every prefix.
 
     It answers every question of a prompt. In the state `loop[k]` the token x_i holds the rows of M^i_k in
@@ -49,9 +41,7 @@ def decoder_newton(
         dim: the numbers in x; 2 dim² heads make 3 to 8 comfortable.
         points: the most questions a prompt may ask.
         alpha: α; one for all prefixes, strictly between 0 and 2/λ_max(S)² of the longest (see `check_alpha`).
-        constants: the free parameters.
-        steps: the loop's iterations unless an unroll says otherwise.
-        dtype: the dtype of the finished model.
+        options: `constants`, `steps` and `dtype` (see `BuildOptions`).
     """
     check_positive_alpha(alpha)
     rows = {
@@ -61,7 +51,7 @@ def decoder_newton(
         "answer": (2, "entry {0} of w^i_k, then that times entry {0} of x_i, after the post-transformer"),
     }
     space = decoder_space(dim=dim, points=points, state=row_by_row(rows, dim))
-    layer = partial(LayerWriter, space, constants)
+    layer = layers_in(space, options)
     moments = layer()
     for row in range(dim):
         sum_moments(moments, row=row, alpha=alpha)
@@ -72,7 +62,7 @@ def decoder_newton(
         "post": [answer_layer(layer())],
     }
     answer = stacked(space, "answer", 1).sum(dim=0, keepdim=True)
-    return decoder_blueprint(modules, answer=answer).build(steps=steps, dtype=dtype)
+    return decoder_blueprint(modules, answer=answer).build(**options)
 
 
 def row_by_row(rows: dict[str, tuple[int, str]], dim: int) -> dict[str, Part]:

@@ -12,13 +12,13 @@ So a step of Newton's method is d(d+1) passes: the heads of the parallel constru
 
 from __future__ import annotations
 
-from functools import partial
+from typing import Unpack
 
 import torch
 
 from algoformer.model import AlgoFormer
+from algoformer.theory.blueprint import BuildOptions, layers_in
 from algoformer.theory.checks import check_counts, check_positive_alpha
-from algoformer.theory.constants import DOUBLE, Constants
 from algoformer.theory.decoder import (
     FINENESS,
     answer_layer,
@@ -36,13 +36,7 @@ GATE = 1e9
 
 
 def decoder_newton_serial(
-    *,
-    dim: int,
-    points: int,
-    alpha: float,
-    constants: Constants = DOUBLE,
-    steps: int = 20,
-    dtype: torch.dtype = torch.float64,
+    *, dim: int, points: int, alpha: float, **options: Unpack[BuildOptions]
 ) -> AlgoFormer:
     """Build a causal model of which `passes_per_step(dim)` passes are one step of Newton's method.
 
@@ -55,22 +49,19 @@ def decoder_newton_serial(
         dim: the numbers in x.
         points: the most questions a prompt may ask.
         alpha: α; one for all prefixes, strictly between 0 and 2/λ_max(S)² of the longest (see `check_alpha`).
-        constants: the free parameters.
-        steps: the loop's steps of Newton's method unless an unroll says otherwise.
-        dtype: the dtype of the finished model.
+        options: `constants`, `steps` of Newton's method and `dtype` (see `BuildOptions`).
     """
     check_counts(dim=dim, points=points)
     check_positive_alpha(alpha)
     space = serial_space(dim=dim, points=points)
-    layer = partial(LayerWriter, space, constants)
+    layer = layers_in(space, options)
     modules = {
         "pre": [example_layer(layer()), *moments_layers([layer() for _ in range(dim)], alpha=alpha)],
         "loop": [term_layer(layer())],
         "post": [answer_layer(layer())],
     }
-    return decoder_blueprint(modules, answer=space.read("answer")).build(
-        steps=steps * passes_per_step(dim), dtype=dtype
-    )
+    options["steps"] = options.get("steps", 20) * passes_per_step(dim)
+    return decoder_blueprint(modules, answer=space.read("answer")).build(**options)
 
 
 def passes_per_step(dim: int) -> int:

@@ -13,15 +13,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Unpack
 
 import torch
 
 from algoformer.model import AlgoFormer
 from algoformer.problems import View, pairs
 from algoformer.prompt import Prompt
-from algoformer.theory.blueprint import Blueprint, row_map
+from algoformer.theory.blueprint import Blueprint, BuildOptions, layers_in, row_map
 from algoformer.theory.checks import check_counts, check_step_size, product_unit
-from algoformer.theory.constants import DOUBLE, Constants
 from algoformer.theory.subspace import Subspaces
 from algoformer.theory.writer import LayerWriter, Matrix
 
@@ -59,14 +59,7 @@ def descent_layer(
 
 
 def gradient_descent_step(
-    *,
-    dim: int,
-    examples: int,
-    step_size: float,
-    out: int = 1,
-    constants: Constants = DOUBLE,
-    steps: int = 20,
-    dtype: torch.dtype = torch.float64,
+    *, dim: int, examples: int, step_size: float, out: int = 1, **options: Unpack[BuildOptions]
 ) -> AlgoFormer:
     """Build the lemma alone: a loop of one layer with two heads, for rows that hold x and y in one token.
 
@@ -78,9 +71,7 @@ def gradient_descent_step(
         examples: N, the most examples a prompt may show before its question.
         step_size: η; converges below 2/λ_max of the mean of x xᵀ (see `check_converges`).
         out: the numbers in y.
-        constants: the free parameters.
-        steps: the loop's iterations unless an unroll says otherwise.
-        dtype: the dtype of the finished model.
+        options: `constants`, `steps` and `dtype` (see `BuildOptions`).
     """
     check_counts(dim=dim, examples=examples, out=out)
     space = Subspaces(
@@ -95,7 +86,7 @@ def gradient_descent_step(
     )
     read, write = space.read, space.write
     loop = descent_layer(
-        LayerWriter(space, constants),
+        layers_in(space, options)(),
         features=read("x"),
         sink=read("one") - read("row"),
         masked=read("row") - read("known"),
@@ -109,7 +100,7 @@ def gradient_descent_step(
         rows=[row_map(space, entry, mark="row")],
         answer=read("residual"),
         blanks=(0, 1),
-    ).build(steps=steps, dtype=dtype)
+    ).build(**options)
 
 
 def prepared(prompt: Prompt, view: View = pairs) -> Prompt:

@@ -11,29 +11,21 @@ Tokens are x_1, y_1, ..., x_N, y_N, x_test and an empty one, which is the sink.
 
 from __future__ import annotations
 
-from functools import partial
+from typing import Unpack
 
 import torch
 
 from algoformer.model import AlgoFormer
 from algoformer.prompt import Prompt
-from algoformer.theory.blueprint import Blueprint, pair_rows
+from algoformer.theory.blueprint import Blueprint, BuildOptions, layers_in, pair_rows
 from algoformer.theory.checks import check_pairs, check_positive_alpha, product_unit
 from algoformer.theory.codes import quasi_orthogonal
-from algoformer.theory.constants import DOUBLE, Constants
 from algoformer.theory.subspace import Subspaces
 from algoformer.theory.writer import LayerWriter, Score
 
 
 def newton(
-    *,
-    dim: int,
-    examples: int,
-    alpha: float,
-    out: int = 1,
-    constants: Constants = DOUBLE,
-    steps: int = 20,
-    dtype: torch.dtype = torch.float64,
+    *, dim: int, examples: int, alpha: float, out: int = 1, **options: Unpack[BuildOptions]
 ) -> AlgoFormer:
     """Build Newton's method, one step per pass: pre 1 layer × 2 heads, loop 1 × 2, post 2 × 2.
 
@@ -46,9 +38,7 @@ def newton(
         examples: N.
         alpha: α; the method converges strictly between 0 and 2/λ_max(S)² (see `check_alpha`).
         out: the numbers in y.
-        constants: the free parameters.
-        steps: the loop's iterations unless an unroll says otherwise.
-        dtype: the dtype of the finished model.
+        options: `constants`, `steps` and `dtype` (see `BuildOptions`).
 
     >>> from algoformer.tasks import LinearRegression
     >>> prompt = LinearRegression(dim=3, points=9).sample(
@@ -61,7 +51,7 @@ def newton(
     check_pairs(dim=dim, examples=examples, out=out)
     check_positive_alpha(alpha)
     space = newton_space(dim=dim, out=out, examples=examples)
-    layer = partial(LayerWriter, space, constants)
+    layer = layers_in(space, options)
     return Blueprint(
         space=space,
         modules={
@@ -73,7 +63,7 @@ def newton(
         answer=space.read("answer"),
         blanks=(0, 1),
         exact_context=True,
-    ).build(steps=steps, dtype=dtype)
+    ).build(**options)
 
 
 def newton_space(*, dim: int, out: int, examples: int) -> Subspaces:

@@ -7,15 +7,14 @@ moves A_k Φ*(x_test) to the label's place. Tokens are x_1, y_1, ..., x_n, y_n, 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from typing import Unpack
 
 import torch
 
 from algoformer.model import AlgoFormer
-from algoformer.theory.blueprint import Blueprint, pair_rows
+from algoformer.theory.blueprint import Blueprint, BuildOptions, layers_in, pair_rows
 from algoformer.theory.checks import check_pairs
 from algoformer.theory.codes import quasi_orthogonal
-from algoformer.theory.constants import DOUBLE, Constants
 from algoformer.theory.gradient_descent import descent_layer
 from algoformer.theory.network import Network, write_network
 from algoformer.theory.subspace import Part, Subspaces
@@ -23,14 +22,7 @@ from algoformer.theory.writer import LayerWriter, Matrix
 
 
 def representation(
-    *,
-    network: Network,
-    examples: int,
-    step_size: float,
-    out: int = 1,
-    constants: Constants = DOUBLE,
-    steps: int = 20,
-    dtype: torch.dtype = torch.float64,
+    *, network: Network, examples: int, step_size: float, out: int = 1, **options: Unpack[BuildOptions]
 ) -> AlgoFormer:
     """Build gradient descent on (Φ*(x), y): pre (L+1) layers × 2 heads, loop 1 × 2, post 1 × 1.
 
@@ -42,32 +34,23 @@ def representation(
         examples: N, the most examples a prompt may show before its question.
         step_size: η; converges below 2/λ_max of the mean of Φ* Φ*ᵀ (see `check_converges`).
         out: the numbers in y.
-        constants: the free parameters.
-        steps: the loop's iterations unless an unroll says otherwise.
-        dtype: the dtype of the finished model.
+        options: `constants`, `steps` and `dtype` (see `BuildOptions`).
     """
     own: dict[str, Part] = {
         "phi": (network.broadest, "Φ*(x) at x tokens"),
         "residual": (out, "A_k Φ*(x) - y at examples, A_k Φ*(x) at the question"),
     }
     space = pair_space(own, dim=network.dim, out=out, examples=examples)
-    layer = partial(LayerWriter, space, constants)
+    layer = layers_in(space, options)
     x, feature = space.read("x"), space.read("feature")
-    mlp = write_network(space, constants, network, source=x, into="phi", where=feature)
+    mlp = write_network(layer, network, source=x, into="phi", where=feature)
     features = space.read("phi", network.out) if network.layers else x
     loop = pair_descent(layer(), features=features, step_size=step_size, examples=examples)
-    return pair_blueprint(layer, [*mlp, join_layer(layer())], loop).build(steps=steps, dtype=dtype)
+    return pair_blueprint(layer, [*mlp, join_layer(layer())], loop).build(**options)
 
 
 def gradient_descent(
-    *,
-    dim: int,
-    examples: int,
-    step_size: float,
-    out: int = 1,
-    constants: Constants = DOUBLE,
-    steps: int = 20,
-    dtype: torch.dtype = torch.float64,
+    *, dim: int, examples: int, step_size: float, out: int = 1, **options: Unpack[BuildOptions]
 ) -> AlgoFormer:
     """Build gradient descent for linear regression on prompts of pairs: Theorem 3.1 with Φ*(x) = x.
 
@@ -80,13 +63,7 @@ def gradient_descent(
     torch.Size([2, 1, 1])
     """
     return representation(
-        network=Network(dim=dim),
-        examples=examples,
-        step_size=step_size,
-        out=out,
-        constants=constants,
-        steps=steps,
-        dtype=dtype,
+        network=Network(dim=dim), examples=examples, step_size=step_size, out=out, **options
     )
 
 
