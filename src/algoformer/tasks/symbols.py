@@ -6,7 +6,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
 from typing import ClassVar, TypeVar
 
 import torch
@@ -16,7 +15,7 @@ from torch import Tensor
 from algoformer.problems import Problems
 from algoformer.prompt import Prompt
 from algoformer.tasks.task import AllDimsTask
-from algoformer.trace import Solver, Trace, Unroll, constant_trace
+from algoformer.trace import Solver, Trace, Unroll, iterated_trace
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,16 +107,7 @@ class Iteration:
 
     def __call__(self, prompt: Prompt, unroll: Unroll) -> Trace:
         """Run the algorithm and return the answers of the window."""
-        if unroll.keep:
-            return constant_trace(prompt.targets, unroll)  # which refuses: there are no hidden states
-        read = islice(self._without_end(prompt), unroll.first_step - 1, unroll.steps)
-        return Trace(predictions=torch.stack(list(read)), first_step=unroll.first_step)
-
-    def _without_end(self, prompt: Prompt) -> Answers:
-        for answer in self.answers(prompt):
-            yield answer
-        while True:
-            yield answer
+        return iterated_trace(self.answers(prompt), unroll)
 
 
 def iteration(answers: Callable[[Puzzle, Prompt], Answers]) -> Callable[[Puzzle], Solver]:
