@@ -77,6 +77,8 @@ def _verify(options: VerifyOptions) -> int:
     names = options.names or tuple(theory.REGISTRY)
     for name in names:
         check_choice("statement", name, theory.REGISTRY)
+    if options.json is not None and options.json.is_dir():
+        raise ValueError(f"--json {options.json} is a folder; name a file in it")
     reports = []
     with bars() as progress:
         bar = progress.add_task("verifying", total=len(names), note="")
