@@ -8,6 +8,7 @@ from typing import Literal
 
 import numpy as np
 import torch
+from jaxtyping import Int
 from torch import Tensor
 
 from algoformer.common.names import check_choice
@@ -18,6 +19,9 @@ from algoformer.tasks.symbols import Answers, SymbolTask, iteration, one_hot
 from algoformer.tasks.task import check_count
 
 Split = Literal["train", "valid", "test"]
+
+Boards = tuple[Int[Tensor, "batch cell"], Int[Tensor, "batch cell"]]
+"""Cells as they are shown, 0 where they are empty, and the classes of their digits."""
 
 HELD_OUT = {"test": 10_000, "valid": 1_000}
 """Puzzles of a file that are held out, as in Palm et al. (2018); at most a fifth and a tenth of it."""
@@ -93,14 +97,14 @@ class Sudoku(SymbolTask):
         """Return the task on other puzzles: those of validation or of the test."""
         return replace(self, split=split, boards=0)
 
-    def _symbols(self, batch: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    def _symbols(self, batch: int, generator: torch.Generator) -> Boards:
         if not self.boards:
             return self._new_boards(batch, generator)
         cells, digits = _fixed_boards(self, str(generator.device))
         index = torch.randint(self.boards, (batch,), generator=generator, device=generator.device)
         return cells[index], digits[index]
 
-    def _new_boards(self, batch: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    def _new_boards(self, batch: int, generator: torch.Generator) -> Boards:
         device = generator.device
         puzzles, solutions = _pool(self.size, self.puzzles, self.split, str(device))
         index = torch.randint(len(puzzles), (batch,), generator=generator, device=device)
@@ -133,11 +137,10 @@ class Sudoku(SymbolTask):
 def _pool(size: int, path: str, split: str, device: str) -> tuple[Tensor, Tensor]:
     puzzles, solutions = small_puzzles() if size == 4 else solved_puzzles(path)
     order = np.random.default_rng(0).permutation(len(puzzles))
-    test, valid = min(HELD_OUT["test"], len(order) // 5), min(HELD_OUT["valid"], len(order) // 10)
-    test, valid = max(test, 1), max(valid, 1)
-    places = {"test": order[:test], "valid": order[test : test + valid], "train": order[test + valid :]}[
-        split
-    ]
+    test = max(1, min(HELD_OUT["test"], len(order) // 5))
+    valid = max(1, min(HELD_OUT["valid"], len(order) // 10))
+    parts = np.split(order, [test, test + valid])
+    places = parts[("test", "valid", "train").index(split)]
     if not len(places):
         raise ValueError(
             f"puzzles: {short(path)} holds {len(order)} puzzles, too few to hold some out; give at least 3"
@@ -147,7 +150,7 @@ def _pool(size: int, path: str, split: str, device: str) -> tuple[Tensor, Tensor
 
 
 @lru_cache(maxsize=4)
-def _fixed_boards(task: Sudoku, device: str) -> tuple[Tensor, Tensor]:
+def _fixed_boards(task: Sudoku, device: str) -> Boards:
     generator = torch.Generator("cpu").manual_seed(["train", "valid", "test"].index(task.split))
     with torch.inference_mode(False):
         cells, digits = task._new_boards(task.boards, generator)
