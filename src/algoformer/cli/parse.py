@@ -73,7 +73,6 @@ def parse(
         raise SystemExit(0)
     words = ["--help" if word == "--help-all" else word for word in arguments]
     name = f"{program} {command}".strip()
-    refuse_repeated(words, known_flags(kind), name)
     messages = io.StringIO()
     try:
         with contextlib.redirect_stderr(messages):
@@ -91,16 +90,6 @@ def parse(
             line = one_line(messages.getvalue(), known_flags(kind))
             print(f"{name}: {line}", file=sys.stderr)
         raise
-
-
-def refuse_repeated(words: list[str], known: tuple[str, ...], name: str) -> None:
-    """Exit with status 2 and one line if an option is given twice: the last one would win in silence."""
-    given = [word.partition("=")[0].replace("_", "-") for word in words if word.startswith("--")]
-    for flag in known:
-        if given.count(flag) > 1:
-            if is_first_process():
-                print(f"{name}: {flag} is given {given.count(flag)} times; give it once", file=sys.stderr)
-            raise SystemExit(2)
 
 
 def _words() -> tyro.constructors.ConstructorRegistry:

@@ -67,6 +67,8 @@ def run_theory(arguments: list[str]) -> int:
         return 0
     if arguments and arguments[0] == "plot":
         return _plot(parse(PlotOptions, arguments[1:], command="theory plot", description=DESCRIPTION).out)
+    if sum(word.partition("=")[0] == "--json" for word in arguments) > 1:
+        raise ValueError("--json is given more than once; give it once, as the rows go to one file")
     return _verify(parse(VerifyOptions, arguments, command="theory", description=DESCRIPTION))
 
 
