@@ -32,6 +32,8 @@ def test_positions_stand_in_their_subspaces() -> None:
     space = Subspaces(parts)
     assert [space.size(name) for name in parts] == [2, 2, 1]
     assert space.positions.tolist() == [[0, 0, 1, 1, 1], [0, 0, 1, 1, 2]]
+    with pytest.raises(ValueError, match="no subspace is given by positions; give one"):
+        _ = SPACE.positions
 
 
 def test_unknown_names_are_answered_with_those_there_are() -> None:

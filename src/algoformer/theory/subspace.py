@@ -43,10 +43,12 @@ class Subspaces:
     @property
     def positions(self) -> Float[Tensor, "token width"]:
         """The vector of each token: positions in the subspaces that are given by them, zeros elsewhere."""
+        if not self._columns:
+            raise ValueError("no subspace is given by positions; give one, such as a 1 for every token")
         tokens = len(next(iter(self._columns.values())))
         table = torch.zeros(tokens, self.width, dtype=torch.float64)
         for name, column in self._columns.items():
-            table[:, self._slices[name]] = column.double().view(tokens, -1)
+            table[:, self._slices[name]] = column.double().reshape(tokens, -1)
         return table
 
     @property
