@@ -3,7 +3,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from algoformer.trace import Solver, Trace, Unroll, constant_trace
+from algoformer.trace import Solver, Trace, Unroll, constant_trace, iterated_trace
 
 
 @given(st.integers(1, 50), st.data())
@@ -45,6 +45,16 @@ def test_the_final_predictions_are_the_last_ones() -> None:
     assert trace.steps == (4, 5, 6)
     assert trace.iterations is None
     assert not trace.states
+
+
+@pytest.mark.parametrize(("window", "expected"), [(None, [1, 2, 3, 3, 3]), (3, [3, 3, 3]), (1, [3])])
+def test_an_iteration_that_ends_keeps_its_last_answer(window: int | None, expected: list[int]) -> None:
+    unroll = Unroll(steps=5, window=window)
+    trace = iterated_trace((torch.full((1, 1, 1), float(step)) for step in (1, 2, 3)), unroll)
+    assert trace.predictions.flatten().tolist() == expected
+    assert trace.steps[-1] == 5
+    with pytest.raises(ValueError, match=r"no hidden states, got keep=\('loop\[1\]',\); leave keep empty"):
+        iterated_trace([torch.zeros(1, 1, 1)], Unroll(steps=2, keep=("loop[1]",)))
 
 
 def test_a_constant_trace_says_the_same_at_every_step_and_has_no_states() -> None:

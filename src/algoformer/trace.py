@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Protocol, runtime_checkable
 
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
@@ -137,7 +139,25 @@ class Solver(Protocol):
 
 def constant_trace(answer: Float[Tensor, "batch point out"], unroll: Unroll) -> Trace:
     """Return the trace of a solver that does not iterate: the same answer at every iteration."""
-    if unroll.keep:
-        raise ValueError(f"this solver has no hidden states, got keep={unroll.keep}; leave keep empty")
+    _refuse_states(unroll)
     predictions = answer.expand(unroll.length, *answer.shape)
     return Trace(predictions=predictions, first_step=unroll.first_step)
+
+
+def iterated_trace(answers: Iterable[Float[Tensor, "batch point out"]], unroll: Unroll) -> Trace:
+    """Return the trace of a solver that gives its answers after each iteration; the last ones are kept."""
+    _refuse_states(unroll)
+    read = islice(_without_end(answers), unroll.first_step - 1, unroll.steps)
+    return Trace(predictions=torch.stack(list(read)), first_step=unroll.first_step)
+
+
+def _without_end(answers: Iterable[Tensor]) -> Iterator[Tensor]:
+    for answer in answers:
+        yield answer
+    while True:
+        yield answer
+
+
+def _refuse_states(unroll: Unroll) -> None:
+    if unroll.keep:
+        raise ValueError(f"this solver has no hidden states, got keep={unroll.keep}; leave keep empty")

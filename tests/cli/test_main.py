@@ -56,6 +56,12 @@ def test_each_command_explains_itself(name: str, capsys: pytest.CaptureFixture[s
         (["evaluate"], ["needs a run folder, a checkpoint file or a shipped model"]),
         (["theory", "newtn"], ["unknown statement 'newtn'", "newton"]),
         (["theory", "show", "newtn"], ["unknown statement 'newtn'", "newton"]),
+        (
+            ["theory", "--json", "show", "--json", "shift:nan"],
+            ["--json is given more than once", "give it once"],
+        ),
+        (["theory", "codes", "--json", "."], ["--json . is a folder", "name a file in it"]),
+        (["theory", "codes", "--json=a.json", "--json", "b.json"], ["--json is given more than once"]),
         (["export", "nowhere", "x.safetensors"], ["'nowhere' is neither a file"]),
         (["info", "nowhere.safetensors"], ["nowhere.safetensors does not exist"]),
     ],

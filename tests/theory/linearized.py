@@ -1,8 +1,7 @@
 """What a pair of heads ±c computes for finite c and C, and prompts to try it on."""
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 
 import numpy
 import torch
@@ -12,7 +11,7 @@ from algoformer.algorithms.prefixes import Prefixes, prefixes_of
 from algoformer.problems import pairs
 from algoformer.prompt import Prompt
 from algoformer.tasks import LinearRegression
-from algoformer.theory.constants import DOUBLE, Constants
+from algoformer.theory.constants import Constants
 
 
 def regression(dim: int, points: int, *, batch: int = 6, seed: int = 0, noise: float = 0.0) -> Prompt:
@@ -56,16 +55,6 @@ def fitted_power(points: Sequence[tuple[float, float]]) -> float:
 def fitted_rate(points: Sequence[tuple[float, float]]) -> float:
     """p in error ~ e^(pC), from (C, error) points."""
     return slope([sink for sink, _ in points], [math.log(error) for _, error in points])
-
-
-def power_of_c(error: Callable[[Constants], float]) -> float:
-    """With which power of c an error falls."""
-    return fitted_power([(c, error(replace(DOUBLE, c=c))) for c in (0.2, 0.1, 0.05, 0.025, 0.0125)])
-
-
-def rate_of_sink(error: Callable[[Constants], float]) -> float:
-    """How fast the logarithm of an error falls with the sink's score C."""
-    return fitted_rate([(sink, error(replace(DOUBLE, sink=sink))) for sink in (6.0, 7.0, 8.0, 9.0, 10.0)])
 
 
 def moments_of(prompt: Prompt) -> Prefixes:

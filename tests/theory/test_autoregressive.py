@@ -112,21 +112,6 @@ def test_layers_and_heads_are_as_claimed() -> None:
     assert count_modules(built(1.0)) == claimed
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ({"order": 0}, "order must be at least 1, got 0"),
-        ({"length": 3}, "length must be at least 4, got 3"),
-        ({"order": 2}, "network must read order=2 rows, so that its dim is a multiple of it; got 9"),
-        ({"step_size": 0.0}, "step_size must be a positive number"),
-    ],
-)
-def test_bad_arguments_are_named(arguments: dict[str, float], words: str) -> None:
-    good = {"network": biased(), "order": 3, "length": 8, "step_size": 0.1}
-    with pytest.raises(ValueError, match=words):
-        autoregressive(**(good | arguments))  # type: ignore[arg-type]
-
-
 def test_a_prompt_longer_than_the_codes_is_refused() -> None:
     model = autoregressive(network=network_of(TASK.phi), order=3, length=LENGTH - 1, step_size=1.0)
     with pytest.raises(ValueError, match="the prompt has 15 rows, this model was built for context=14"):

@@ -6,21 +6,17 @@ import torch
 from algoformer.model import AlgoFormer
 from algoformer.model.presets import algoformer
 from algoformer.theory import blueprint_of, gradient_descent
-from algoformer.theory.blueprint import position_table, row_map
+from algoformer.theory.blueprint import row_map
 from algoformer.theory.subspace import Subspaces
 
 SPACE = Subspaces({"x": (2, ""), "y": (2, ""), "mark": (1, "")})
 
 
-def test_a_row_is_put_into_subspaces_one_after_another() -> None:
-    entry = row_map(SPACE, dim=3, into={"y": 1, "x": 2}, signs={"x": -1.0}, mark=1.0)
-    row = torch.tensor([5.0, 6.0, 7.0], dtype=torch.float64)
+def test_a_row_is_written_with_its_mark_and_the_rest_of_it_is_left_out() -> None:
+    entry = row_map(SPACE, torch.cat([SPACE.write("y", 1), -SPACE.write("x")], dim=1), dim=4, mark="mark")
+    row = torch.tensor([5.0, 6.0, 7.0, 8.0], dtype=torch.float64)
     assert (entry.weight @ row + entry.bias).tolist() == [-6, -7, 5, 0, 1]
-
-
-def test_positions_stand_in_their_subspaces() -> None:
-    table = position_table(SPACE, {"mark": torch.tensor([[1], [2]]), "y": torch.ones(2, 2)})
-    assert table.tolist() == [[0, 0, 1, 1, 1], [0, 0, 1, 1, 2]]
+    assert not row_map(SPACE, SPACE.write("x")).bias.any()
 
 
 def test_the_model_is_an_ordinary_algoformer_of_plain_layers() -> None:

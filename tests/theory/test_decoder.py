@@ -1,5 +1,4 @@
 import math
-from dataclasses import replace
 from itertools import islice
 
 import pytest
@@ -13,14 +12,14 @@ from algoformer.problems import pairs
 from algoformer.prompt import Prompt
 from algoformer.theory.blueprint import blueprint_of
 from algoformer.theory.checks import check_converges, step_size_limit
-from algoformer.theory.constants import DOUBLE, SINGLE, Constants
+from algoformer.theory.constants import DOUBLE, Constants
 from algoformer.theory.decoder import FINENESS, decoder_gradient_descent, decoder_space, own_sample
 from algoformer.theory.statement import count_modules
 from algoformer.theory.subspace import Subspaces
-from algoformer.theory.writer import LayerWriter, layer_sizes
+from algoformer.theory.writer import Head, LayerWriter, layer_sizes
 from algoformer.trace import Unroll
 
-from .linearized import linearized, moments_of, power_of_c, rate_of_sink, regression
+from .linearized import linearized, moments_of, regression
 
 DIM, POINTS, STEPS, STEP_SIZE = 3, 8, 100, 0.1
 
@@ -99,33 +98,16 @@ def test_a_pass_is_a_step_with_sinh_of_the_residual(prompt: Prompt) -> None:
         torch.testing.assert_close(found[:, ::2], weights, rtol=0, atol=1e-10)
 
 
-@pytest.mark.theorem
-def test_the_error_falls_with_the_square_of_c(prompt: Prompt) -> None:
-    assert power_of_c(lambda constants: gap(built(constants), prompt)) == pytest.approx(2, rel=0.05)
-
-
-@pytest.mark.theorem
-def test_the_error_falls_exponentially_with_the_sink_s_score(prompt: Prompt) -> None:
-    assert rate_of_sink(lambda constants: gap(built(constants), prompt)) == pytest.approx(-1, rel=0.05)
-
-
 def printed_layer(space: Subspaces, c: float) -> Layer:
     """The paper's two heads to the letter: the first has keys and values at x tokens; both add to weights."""
     one, feature, sink = space.read("one"), space.read("feature"), DOUBLE.sink * space.read("blank")
     gain = math.exp(DOUBLE.sink) / c
     writer = LayerWriter(space)
-    writer.head(
-        query=torch.cat([space.read("weights"), one]),
-        key=torch.cat([c * space.read("x"), sink]),
-        value=gain * space.read("x"),
-        output=space.write("weights"),
-    )
-    writer.head(
-        query=torch.cat([feature, one]),
-        key=torch.cat([c * space.read("y"), sink]),
-        value=-gain * space.read("example"),
-        output=space.write("weights"),
-    )
+    weights = space.write("weights")
+    query, key = torch.cat([space.read("weights"), one]), torch.cat([c * space.read("x"), sink])
+    writer.heads.append(Head(query=query, key=key, value=gain * space.read("x"), output=weights))
+    query, key = torch.cat([feature, one]), torch.cat([c * space.read("y"), sink])
+    writer.heads.append(Head(query=query, key=key, value=-gain * space.read("example"), output=weights))
     layer = Layer(
         width=space.width, causal=True, norm=False, scaled=False, bias=False, **layer_sizes([writer])
     ).double()
@@ -164,11 +146,7 @@ def test_the_pre_transformer_copies_each_x_to_its_y_token_exactly(prompt: Prompt
 def test_scores_of_other_samples_are_masked_and_of_one_s_own_exactly_zero() -> None:
     points = 6
     space = decoder_space(dim=1, points=points, state={})
-    model = decoder_gradient_descent(dim=1, points=points, step_size=0.1)
-    table = blueprint_of(model).positions
-    code = table[:, blueprint_of(model).space.run("code")]
-    stream = torch.zeros(2 * points + 1, space.width, dtype=torch.float64)
-    stream[:, space.run("code")] = code
+    stream = space.positions
     stream[1::2, space.run("feature")] = 1
     stream[2::2, space.run("label")] = 1
     query, key = own_sample(LayerWriter(space))[-1]
@@ -177,17 +155,6 @@ def test_scores_of_other_samples_are_masked_and_of_one_s_own_exactly_zero() -> N
     same = (sample[:, None] == sample) | (sample == -1) | (sample[:, None] == -1)
     assert not scores[same].any()
     assert scores[~same].max() == -DOUBLE.mask
-
-
-def test_an_answer_does_not_depend_on_what_comes_later(prompt: Prompt) -> None:
-    changed = prompt.rows.clone()
-    changed[:, 9:] += 1
-    with torch.no_grad():
-        before, after = (
-            built()(shown, Unroll(steps=10)).predictions for shown in (prompt, replace(prompt, rows=changed))
-        )
-    assert torch.equal(before[:, :, :5], after[:, :, :5])
-    assert not torch.equal(before[:, :, 5:], after[:, :, 5:])
 
 
 def test_shorter_prompts_are_answered_too() -> None:
@@ -200,31 +167,12 @@ def test_layers_and_heads_are_within_the_theorem() -> None:
     assert model.causal
 
 
-def test_single_precision_keeps_two_digits(prompt: Prompt) -> None:
-    model = decoder_gradient_descent(
-        dim=DIM, points=POINTS, step_size=STEP_SIZE, constants=SINGLE, dtype=torch.float32
-    )
-    assert gap(model, prompt.to(torch.float32), steps=50) < 5e-2
-
-
 def test_a_step_size_must_suit_the_shortest_prefix(prompt: Prompt) -> None:
     """A single example x_1 needs η < 2/|x_1|², far less than all examples together."""
     limit = step_size_limit(pairs(prompt))
     assert limit <= 2 / prompt.part(0)[:, 0].square().sum(dim=-1).max() + 1e-12
     with pytest.raises(ValueError, match="step_size must lie below 2/λ_max"):
         check_converges(limit, pairs(prompt))
-
-
-@pytest.mark.parametrize("step_size", [0.0, -0.1, math.inf, math.nan])
-def test_the_step_size_must_be_positive(step_size: float) -> None:
-    with pytest.raises(ValueError, match="step_size must be a positive number"):
-        decoder_gradient_descent(dim=DIM, points=POINTS, step_size=step_size)
-
-
-@pytest.mark.parametrize("name", ["dim", "points"])
-def test_counts_start_at_one(name: str) -> None:
-    with pytest.raises(ValueError, match=f"{name} must be at least 1, got 0"):
-        decoder_gradient_descent(**{"dim": DIM, "points": POINTS, "step_size": 0.1, name: 0})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,3 @@
-import math
-
 import pytest
 import torch
 from torch import Tensor
@@ -104,15 +102,3 @@ def test_without_an_unroll_it_runs_whole_steps() -> None:
     with torch.no_grad():
         by_itself, asked = model(prompt).final, model(prompt, Unroll(steps=24, window=1)).final
     assert torch.equal(by_itself, asked)
-
-
-@pytest.mark.parametrize("alpha", [0.0, -1e-3, math.nan])
-def test_alpha_must_be_positive(alpha: float) -> None:
-    with pytest.raises(ValueError, match="alpha must be a positive number"):
-        decoder_newton_serial(dim=3, points=POINTS, alpha=alpha)
-
-
-@pytest.mark.parametrize("name", ["dim", "points"])
-def test_counts_start_at_one(name: str) -> None:
-    with pytest.raises(ValueError, match=f"{name} must be at least 1, got 0"):
-        decoder_newton_serial(**{"dim": 3, "points": POINTS, "alpha": 0.1, name: 0})  # type: ignore[arg-type]

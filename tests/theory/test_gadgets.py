@@ -1,5 +1,6 @@
 import dataclasses
 import math
+from functools import partial
 
 import pytest
 import torch
@@ -168,7 +169,9 @@ def test_feed_forward_networks_are_the_layers_of_a_perceptron_in_place() -> None
     network = Network(dim=3, weights=weights, biases=biases, slope=0.2)
     where = SPACE.read("one") - SPACE.read("sink")
     after = before
-    for writer in write_network(SPACE, DOUBLE, network, source=SPACE.read("x"), into="y", where=where):
+    for writer in write_network(
+        partial(LayerWriter, SPACE), network, source=SPACE.read("x"), into="y", where=where
+    ):
         after = run(writer, after)
     expected = network(part(before, "x"))
     assert (part(after, "y")[:, 1:] - expected[:, 1:]).abs().max() < 4e-15

@@ -15,7 +15,6 @@ from algoformer.theory.statement import count_modules
 from algoformer.trace import Unroll
 
 from .kernel_descent import KernelDescent
-from .linearized import fitted_power, fitted_rate
 from .written import normal
 
 DIM, OUT, EXAMPLES, STEP_SIZE = 4, 3, 12, 0.4
@@ -94,30 +93,6 @@ def test_each_pass_is_one_step_of_kernel_gradient_descent() -> None:
 
 
 @pytest.mark.theorem
-def test_the_error_falls_as_the_square_of_c() -> None:
-    prompt, unroll = regression(), Unroll(steps=50)
-    textbook = GradientDescent(step_size=STEP_SIZE)(prompt.prefix(), unroll).predictions
-    points = []
-    for c in (3e-2, 1e-2, 3e-3, 1e-3):
-        model = built(dataclasses.replace(DOUBLE, c=c))
-        gap = model(prepared(prompt), unroll).predictions - textbook
-        points.append((c, gap.abs().max().item()))
-    assert fitted_power(points) == pytest.approx(2, rel=0.05)
-
-
-@pytest.mark.theorem
-def test_the_error_falls_as_e_to_the_minus_sink() -> None:
-    prompt, unroll = regression(), Unroll(steps=50)
-    textbook = GradientDescent(step_size=STEP_SIZE)(prompt.prefix(), unroll).predictions
-    points = []
-    for sink in (6.0, 8.0, 10.0, 12.0, 14.0):
-        model = built(dataclasses.replace(DOUBLE, sink=sink))
-        gap = model(prepared(prompt), unroll).predictions - textbook
-        points.append((sink, gap.abs().max().item()))
-    assert fitted_rate(points) == pytest.approx(-1, rel=0.05)
-
-
-@pytest.mark.theorem
 @pytest.mark.parametrize("examples", [6, 9])
 def test_the_mean_is_over_the_examples_that_are_there(examples: int) -> None:
     prompt, unroll = regression(examples), Unroll(steps=50)
@@ -163,22 +138,6 @@ def test_a_step_size_is_held_against_prompts() -> None:
     check_converges(0.99 * limit, problems)
     with pytest.raises(ValueError, match=r"step_size must lie below 2/λ_max = .* for these prompts, got"):
         check_converges(1.01 * limit, problems)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ({"dim": 0}, "dim must be at least 1, got 0"),
-        ({"out": 0}, "out must be at least 1, got 0"),
-        ({"examples": 0}, "examples must be at least 1, got 0"),
-        ({"step_size": 0.0}, "step_size must be a positive number below 2/λ_max, got 0.0"),
-        ({"step_size": float("nan")}, "step_size must be a positive number below 2/λ_max, got nan"),
-    ],
-)
-def test_bad_arguments_are_named(arguments: dict[str, float], words: str) -> None:
-    good = {"dim": 3, "out": 1, "examples": 5, "step_size": 0.1}
-    with pytest.raises(ValueError, match=words):
-        gradient_descent_step(**(good | arguments))  # type: ignore[arg-type]
 
 
 def test_prompts_that_do_not_fit_are_refused() -> None:

@@ -153,21 +153,6 @@ def test_gradient_descent_on_pairs_is_the_theorem_without_a_representation() -> 
     torch.testing.assert_close(model(prompt, unroll).predictions, expected, rtol=0, atol=1e-7)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ({"examples": 0}, "examples must be at least 1, got 0"),
-        ({"step_size": -1.0}, "step_size must be a positive number below 2/λ_max, got -1.0"),
-        ({"out": 5}, "out must be at most dim=4, so that a label fits a row; got 5"),
-        ({"out": 0}, "out must be at least 1, got 0"),
-    ],
-)
-def test_bad_arguments_are_named(arguments: dict[str, float], words: str) -> None:
-    good = {"network": network(1), "examples": 5, "step_size": 0.1}
-    with pytest.raises(ValueError, match=words):
-        representation(**(good | arguments))  # type: ignore[arg-type]
-
-
 def test_prompts_that_do_not_fit_are_refused() -> None:
     phi = network(1)
     model, _ = built(phi, prompts(phi))

@@ -9,13 +9,13 @@ from algoformer.problems import pairs
 from algoformer.prompt import Prompt
 from algoformer.theory.blueprint import blueprint_of
 from algoformer.theory.checks import check_converges, step_size_limit
-from algoformer.theory.constants import DOUBLE, SINGLE, Constants
+from algoformer.theory.constants import DOUBLE, Constants
 from algoformer.theory.representation import gradient_descent
 from algoformer.theory.statement import count_modules
 from algoformer.theory.variants import ridge
 from algoformer.trace import Unroll
 
-from .linearized import linearized, power_of_c, rate_of_sink, regression
+from .linearized import linearized, regression
 
 DIM, EXAMPLES, STEPS, STEP_SIZE, PENALTY = 3, 8, 100, 0.3, 0.2
 
@@ -77,16 +77,6 @@ def test_a_pass_is_a_step_with_a_sinh_kernel(prompt: Prompt) -> None:
         torch.testing.assert_close(answer[:, 0], values[:, -1], rtol=0, atol=1e-10)
 
 
-@pytest.mark.theorem
-def test_the_error_falls_with_the_square_of_c(prompt: Prompt) -> None:
-    assert power_of_c(lambda constants: gap(built(constants), prompt)) == pytest.approx(2, rel=0.05)
-
-
-@pytest.mark.theorem
-def test_the_error_falls_exponentially_with_the_sink_s_score(prompt: Prompt) -> None:
-    assert rate_of_sink(lambda constants: gap(built(constants), prompt)) == pytest.approx(-1, rel=0.05)
-
-
 def test_without_a_penalty_it_is_gradient_descent(prompt: Prompt) -> None:
     plain = gradient_descent(dim=DIM, examples=EXAMPLES, step_size=STEP_SIZE)
     unpenalized = ridge(dim=DIM, examples=EXAMPLES, step_size=STEP_SIZE, penalty=0.0)
@@ -133,18 +123,6 @@ def test_layers_and_heads_are_those_of_theorem_three_one() -> None:
     assert count_modules(built()) == {"pre": (1, 2), "loop": (1, 2), "post": (1, 1)}
 
 
-def test_single_precision_keeps_two_digits(prompt: Prompt) -> None:
-    model = ridge(
-        dim=DIM,
-        examples=EXAMPLES,
-        step_size=STEP_SIZE,
-        penalty=PENALTY,
-        constants=SINGLE,
-        dtype=torch.float32,
-    )
-    assert gap(model, prompt.to(torch.float32)) < 5e-2
-
-
 def test_the_penalty_narrows_the_interval_of_step_sizes(prompt: Prompt) -> None:
     limit = 2 / (2 / step_size_limit(pairs(prompt)) + PENALTY)
     check_converges(0.999 * limit, pairs(prompt), penalty=PENALTY)
@@ -155,21 +133,9 @@ def test_the_penalty_narrows_the_interval_of_step_sizes(prompt: Prompt) -> None:
 @pytest.mark.parametrize("penalty", [-0.1, math.inf, math.nan])
 def test_the_penalty_must_not_be_negative(penalty: float, prompt: Prompt) -> None:
     with pytest.raises(ValueError, match="penalty must be a number ≥ 0"):
-        ridge(dim=DIM, examples=EXAMPLES, step_size=STEP_SIZE, penalty=penalty)
-    with pytest.raises(ValueError, match="penalty must be a number ≥ 0"):
         check_converges(STEP_SIZE, pairs(prompt), penalty=penalty)
 
 
-@pytest.mark.parametrize("step_size", [0.0, -0.1, math.nan])
-def test_the_step_size_must_be_positive(step_size: float) -> None:
-    with pytest.raises(ValueError, match="step_size must be a positive number"):
-        ridge(dim=DIM, examples=EXAMPLES, step_size=step_size, penalty=PENALTY)
-
-
-def test_sizes_are_checked() -> None:
-    with pytest.raises(ValueError, match="examples must be at least 1, got 0"):
-        ridge(dim=DIM, examples=0, step_size=STEP_SIZE, penalty=PENALTY)
-    with pytest.raises(ValueError, match="out must be at most dim=3"):
-        ridge(dim=DIM, examples=EXAMPLES, step_size=STEP_SIZE, penalty=PENALTY, out=4)
+def test_a_longer_prompt_is_refused() -> None:
     with pytest.raises(ValueError, match="built for context=17"):
         built()(regression(DIM, EXAMPLES + 2).prefix())

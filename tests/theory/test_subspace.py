@@ -27,6 +27,15 @@ def test_the_table_names_every_coordinate_once() -> None:
     assert str(SPACE).splitlines() == ["x  0..2  input", "y  3..4  label"]
 
 
+def test_positions_stand_in_their_subspaces() -> None:
+    parts = {"x": (2, ""), "y": (torch.ones(2, 2), ""), "mark": (torch.tensor([1, 2]), "")}
+    space = Subspaces(parts)
+    assert [space.size(name) for name in parts] == [2, 2, 1]
+    assert space.positions.tolist() == [[0, 0, 1, 1, 1], [0, 0, 1, 1, 2]]
+    with pytest.raises(ValueError, match="no subspace is given by positions; give one"):
+        _ = SPACE.positions
+
+
 def test_unknown_names_are_answered_with_those_there_are() -> None:
     with pytest.raises(ValueError, match="no subspace is named 'z'; there are x, empty, y"):
         SPACE.read("z")

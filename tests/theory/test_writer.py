@@ -3,7 +3,7 @@ import torch
 
 from algoformer.nn import Layer
 from algoformer.theory.subspace import Subspaces
-from algoformer.theory.writer import LayerWriter
+from algoformer.theory.writer import Head, LayerWriter
 
 from .written import normal, run
 
@@ -18,9 +18,8 @@ def shape_of(**changes: int) -> Layer:
 def written() -> LayerWriter:
     writer = LayerWriter(SPACE)
     read, write = SPACE.read("x"), SPACE.write("y")
-    writer.head(query=read, key=read, value=read, output=write)
-    writer.units(up=torch.cat([read, -read]), down=torch.cat([write, -write], dim=1))
-    return writer
+    writer.heads.append(Head(query=read, key=read, value=read, output=write))
+    return writer.units(up=torch.cat([read, -read]), down=torch.cat([write, -write], dim=1))
 
 
 def test_an_empty_layer_is_the_identity() -> None:

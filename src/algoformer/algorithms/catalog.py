@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from algoformer.algorithms.closed_form import Averaging, LeastSquares, LinearInX, Ridge, Zero
 from algoformer.algorithms.gradient_descent import GradientDescent, HeavyBall
@@ -14,12 +15,17 @@ from algoformer.problems import View, pairs
 from algoformer.trace import Solver
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class ListedSolver:
     """A solver's builder, which takes a view of the prompts and a noise level, and a one-line description."""
 
     build: Callable[[View, float], Solver]
     description: str
+
+
+def _same(method: Callable[..., Solver], **numbers: Any) -> Callable[[View, float], Solver]:
+    """Return the builder of a method that is the same at every noise level."""
+    return lambda view, noise: method(view=view, **numbers)
 
 
 def _oracle(view: View, noise: float) -> Solver:
@@ -32,44 +38,27 @@ def _oracle(view: View, noise: float) -> Solver:
 
 SOLVERS: dict[str, ListedSolver] = {
     "gd": ListedSolver(
-        build=lambda view, noise: GradientDescent(step_size="practical", view=view),
-        description="gradient descent with the step 1.8/λ_max of each prefix",
+        _same(GradientDescent, step_size="practical"),
+        "gradient descent with the step 1.8/λ_max of each prefix",
     ),
-    "heavy-ball": ListedSolver(
-        build=lambda view, noise: HeavyBall(view=view),
-        description="gradient descent with the best momentum for each prefix",
-    ),
-    "newton": ListedSolver(
-        build=lambda view, noise: Newton(view=view),
-        description="Newton's iteration for the inverse Gram matrix",
-    ),
+    "heavy-ball": ListedSolver(_same(HeavyBall), "gradient descent with the best momentum for each prefix"),
+    "newton": ListedSolver(_same(Newton), "Newton's iteration for the inverse Gram matrix"),
     "ridge": ListedSolver(
-        build=lambda view, noise: Ridge(strength=noise**2 if noise > 0 else 1.0, view=view),
-        description="ridge regression with strength noise² (1 where there is no noise)",
+        lambda view, noise: Ridge(strength=noise**2 if noise > 0 else 1.0, view=view),
+        "ridge regression with strength noise² (1 where there is no noise)",
     ),
-    "least-squares": ListedSolver(
-        build=lambda view, noise: LeastSquares(view=view),
-        description="least squares of smallest norm",
-    ),
-    "averaging": ListedSolver(
-        build=lambda view, noise: Averaging(view=view),
-        description="the mean of label times features",
-    ),
-    "zero": ListedSolver(
-        build=lambda view, noise: Zero(view=view),
-        description="zero weights for every prompt",
-    ),
+    "least-squares": ListedSolver(_same(LeastSquares), "least squares of smallest norm"),
+    "averaging": ListedSolver(_same(Averaging), "the mean of label times features"),
+    "zero": ListedSolver(_same(Zero), "zero weights for every prompt"),
     "irls": ListedSolver(
-        build=lambda view, noise: IterativelyReweighted(view=view),
-        description="iteratively reweighted least squares, robust to outliers",
+        _same(IterativelyReweighted), "iteratively reweighted least squares, robust to outliers"
     ),
     "oracle": ListedSolver(
-        build=_oracle,
-        description="ridge with strength noise² on the task's own features (least squares without noise)",
+        _oracle, "ridge with strength noise² on the task's own features (least squares without noise)"
     ),
     "linear-in-x": ListedSolver(
-        build=lambda view, noise: LinearInX(noise=noise),
-        description="ridge on the raw x and a constant, without the task's representation",
+        lambda view, noise: LinearInX(noise=noise),
+        "ridge on the raw x and a constant, without the task's representation",
     ),
 }
 """Every solver under the name that the command line uses; add your own here."""

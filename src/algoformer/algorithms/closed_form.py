@@ -3,43 +3,42 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from algoformer.algorithms.prefixes import Prefixes, in_double, trace_of_solution
+from algoformer.algorithms.prefixes import Method, Prefixes
 from algoformer.algorithms.spectrum import spectrum_of
-from algoformer.problems import Problems, View, pairs
+from algoformer.problems import Problems, pairs
 from algoformer.prompt import Prompt
 from algoformer.trace import Trace, Unroll
 
 
 @dataclass(frozen=True, kw_only=True)
-class LeastSquares:
+class LeastSquares(Method):
     """The weights of smallest norm that minimize the squared error over the pairs seen: no pairs, no weights.
 
     Solved in float64 whatever the prompt's precision. For noiseless labels with normal weights this is the
     posterior mean: no solver has a smaller expected error.
     """
 
-    view: View = pairs
+    in_float64: ClassVar[bool] = True
 
-    def __call__(self, prompt: Prompt, unroll: Unroll) -> Trace:
-        """Return the same answer at every step, for every question from the pairs before it."""
-        return trace_of_solution(self._weights, in_double(self.view(prompt)), unroll)
-
-    def _weights(self, prefixes: Prefixes) -> Tensor:
+    def iterates(self, prefixes: Prefixes) -> Iterator[Tensor]:
+        """Yield the weights, once."""
         spectrum = spectrum_of(prefixes.gram)
         weights = spectrum.minimum_norm(prefixes.cross)
         # the Gram matrix squares the condition number; one refinement on the pairs themselves mends that
         features = prefixes.features_seen()
         residual = prefixes.labels_seen() - features @ weights
-        return weights + spectrum.minimum_norm(features.mT @ residual)
+        yield weights + spectrum.minimum_norm(features.mT @ residual)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ridge:
+class Ridge(Method):
     """w = (S + strength · I)⁻¹ Σ y_j f_j with S = Σ f_j f_jᵀ, in float64.
 
     With strength σ² this is the posterior mean for standard normal weights and noise of standard
@@ -47,19 +46,16 @@ class Ridge:
     """
 
     strength: float
-    view: View = pairs
+    in_float64: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.strength) and self.strength > 0):
             raise ValueError(f"strength must be > 0 (LeastSquares is its limit at 0), got {self.strength}")
 
-    def __call__(self, prompt: Prompt, unroll: Unroll) -> Trace:
-        """Return the same answer at every step, for every question from the pairs before it."""
-        return trace_of_solution(self._weights, in_double(self.view(prompt)), unroll)
-
-    def _weights(self, prefixes: Prefixes) -> Tensor:
+    def iterates(self, prefixes: Prefixes) -> Iterator[Tensor]:
+        """Yield the weights, once."""
         identity = torch.eye(prefixes.gram.shape[-1], dtype=prefixes.gram.dtype, device=prefixes.gram.device)
-        return torch.linalg.solve(prefixes.gram + self.strength * identity, prefixes.cross)
+        yield torch.linalg.solve(prefixes.gram + self.strength * identity, prefixes.cross)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,28 +84,18 @@ def _pairs_with_constant(prompt: Prompt) -> Problems:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Averaging:
+class Averaging(Method):
     """w = the mean of y_j f_j over the pairs seen: unbiased for features with identity covariance."""
 
-    view: View = pairs
-
-    def __call__(self, prompt: Prompt, unroll: Unroll) -> Trace:
-        """Return the same answer at every step, for every question from the pairs before it."""
-        return trace_of_solution(self._weights, self.view(prompt), unroll)
-
-    def _weights(self, prefixes: Prefixes) -> Tensor:
-        return prefixes.cross / prefixes.divisor
+    def iterates(self, prefixes: Prefixes) -> Iterator[Tensor]:
+        """Yield the weights, once."""
+        yield prefixes.cross / prefixes.divisor
 
 
 @dataclass(frozen=True, kw_only=True)
-class Zero:
+class Zero(Method):
     """Zero weights: the baseline that every solver should beat."""
 
-    view: View = pairs
-
-    def __call__(self, prompt: Prompt, unroll: Unroll) -> Trace:
-        """Return the same answer at every step: the link of zero."""
-        return trace_of_solution(self._weights, self.view(prompt), unroll)
-
-    def _weights(self, prefixes: Prefixes) -> Tensor:
-        return torch.zeros_like(prefixes.cross)
+    def iterates(self, prefixes: Prefixes) -> Iterator[Tensor]:
+        """Yield the weights, once."""
+        yield torch.zeros_like(prefixes.cross)

@@ -10,15 +10,12 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from algoformer.algorithms.prefixes import Prefixes, trace_of_iteration
+from algoformer.algorithms.prefixes import Method, Prefixes
 from algoformer.algorithms.spectrum import spectrum_of
-from algoformer.problems import View, pairs
-from algoformer.prompt import Prompt
-from algoformer.trace import Trace, Unroll
 
 
 @dataclass(frozen=True, kw_only=True)
-class GradientDescent:
+class GradientDescent(Method):
     """w ← w - η ∇L(w) from w = 0, with L(w) = 1/(2n) Σ (y_j - <w, f_j>)² over the n pairs seen so far.
 
     `step_size` is η, or how to choose it for each prefix from the eigenvalues λ of its Hessian:
@@ -29,6 +26,7 @@ class GradientDescent:
     for some prefix, which then diverges as it should: with n = 1 and 20 normal coordinates λ_max is about
     20, with n = 40 about 2.6. `penalty` λ adds λ/2 |w|² to the loss, which makes it ridge regression.
 
+    >>> from algoformer import Prompt, Unroll
     >>> xs = torch.ones(1, 3, 1)
     >>> trace = GradientDescent(step_size=0.5)(Prompt.of_pairs(xs, 2 * xs), Unroll(steps=3))
     >>> trace.predictions[:, 0, -1, 0]
@@ -36,17 +34,12 @@ class GradientDescent:
     """
 
     step_size: float | Literal["optimal", "lipschitz", "practical"] = "optimal"
-    view: View = pairs
     penalty: float = 0.0
 
     def __post_init__(self) -> None:
         _check_step_size(self.step_size, ("optimal", "lipschitz", "practical"))
         if not (math.isfinite(self.penalty) and self.penalty >= 0):
             raise ValueError(f"penalty must be a finite number ≥ 0, got {self.penalty}")
-
-    def __call__(self, prompt: Prompt, unroll: Unroll) -> Trace:
-        """Return the answers after each step, for every question from the pairs before it."""
-        return trace_of_iteration(self.iterates, self.view(prompt), unroll)
 
     def iterates(self, prefixes: Prefixes) -> Iterator[Tensor]:
         """Yield the weights after step 1, after step 2, and so on without end."""
@@ -71,7 +64,7 @@ class GradientDescent:
 
 
 @dataclass(frozen=True, kw_only=True)
-class HeavyBall:
+class HeavyBall(Method):
     """w_{k+1} = w_k - η ∇L(w_k) + β (w_k - w_{k-1}): gradient descent that keeps part of its last move.
 
     "optimal" chooses both for each prefix, η = 4/(√λ_max + √λ_min)² and β = ((√λ_max - √λ_min)/(√λ_max +
@@ -81,7 +74,6 @@ class HeavyBall:
 
     step_size: float | Literal["optimal"] = "optimal"
     momentum: float | Literal["optimal"] = "optimal"
-    view: View = pairs
 
     def __post_init__(self) -> None:
         _check_step_size(self.step_size, ("optimal",))
@@ -96,11 +88,8 @@ class HeavyBall:
         elif not 0 <= self.momentum < 1:
             raise ValueError(f"momentum must lie in [0, 1), got {self.momentum}")
 
-    def __call__(self, prompt: Prompt, unroll: Unroll) -> Trace:
-        """Return the answers after each step, for every question from the pairs before it."""
-        return trace_of_iteration(self._iterates, self.view(prompt), unroll)
-
-    def _iterates(self, prefixes: Prefixes) -> Iterator[Tensor]:
+    def iterates(self, prefixes: Prefixes) -> Iterator[Tensor]:
+        """Yield the weights after step 1, after step 2, and so on without end."""
         hessian, target = prefixes.gram / prefixes.divisor, prefixes.cross / prefixes.divisor
         step_size, momentum = self._constants(hessian)
         weights = before = torch.zeros_like(target)

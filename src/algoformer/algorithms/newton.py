@@ -9,15 +9,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from algoformer.algorithms.prefixes import Prefixes, trace_of_iteration
+from algoformer.algorithms.prefixes import Method, Prefixes
 from algoformer.algorithms.spectrum import spectrum_of
-from algoformer.problems import View, pairs
-from algoformer.prompt import Prompt
-from algoformer.trace import Trace, Unroll
 
 
 @dataclass(frozen=True, kw_only=True)
-class Newton:
+class Newton(Method):
     """M_0 = αS, M_{k+1} = 2M_k - M_k S M_k, w_k = M_k Σ y_j f_j, with S = Σ f_j f_jᵀ over the pairs seen.
 
     The residual I - M_k S squares at every step once 0 < α < 2/λ_max(S)²; at 2/λ_max² it stalls, above it
@@ -32,7 +29,6 @@ class Newton:
     """
 
     alpha: float | None = None
-    view: View = pairs
 
     def __post_init__(self) -> None:
         if self.alpha is not None and not (math.isfinite(self.alpha) and self.alpha > 0):
@@ -41,11 +37,8 @@ class Newton:
                 f"20 coordinates), or None for 1/λ_max² of each prefix; got {self.alpha}"
             )
 
-    def __call__(self, prompt: Prompt, unroll: Unroll) -> Trace:
-        """Return the answers after each step, for every question from the pairs before it."""
-        return trace_of_iteration(self._iterates, self.view(prompt), unroll)
-
-    def _iterates(self, prefixes: Prefixes) -> Iterator[Tensor]:
+    def iterates(self, prefixes: Prefixes) -> Iterator[Tensor]:
+        """Yield the weights after step 1, after step 2, and so on without end."""
         gram = prefixes.gram
         spectrum = spectrum_of(gram)
         span = spectrum.projector.to(gram.dtype)

@@ -1,17 +1,19 @@
-"""The moments of the pairs before each question, from which textbook methods work."""
+"""The moments of the pairs before each question, and the base class of methods that work from them."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from itertools import islice
+from typing import ClassVar
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from algoformer.problems import Problems
-from algoformer.trace import Trace, Unroll, constant_trace
+from algoformer.problems import Problems, View, pairs
+from algoformer.prompt import Prompt
+from algoformer.trace import Trace, Unroll, iterated_trace
 
 _NUMBERS_AT_ONCE = {"cpu": 2**20, "cuda": 2**24}
 """Numbers held at once in the largest intermediate: 8 MiB in float64 fit a cache, 128 MiB fill a GPU."""
@@ -73,30 +75,35 @@ def prefixes_of(problems: Problems) -> Prefixes:
 
 
 Iterates = Callable[[Prefixes], Iterator[Float[Tensor, "batch point dim out"]]]
-"""An iteration: the weights after step 1, after step 2, and so on without end."""
+"""An iteration: the weights after step 1, after step 2, and so on; the last ones are kept if it ends."""
 
 
 def trace_of_iteration(iterates: Iterates, problems: Problems, unroll: Unroll) -> Trace:
     """Run an iteration for every question and read out the unroll's window."""
-    if unroll.keep:
-        raise ValueError(f"this solver has no hidden states, yet keep={unroll.keep} asks for some")
     chunks = []
-    for part in _in_chunks(problems):
-        prefixes = prefixes_of(part)
-        window = islice(iterates(prefixes), unroll.first_step - 1, unroll.steps)
-        chunks.append(torch.stack([prefixes.answers(weights) for weights in window]))
+    for prefixes in map(prefixes_of, _in_chunks(problems)):
+        chunks.append(iterated_trace(map(prefixes.answers, iterates(prefixes)), unroll).predictions)
     return Trace(predictions=torch.cat(chunks, dim=1), first_step=unroll.first_step)
 
 
-def trace_of_solution(
-    weights: Callable[[Prefixes], Float[Tensor, "batch point dim out"]], problems: Problems, unroll: Unroll
-) -> Trace:
-    """Solve once for every question; the answer is the same at every step."""
-    chunks = []
-    for part in _in_chunks(problems):
-        prefixes = prefixes_of(part)
-        chunks.append(prefixes.answers(weights(prefixes)))
-    return constant_trace(torch.cat(chunks), unroll)
+@dataclass(frozen=True, kw_only=True)
+class Method(ABC):
+    """A textbook method on the problems that `view` reads from a prompt; abstract.
+
+    With `in_float64` it works in float64 whatever the precision of the prompt, which the answers have.
+    """
+
+    view: View = pairs
+    in_float64: ClassVar[bool] = False
+
+    def __call__(self, prompt: Prompt, unroll: Unroll) -> Trace:
+        """Return the answers after each step, for every question from the pairs before it."""
+        problems = self.view(prompt)
+        return trace_of_iteration(self.iterates, in_double(problems) if self.in_float64 else problems, unroll)
+
+    @abstractmethod
+    def iterates(self, prefixes: Prefixes) -> Iterator[Float[Tensor, "batch point dim out"]]:
+        """Yield the weights after each step, without end, or once if the method does not iterate."""
 
 
 def in_double(problems: Problems) -> Problems:

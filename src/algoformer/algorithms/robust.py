@@ -5,19 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from algoformer.algorithms.prefixes import Prefixes, in_double, trace_of_iteration
+from algoformer.algorithms.prefixes import Method, Prefixes
 from algoformer.algorithms.spectrum import spectrum_of
-from algoformer.problems import View, pairs
-from algoformer.prompt import Prompt
-from algoformer.trace import Trace, Unroll
 
 
 @dataclass(frozen=True, kw_only=True)
-class IterativelyReweighted:
+class IterativelyReweighted(Method):
     """Minimize Σ |y_j - <w, f_j>|^power by weighted least squares, again and again.
 
     Each outer step gives pair j the importance (r_j² + ε²)^(power/2 - 1), r_j being its residual so far,
@@ -33,7 +31,7 @@ class IterativelyReweighted:
     shrink: float = 0.5
     floor: float = 1e-4
     inner_steps: int | None = None
-    view: View = pairs
+    in_float64: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not 0 <= self.power < 2:
@@ -45,11 +43,8 @@ class IterativelyReweighted:
         if self.inner_steps is not None and self.inner_steps < 1:
             raise ValueError(f"inner_steps must be at least 1, or None (exact); got {self.inner_steps}")
 
-    def __call__(self, prompt: Prompt, unroll: Unroll) -> Trace:
-        """Return the answers after each outer step, for every question from the pairs before it."""
-        return trace_of_iteration(self._iterates, in_double(self.view(prompt)), unroll)
-
-    def _iterates(self, prefixes: Prefixes) -> Iterator[Tensor]:
+    def iterates(self, prefixes: Prefixes) -> Iterator[Tensor]:
+        """Yield the weights after each outer step, without end."""
         features, labels = prefixes.features_seen(), prefixes.labels_seen()
         seen = prefixes.seen.to(features.dtype)  # (point, sample)
         energy = labels.square().sum(dim=(-2, -1)) / prefixes.divisor[:, 0, 0]

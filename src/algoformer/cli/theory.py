@@ -67,6 +67,8 @@ def run_theory(arguments: list[str]) -> int:
         return 0
     if arguments and arguments[0] == "plot":
         return _plot(parse(PlotOptions, arguments[1:], command="theory plot", description=DESCRIPTION).out)
+    if sum(word.partition("=")[0] == "--json" for word in arguments) > 1:
+        raise ValueError("--json is given more than once; give it once, as the rows go to one file")
     return _verify(parse(VerifyOptions, arguments, command="theory", description=DESCRIPTION))
 
 
@@ -77,6 +79,8 @@ def _verify(options: VerifyOptions) -> int:
     names = options.names or tuple(theory.REGISTRY)
     for name in names:
         check_choice("statement", name, theory.REGISTRY)
+    if options.json is not None and options.json.is_dir():
+        raise ValueError(f"--json {options.json} is a folder; name a file in it")
     reports = []
     with bars() as progress:
         bar = progress.add_task("verifying", total=len(names), note="")

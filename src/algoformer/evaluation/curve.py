@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args
 
+from algoformer.common.plain_data import read_object
 from algoformer.common.terminal import short
 
 Axis = Literal["samples", "iterations"]
@@ -100,19 +101,10 @@ class Curve:
     @classmethod
     def from_json(cls, text: str) -> Curve:
         """Read what `to_json` returned; raise ValueError for anything else."""
-        return cls.from_data(parse_json(text))
+        return cls.from_data(read_object(text))
 
 
 _COLUMNS = ("x", "error", "low", "high")
-
-
-def parse_json(text: str) -> object:
-    """Parse JSON text; raise ValueError for anything else."""
-    try:
-        data: object = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"this is not JSON: {short(str(error))}") from None
-    return data
 
 
 def _plain(value: float) -> float | str:

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal, get_args
 
+from algoformer.common.plain_data import read_object
 from algoformer.common.terminal import short
-from algoformer.evaluation.curve import Curve, parse_json, read_numbers
+from algoformer.evaluation.curve import Curve, read_numbers
 
 Against = Literal["clean", "shown"]
 """The targets of errors: answers without noise, or those that prompts show."""
@@ -111,4 +112,4 @@ class Evaluation:
     @classmethod
     def from_json(cls, text: str) -> Evaluation:
         """Read what `to_json` returned; raise ValueError for anything else."""
-        return cls.from_data(parse_json(text))
+        return cls.from_data(read_object(text))

@@ -27,7 +27,6 @@ class ReadsDepths(Protocol):
 
     def at_depths(self, prompt: Prompt, depths: Sequence[int]) -> Float[Tensor, "step batch point out"]:
         """Return the answers after each of a rising list of iterations."""
-        ...
 
 
 def first_parameter(solver: Solver) -> nn.Parameter | None:

@@ -7,20 +7,20 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from algoformer.problems import Problems
 from algoformer.prompt import Prompt
 from algoformer.tasks.representation_map import RepresentationMap
-from algoformer.tasks.task import MAX_DIM, check_count, check_positive, check_spread, normal, refuse_dims
+from algoformer.tasks.task import MAX_DIM, StateTask, check_count, check_positive, check_spread, normal
 
 _SPARE_SERIES = 16
 _SPARE_SHARE = 0.25
 
 
 @dataclass(frozen=True, kw_only=True)
-class AutoregressiveWithRepresentation:
+class AutoregressiveWithRepresentation(StateTask):
     """x_{t+1} = A Φ*([x_{t+1-q}, ..., x_t]) + noise, q = `order`; A is standard normal, one for each prompt.
 
     A prompt shows x_1 .. x_{points-1} and asks for x_{q+1} .. x_points. E‖Φ*(u)‖² = `signal`² for standard
@@ -34,8 +34,6 @@ class AutoregressiveWithRepresentation:
     (torch.Size([2, 40, 20]), 38, 2)
     """
 
-    dim: int = 20
-    points: int = 41
     order: int = 3
     noise: float = 1.0
     signal: float = 0.6
@@ -45,12 +43,10 @@ class AutoregressiveWithRepresentation:
     phi_seed: int = 0
 
     parts: ClassVar[int] = 1
-    takes_dims: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        check_count("dim", self.dim, most=MAX_DIM)
+        super().__post_init__()
         check_count("order", self.order, most=MAX_DIM)
-        check_count("points", self.points)
         if self.points <= self.order:
             raise ValueError(f"points must exceed order={self.order} to leave a question, got {self.points}")
         check_spread("noise", self.noise)
@@ -59,19 +55,9 @@ class AutoregressiveWithRepresentation:
         _ = self.phi  # checks its constants
 
     @property
-    def out(self) -> int:
-        """The number of coordinates of an answer: a whole state."""
-        return self.dim
-
-    @property
     def context(self) -> int:
         """The number of rows of a prompt: all states but the last."""
         return self.points - 1
-
-    @property
-    def scale(self) -> float:
-        """The number of coordinates, so that errors are per coordinate."""
-        return float(self.dim)
 
     @property
     def phi(self) -> RepresentationMap:
@@ -85,16 +71,7 @@ class AutoregressiveWithRepresentation:
             seed=self.phi_seed,
         )
 
-    def sample(
-        self,
-        batch: int,
-        *,
-        generator: torch.Generator,
-        dtype: torch.dtype = torch.float32,
-        active_dims: int | Int[Tensor, ""] | None = None,
-    ) -> Prompt:
-        """Draw `batch` prompts on the generator's device; the generator alone decides which."""
-        refuse_dims(active_dims)
+    def _draw(self, batch: int, generator: torch.Generator, dtype: torch.dtype) -> Prompt:
         drawn = batch + math.ceil(_SPARE_SHARE * batch) + _SPARE_SERIES
         states = list(normal(drawn, self.order, self.dim, generator=generator, dtype=dtype).unbind(dim=1))
         matrices = normal(drawn, self.dim, self.dim, generator=generator, dtype=dtype)

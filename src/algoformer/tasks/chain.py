@@ -6,17 +6,16 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-from jaxtyping import Int
 from torch import Tensor
 from torch.nn.functional import leaky_relu
 
 from algoformer.problems import Problems
 from algoformer.prompt import Prompt
-from algoformer.tasks.task import MAX_DIM, MAX_LAYERS, check_count, check_slope, normal, refuse_dims
+from algoformer.tasks.task import MAX_LAYERS, StateTask, check_count, check_slope, normal
 
 
 @dataclass(frozen=True, kw_only=True)
-class ChainOfThought:
+class ChainOfThought(StateTask):
     """s_0 = x, s_l = leaky ReLU(W_l s_{l-1}); each sample shows x, s_1, ..., s_L, and every s_l is asked for.
 
     The W_l are drawn afresh for each prompt, normal with variance 2 / ((1 + slope²) dim), so that the
@@ -27,24 +26,15 @@ class ChainOfThought:
     (torch.Size([2, 287, 20]), 246)
     """
 
-    dim: int = 20
-    points: int = 41
     layers: int = 6
     slope: float = 0.01
 
     noise: ClassVar[float] = 0.0
-    takes_dims: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        check_count("dim", self.dim, most=MAX_DIM)
-        check_count("points", self.points)
+        super().__post_init__()
         check_count("layers", self.layers, most=MAX_LAYERS)
         check_slope(self.slope)
-
-    @property
-    def out(self) -> int:
-        """The number of coordinates of an answer: a whole state."""
-        return self.dim
 
     @property
     def context(self) -> int:
@@ -56,21 +46,7 @@ class ChainOfThought:
         """The number of rows of a sample: x and a state for each layer."""
         return self.layers + 1
 
-    @property
-    def scale(self) -> float:
-        """The number of coordinates, so that errors are per coordinate, whose mean square is 1."""
-        return float(self.dim)
-
-    def sample(
-        self,
-        batch: int,
-        *,
-        generator: torch.Generator,
-        dtype: torch.dtype = torch.float32,
-        active_dims: int | Int[Tensor, ""] | None = None,
-    ) -> Prompt:
-        """Draw `batch` prompts on the generator's device; the generator alone decides which."""
-        refuse_dims(active_dims)
+    def _draw(self, batch: int, generator: torch.Generator, dtype: torch.dtype) -> Prompt:
         states = [normal(batch, self.points, self.dim, generator=generator, dtype=dtype)]
         weights = normal(self.layers, batch, self.dim, self.dim, generator=generator, dtype=dtype)
         weights = weights * (2 / ((1 + self.slope**2) * self.dim)) ** 0.5

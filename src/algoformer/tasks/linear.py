@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import torch
-from jaxtyping import Int
-from torch import Tensor
 
 from algoformer.common.terminal import short
 from algoformer.prompt import Prompt
@@ -43,17 +41,9 @@ class RobustRegression(PairTask):
             )
         check_positive("outlier_scale", self.outlier_scale)
 
-    def sample(
-        self,
-        batch: int,
-        *,
-        generator: torch.Generator,
-        dtype: torch.dtype = torch.float32,
-        active_dims: int | Int[Tensor, ""] | None = None,
-    ) -> Prompt:
-        """Draw `batch` prompts on the generator's device; the generator alone decides which."""
-        prompt = super().sample(batch, generator=generator, dtype=dtype, active_dims=active_dims)
-        gross = normal(batch, self.points, 1, generator=generator, dtype=dtype)
-        chance = torch.rand(batch, self.points, 1, generator=generator, device=generator.device)
+    def _shown(self, prompt: Prompt, generator: torch.Generator) -> Prompt:
+        shape = prompt.targets.shape
+        gross = normal(*shape, generator=generator, dtype=prompt.targets.dtype)
+        chance = torch.rand(shape, generator=generator, device=generator.device)
         errors = self.outlier_scale * self.dim**0.5 * gross * (chance < self.outliers)
         return replace(prompt, rows=Prompt.of_pairs(prompt.part(0), prompt.targets + errors).rows)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from abc import abstractmethod
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from algoformer.prompt import Prompt
-from algoformer.tasks.symbols import PuzzleTask, textbook
-from algoformer.tasks.task import MAX_DIM, check_count, check_positive, normal, refuse_dims
-from algoformer.trace import Solver
+from algoformer.tasks.symbols import Answers, PuzzleTask, iteration
+from algoformer.tasks.task import MAX_DIM, AllDimsTask, check_count, check_positive, normal
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def random_rotations(batch: int, size: int, generator: torch.Generator) -> Float
 
 
 @dataclass(frozen=True, kw_only=True)
-class MatrixTask(PuzzleTask):
+class MatrixTask(AllDimsTask, PuzzleTask):
     """A task on a random symmetric positive definite matrix A and a vector b; abstract.
 
     Row i of a prompt is (A_i, b_i), and the question at row i asks for coordinate i of a vector. The
@@ -69,6 +69,9 @@ class MatrixTask(PuzzleTask):
     smallest: float = 0.4
     largest: float = 2.0
 
+    out: ClassVar[int] = 1
+    """One coordinate of the answer."""
+
     def __post_init__(self) -> None:
         check_count("size", self.size, 2, MAX_DIM)
         check_positive("smallest", self.smallest)
@@ -82,11 +85,6 @@ class MatrixTask(PuzzleTask):
         return self.size + 1
 
     @property
-    def out(self) -> int:
-        """One coordinate of the answer."""
-        return 1
-
-    @property
     def context(self) -> int:
         """The number of rows of the matrix."""
         return self.size
@@ -96,20 +94,21 @@ class MatrixTask(PuzzleTask):
         """Every row is a question."""
         return self.size
 
-    def _draw(self, batch: int, generator: torch.Generator) -> Matrices:
+    def _spread(self, uniform: Float[Tensor, "batch size"]) -> Float[Tensor, "batch size"]:
+        return self.smallest + (self.largest - self.smallest) * uniform
+
+    @abstractmethod
+    def _stages(self, drawn: Matrices) -> list[Float[Tensor, "batch size 1"]]:
+        """Return the answer, and before it the vectors on the way to it."""
+
+    def _draw(self, batch: int, generator: torch.Generator, dtype: torch.dtype) -> Prompt:
         uniform = torch.rand(batch, self.size, generator=generator, device=generator.device).double()
-        return Matrices(
+        drawn = Matrices(
             frame=random_rotations(batch, self.size, generator),
             values=self._spread(uniform),
             vector=normal(batch, self.size, 1, generator=generator, dtype=torch.float64),
         )
-
-    def _spread(self, uniform: Float[Tensor, "batch size"]) -> Float[Tensor, "batch size"]:
-        return self.smallest + (self.largest - self.smallest) * uniform
-
-    def _prompt(
-        self, drawn: Matrices, stages: list[Float[Tensor, "batch size 1"]], dtype: torch.dtype
-    ) -> Prompt:
+        stages = self._stages(drawn)
         targets = stages[-1].to(dtype)
         return Prompt(
             rows=torch.cat([drawn.matrix, drawn.vector], dim=2).to(dtype),
@@ -123,7 +122,7 @@ class MatrixTask(PuzzleTask):
 
 @dataclass(frozen=True, kw_only=True)
 class LinearSystem(MatrixTask):
-    """Solve A x = b for a symmetric positive definite A.
+    """Solve A x = b for a symmetric positive definite A and a standard normal b.
 
     >>> prompt = LinearSystem(size=3).sample(2, generator=torch.Generator().manual_seed(0))
     >>> torch.allclose(prompt.rows[..., :3] @ prompt.targets, prompt.rows[..., 3:], atol=1e-5)
@@ -135,24 +134,12 @@ class LinearSystem(MatrixTask):
         """The mean square of a coordinate of x = A⁻¹ b, which is the mean of 1/λ² over the eigenvalues."""
         return 1 / (self.smallest * self.largest)
 
-    def sample(
-        self,
-        batch: int,
-        *,
-        generator: torch.Generator,
-        dtype: torch.dtype = torch.float32,
-        active_dims: int | Int[Tensor, ""] | None = None,
-    ) -> Prompt:
-        """Draw `batch` systems with a standard normal b."""
-        refuse_dims(active_dims)
-        drawn = self._draw(batch, generator)
-        return self._prompt(drawn, [drawn.solve(drawn.vector)], dtype)
+    def _stages(self, drawn: Matrices) -> list[Float[Tensor, "batch size 1"]]:
+        return [drawn.solve(drawn.vector)]
 
-    def textbook(self) -> Solver:
+    @iteration
+    def textbook(self, prompt: Prompt) -> Answers:
         """Return the method of conjugate gradients, one step at every iteration."""
-        return textbook(self._conjugate_gradients)
-
-    def _conjugate_gradients(self, prompt: Prompt) -> Iterator[Float[Tensor, "batch size 1"]]:
         matrix, residual = prompt.rows[..., : self.size], prompt.rows[..., self.size :]
         found, direction = torch.zeros_like(residual), residual
         square = residual.square().sum(dim=1, keepdim=True)
@@ -167,7 +154,7 @@ class LinearSystem(MatrixTask):
 
 @dataclass(frozen=True, kw_only=True)
 class LeadingEigenvector(MatrixTask):
-    """Find the unit eigenvector of the largest eigenvalue, with a positive product with the vector b.
+    """Find the unit eigenvector of the largest eigenvalue, with a positive product with a normal vector b.
 
     The leading eigenvalue is 1. All others are uniform in `smallest`..`largest`, and `largest` is the rate
     at which the error of power iteration falls.
@@ -196,26 +183,14 @@ class LeadingEigenvector(MatrixTask):
         first = torch.arange(self.size, device=uniform.device) == 0
         return torch.where(first, 1.0, super()._spread(uniform))
 
-    def sample(
-        self,
-        batch: int,
-        *,
-        generator: torch.Generator,
-        dtype: torch.dtype = torch.float32,
-        active_dims: int | Int[Tensor, ""] | None = None,
-    ) -> Prompt:
-        """Draw `batch` matrices, and standard normal vectors that decide the sign."""
-        refuse_dims(active_dims)
-        drawn = self._draw(batch, generator)
+    def _stages(self, drawn: Matrices) -> list[Float[Tensor, "batch size 1"]]:
         leading = drawn.frame[..., :1]
         sign = (leading * drawn.vector).sum(dim=1, keepdim=True).sign()
-        return self._prompt(drawn, [leading * sign], dtype)
+        return [leading * sign]
 
-    def textbook(self) -> Solver:
+    @iteration
+    def textbook(self, prompt: Prompt) -> Answers:
         """Return power iteration from b, one product with A at every iteration."""
-        return textbook(self._power_iteration)
-
-    def _power_iteration(self, prompt: Prompt) -> Iterator[Float[Tensor, "batch size 1"]]:
         matrix, vector = prompt.rows[..., : self.size], prompt.rows[..., self.size :]
         while True:
             vector = matrix @ vector
@@ -225,7 +200,7 @@ class LeadingEigenvector(MatrixTask):
 
 @dataclass(frozen=True, kw_only=True)
 class ChainOfSolves(MatrixTask):
-    """Apply u ← tanh(2 A⁻¹ u) `rounds` times, starting with u = b.
+    """Apply u ← tanh(2 A⁻¹ u) `rounds` times, starting with a standard normal u = b.
 
     The number of rounds is part of the question and the map is not self-correcting, so that every round
     needs the solution of its system. `Prompt.stages` holds u after each round.
@@ -241,30 +216,16 @@ class ChainOfSolves(MatrixTask):
         super().__post_init__()
         check_count("rounds", self.rounds, 1, 2**10)
 
-    def sample(
-        self,
-        batch: int,
-        *,
-        generator: torch.Generator,
-        dtype: torch.dtype = torch.float32,
-        active_dims: int | Int[Tensor, ""] | None = None,
-    ) -> Prompt:
-        """Draw `batch` matrices with standard normal start vectors."""
-        refuse_dims(active_dims)
-        drawn = self._draw(batch, generator)
+    def _stages(self, drawn: Matrices) -> list[Float[Tensor, "batch size 1"]]:
         stages = [torch.tanh(2 * drawn.solve(drawn.vector))]
         for _ in range(self.rounds - 1):
             stages.append(torch.tanh(2 * drawn.solve(stages[-1])))
-        return self._prompt(drawn, stages, dtype)
+        return stages
 
-    def textbook(self) -> Solver:
+    @iteration
+    def textbook(self, prompt: Prompt) -> Answers:
         """Return the chain itself: an exact solve at every iteration, until all rounds are done."""
-        return textbook(self._rounds)
-
-    def _rounds(self, prompt: Prompt) -> Iterator[Float[Tensor, "batch size 1"]]:
         matrix, state = prompt.rows[..., : self.size], prompt.rows[..., self.size :]
-        done = 0
-        while True:
-            if done < self.rounds:
-                state, done = torch.tanh(2 * torch.linalg.solve(matrix, state)), done + 1
+        for _ in range(self.rounds):
+            state = torch.tanh(2 * torch.linalg.solve(matrix, state))
             yield state

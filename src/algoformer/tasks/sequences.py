@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Int
 from torch import Tensor
 
 from algoformer.prompt import Prompt
-from algoformer.tasks.symbols import PuzzleTask, one_hot, symbol_prompt, textbook
-from algoformer.tasks.task import check_count, refuse_dims
-from algoformer.trace import Solver
+from algoformer.tasks.symbols import Answers, SymbolTask, iteration, one_hot
+from algoformer.tasks.task import check_count
 
 
 @dataclass(frozen=True, kw_only=True)
-class Hops(PuzzleTask):
+class Hops(SymbolTask):
     """p-hop induction: follow the last symbol backwards `hops` times (Sanford et al. 2024).
 
     A hop from position i goes to the position after the latest earlier occurrence of the symbol at i. The
@@ -30,6 +29,8 @@ class Hops(PuzzleTask):
     length: int = 32
     symbols: int = 4
     hops: int = 4
+
+    points: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
         check_count("length", self.length, 2)
@@ -51,43 +52,23 @@ class Hops(PuzzleTask):
         """The length of a sequence."""
         return self.length
 
-    @property
-    def points(self) -> int:
-        """There is one question."""
-        return 1
-
-    def sample(
-        self,
-        batch: int,
-        *,
-        generator: torch.Generator,
-        dtype: torch.dtype = torch.float32,
-        active_dims: int | Int[Tensor, ""] | None = None,
-    ) -> Prompt:
-        """Draw `batch` sequences of independent, uniform symbols."""
-        refuse_dims(active_dims)
+    def _symbols(self, batch: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        """Draw sequences of independent, uniform symbols."""
         shape = (batch, self.length)
         symbols = torch.randint(self.symbols, shape, generator=generator, device=generator.device)
         position = torch.full((batch,), self.length - 1, device=generator.device)
         for _ in range(self.hops):
             position = _hop(symbols, position)
-        answer = _symbol_at(symbols, position, self.symbols)
-        return symbol_prompt(
-            symbols, answer[:, None], reads=(self.length - 1,), dim=self.dim, out=self.out, dtype=dtype
-        )
+        return symbols, _symbol_at(symbols, position, self.symbols)
 
-    def textbook(self) -> Solver:
+    @iteration
+    def textbook(self, prompt: Prompt) -> Answers:
         """Return the algorithm that hops once at every iteration, until all hops are done."""
-        return textbook(self._hopping)
-
-    def _hopping(self, prompt: Prompt) -> Iterator[Float[Tensor, "batch 1 out"]]:
         symbols = prompt.rows.argmax(dim=2)
         position = torch.full_like(symbols[:, 0], symbols.shape[1] - 1)
-        done = 0
-        while True:
-            if done < self.hops:
-                position, done = _hop(symbols, position), done + 1
-            yield one_hot(_symbol_at(symbols, position, self.symbols)[:, None], self.out, prompt.rows.dtype)
+        for _ in range(self.hops):
+            position = _hop(symbols, position)
+            yield one_hot(_symbol_at(symbols, position, self.symbols), self.out, prompt.rows.dtype)
 
 
 def _hop(symbols: Int[Tensor, "batch row"], position: Int[Tensor, " batch"]) -> Int[Tensor, " batch"]:
@@ -101,13 +82,13 @@ def _hop(symbols: Int[Tensor, "batch row"], position: Int[Tensor, " batch"]) -> 
 
 def _symbol_at(
     symbols: Int[Tensor, "batch row"], position: Int[Tensor, " batch"], missing: int
-) -> Int[Tensor, " batch"]:
-    found = symbols.gather(1, position.clamp(min=0)[:, None])[:, 0]
-    return torch.where(position < 0, missing, found)
+) -> Int[Tensor, "batch 1"]:
+    found = symbols.gather(1, position.clamp(min=0)[:, None])
+    return torch.where(position[:, None] < 0, missing, found)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Addition(PuzzleTask):
+class Addition(SymbolTask):
     """The sum of several decimal numbers: "12+7+ 93=", then one row for each digit of the sum.
 
     Digits stand with the largest place first, and numbers have leading zeros. The answer rows hold a
@@ -121,19 +102,14 @@ class Addition(PuzzleTask):
     numbers: int = 4
     digits: int = 2
 
+    dim: ClassVar[int] = 12
+    """Ten digits, the plus sign and the placeholder of an answer."""
+    out: ClassVar[int] = 10
+    """Ten digits."""
+
     def __post_init__(self) -> None:
         check_count("numbers", self.numbers, 2, 2**16)
         check_count("digits", self.digits, 1, 9)
-
-    @property
-    def dim(self) -> int:
-        """Ten digits, the plus sign and the placeholder of an answer."""
-        return 12
-
-    @property
-    def out(self) -> int:
-        """Ten digits."""
-        return 10
 
     @property
     def context(self) -> int:
@@ -145,44 +121,23 @@ class Addition(PuzzleTask):
         """The number of digits of the largest sum."""
         return len(str(self.numbers * (10**self.digits - 1)))
 
-    def sample(
-        self,
-        batch: int,
-        *,
-        generator: torch.Generator,
-        dtype: torch.dtype = torch.float32,
-        active_dims: int | Int[Tensor, ""] | None = None,
-    ) -> Prompt:
-        """Draw `batch` sums of independent, uniform digits."""
-        refuse_dims(active_dims)
+    def _symbols(self, batch: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        """Draw sums of independent, uniform digits."""
         shape = (batch, self.numbers, self.digits)
         digits = torch.randint(10, shape, generator=generator, device=generator.device)
         total = (digits * _powers(self.digits, digits)).sum(dim=(1, 2))
         signs = torch.full_like(digits[:, :, :1], 10)
         numbers = torch.cat([digits, signs], dim=2).flatten(1)[:, :-1]
         slots = torch.full_like(numbers[:, :1], 11).expand(-1, self.points)
-        reads = tuple(range(self.context - self.points, self.context))
-        return symbol_prompt(
-            torch.cat([numbers, slots], dim=1),
-            _digits_of(total, self.points),
-            reads=reads,
-            dim=self.dim,
-            out=self.out,
-            dtype=dtype,
-        )
+        return torch.cat([numbers, slots], dim=1), _digits_of(total, self.points)
 
-    def textbook(self) -> Solver:
+    @iteration
+    def textbook(self, prompt: Prompt) -> Answers:
         """Return the algorithm that adds one number to a running total at every iteration."""
-        return textbook(self._running_total)
-
-    def _running_total(self, prompt: Prompt) -> Iterator[Float[Tensor, "batch digit 10"]]:
         symbols = prompt.rows.argmax(dim=2)[:, : -self.points]
         numbers = torch.nn.functional.pad(symbols, (0, 1)).unflatten(1, (self.numbers, self.digits + 1))
         values = (numbers[:, :, :-1] * _powers(self.digits, numbers)).sum(dim=2)
-        added = 0
-        while True:
-            added = min(added + 1, self.numbers)
-            total = values[:, :added].sum(dim=1)
+        for total in values.cumsum(dim=1).unbind(dim=1):
             yield one_hot(_digits_of(total, self.points), self.out, prompt.rows.dtype)
 
 
@@ -195,7 +150,7 @@ def _digits_of(total: Int[Tensor, " batch"], digits: int) -> Int[Tensor, "batch 
 
 
 @dataclass(frozen=True, kw_only=True)
-class Parity(PuzzleTask):
+class Parity(SymbolTask):
     """The parity of up to `length` bits; shorter sequences are padded on the left.
 
     Lengths are uniform in `least`..`length`. Evaluate a model on `Parity(length=L, least=L)` with a larger L
@@ -209,62 +164,40 @@ class Parity(PuzzleTask):
     length: int = 20
     least: int = 1
 
+    dim: ClassVar[int] = 4
+    """Two bits, padding, and the question."""
+    out: ClassVar[int] = 2
+    """Even or odd."""
+    points: ClassVar[int] = 1
+
     def __post_init__(self) -> None:
         check_count("length", self.length)
         check_count("least", self.least, 1, self.length)
-
-    @property
-    def dim(self) -> int:
-        """Two bits, padding, and the question."""
-        return 4
-
-    @property
-    def out(self) -> int:
-        """Even or odd."""
-        return 2
 
     @property
     def context(self) -> int:
         """The bits and the question."""
         return self.length + 1
 
-    @property
-    def points(self) -> int:
-        """There is one question."""
-        return 1
-
-    def sample(
-        self,
-        batch: int,
-        *,
-        generator: torch.Generator,
-        dtype: torch.dtype = torch.float32,
-        active_dims: int | Int[Tensor, ""] | None = None,
-    ) -> Prompt:
-        """Draw `batch` sequences of uniform length and uniform bits."""
-        refuse_dims(active_dims)
+    def _symbols(self, batch: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        """Draw sequences of uniform length and uniform bits."""
         device = generator.device
         lengths = torch.randint(self.least, self.length + 1, (batch, 1), generator=generator, device=device)
         bits = torch.randint(2, (batch, self.length), generator=generator, device=device)
         shown = torch.arange(self.length, device=device) >= self.length - lengths
         answer = (bits * shown).sum(dim=1, keepdim=True) % 2
-        symbols = torch.nn.functional.pad(torch.where(shown, bits, 2), (0, 1), value=3)
-        return symbol_prompt(symbols, answer, reads=(self.length,), dim=self.dim, out=self.out, dtype=dtype)
+        return torch.nn.functional.pad(torch.where(shown, bits, 2), (0, 1), value=3), answer
 
-    def textbook(self) -> Solver:
+    @iteration
+    def textbook(self, prompt: Prompt) -> Answers:
         """Return the automaton that reads one bit at every iteration, from the right."""
-        return textbook(self._automaton)
-
-    def _automaton(self, prompt: Prompt) -> Iterator[Float[Tensor, "batch 1 2"]]:
         bits = (prompt.rows.argmax(dim=2)[:, :-1] == 1).long()
-        read = 0
-        while True:
-            read = min(read + 1, bits.shape[1])
+        for read in range(1, bits.shape[1] + 1):
             yield one_hot(bits[:, -read:].sum(dim=1, keepdim=True) % 2, 2, prompt.rows.dtype)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Copy(PuzzleTask):
+class Copy(SymbolTask):
     """Repeat a sequence of up to `length` symbols after a separator, one symbol a row, then an end symbol.
 
     The copy stands in the rows that follow, as a language model sees it, so that programs must be causal.
@@ -279,15 +212,12 @@ class Copy(PuzzleTask):
     symbols: int = 2
     least: int = 1
 
+    answers_in_rows: ClassVar[bool] = True
+
     def __post_init__(self) -> None:
         check_count("length", self.length)
         check_count("symbols", self.symbols, 2, 2**16)
         check_count("least", self.least, 1, self.length)
-
-    @property
-    def answers_in_rows(self) -> bool:
-        """The copy stands in the rows, so that programs must be causal."""
-        return True
 
     @property
     def dim(self) -> int:
@@ -309,16 +239,8 @@ class Copy(PuzzleTask):
         """Every symbol of the copy and the end are questions."""
         return self.length + 1
 
-    def sample(
-        self,
-        batch: int,
-        *,
-        generator: torch.Generator,
-        dtype: torch.dtype = torch.float32,
-        active_dims: int | Int[Tensor, ""] | None = None,
-    ) -> Prompt:
-        """Draw `batch` sequences of uniform length and uniform symbols."""
-        refuse_dims(active_dims)
+    def _symbols(self, batch: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        """Draw sequences of uniform length and uniform symbols."""
         device = generator.device
         lengths = torch.randint(self.least, self.length + 1, (batch, 1), generator=generator, device=device)
         symbols = torch.randint(self.symbols, (batch, self.length), generator=generator, device=device)
@@ -329,28 +251,16 @@ class Copy(PuzzleTask):
         answers = torch.where(copied, symbols.gather(1, source), self.symbols)
         given = torch.where(places[:-1] >= self.length - lengths, symbols, self.symbols + 1)
         separator = torch.full_like(lengths, self.symbols + 2)
-        return symbol_prompt(
-            torch.cat([given, separator, answers[:, :-1]], dim=1),
-            answers,
-            reads=tuple(range(self.length, self.context)),
-            dim=self.dim,
-            out=self.out,
-            dtype=dtype,
-            answers_in_rows=self.answers_in_rows,
-        )
+        return torch.cat([given, separator, answers[:, :-1]], dim=1), answers
 
-    def textbook(self) -> Solver:
+    @iteration
+    def textbook(self, prompt: Prompt) -> Answers:
         """Return the algorithm that looks one symbol further at every iteration; the rest is the end."""
-        return textbook(self._pointer)
-
-    def _pointer(self, prompt: Prompt) -> Iterator[Float[Tensor, "batch question out"]]:
         given = prompt.rows.argmax(dim=2)[:, : self.length]
         padding = (given == self.symbols + 1).sum(dim=1, keepdim=True)
         places = torch.arange(self.length + 1, device=given.device)
         answers = given.gather(1, (padding + places).clamp(max=self.length - 1))
         answers = torch.where(places < self.length - padding, answers, self.symbols)
-        read = 0
-        while True:
-            read = min(read + 1, self.length + 1)
+        for read in range(1, self.length + 2):
             known = torch.where(places < read, answers, self.symbols)
             yield one_hot(known, self.out, prompt.rows.dtype)

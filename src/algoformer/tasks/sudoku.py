@@ -2,32 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Int
 from torch import Tensor
 
 from algoformer.common.names import check_choice
 from algoformer.common.terminal import short
 from algoformer.prompt import Prompt
 from algoformer.tasks.sudoku_boards import propagate_once, small_puzzles, solved_puzzles
-from algoformer.tasks.symbols import PuzzleTask, one_hot, symbol_prompt, textbook
-from algoformer.tasks.task import check_count, refuse_dims
-from algoformer.trace import Solver
+from algoformer.tasks.symbols import Answers, SymbolTask, iteration, one_hot
+from algoformer.tasks.task import check_count
 
 Split = Literal["train", "valid", "test"]
+
+Boards = tuple[Int[Tensor, "batch cell"], Int[Tensor, "batch cell"]]
+"""Cells as they are shown, 0 where they are empty, and the classes of their digits."""
 
 HELD_OUT = {"test": 10_000, "valid": 1_000}
 """Puzzles of a file that are held out, as in Palm et al. (2018); at most a fifth and a tenth of it."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sudoku(PuzzleTask):
+class Sudoku(SymbolTask):
     """Boards of Sudoku: every cell is a row of the prompt and a question, and all cells attend to all.
 
     Boards follow the protocol of Palm et al. (2018, "Recurrent Relational Networks"): a puzzle of the pool,
@@ -94,28 +95,16 @@ class Sudoku(PuzzleTask):
 
     def held_out(self, split: Split) -> Sudoku:
         """Return the task on other puzzles: those of validation or of the test."""
-        return Sudoku(**{**self.__dict__, "split": split, "boards": 0})
+        return replace(self, split=split, boards=0)
 
-    def sample(
-        self,
-        batch: int,
-        *,
-        generator: torch.Generator,
-        dtype: torch.dtype = torch.float32,
-        active_dims: int | Int[Tensor, ""] | None = None,
-    ) -> Prompt:
-        """Draw `batch` boards on the generator's device; the generator alone decides which."""
-        refuse_dims(active_dims)
-        if self.boards:
-            cells, solutions = _fixed_boards(self, str(generator.device))
-            index = torch.randint(self.boards, (batch,), generator=generator, device=generator.device)
-            cells, solutions = cells[index], solutions[index]
-        else:
-            cells, solutions = self._draw(batch, generator)
-        reads = tuple(range(self.context))
-        return symbol_prompt(cells, solutions - 1, reads=reads, dim=self.dim, out=self.out, dtype=dtype)
+    def _symbols(self, batch: int, generator: torch.Generator) -> Boards:
+        if not self.boards:
+            return self._new_boards(batch, generator)
+        cells, digits = _fixed_boards(self, str(generator.device))
+        index = torch.randint(self.boards, (batch,), generator=generator, device=generator.device)
+        return cells[index], digits[index]
 
-    def _draw(self, batch: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    def _new_boards(self, batch: int, generator: torch.Generator) -> Boards:
         device = generator.device
         puzzles, solutions = _pool(self.size, self.puzzles, self.split, str(device))
         index = torch.randint(len(puzzles), (batch,), generator=generator, device=device)
@@ -126,17 +115,15 @@ class Sudoku(PuzzleTask):
         score = torch.rand(batch, self.context, generator=generator, device=device) + (cells > 0)
         rank = score.argsort(dim=1).argsort(dim=1)
         count = torch.randint(self.least, self.most + 1, (batch, 1), generator=generator, device=device)
-        return torch.where(rank < count, solution, cells), solution
+        return torch.where(rank < count, solution, cells), solution - 1
 
-    def textbook(self) -> Solver:
+    @iteration
+    def textbook(self, prompt: Prompt) -> Answers:
         """Return constraint propagation: at every iteration, cells and digits with one possibility are set.
 
         It does not guess, so that it leaves cells open on harder puzzles; an open cell is answered with its
         smallest candidate.
         """
-        return textbook(self._propagation)
-
-    def _propagation(self, prompt: Prompt) -> Iterator[Float[Tensor, "batch cell digit"]]:
         candidates = np.where(
             (cells := prompt.rows.argmax(dim=2).cpu().numpy()) > 0, 1 << (cells - 1), (1 << self.size) - 1
         )
@@ -150,11 +137,10 @@ class Sudoku(PuzzleTask):
 def _pool(size: int, path: str, split: str, device: str) -> tuple[Tensor, Tensor]:
     puzzles, solutions = small_puzzles() if size == 4 else solved_puzzles(path)
     order = np.random.default_rng(0).permutation(len(puzzles))
-    test, valid = min(HELD_OUT["test"], len(order) // 5), min(HELD_OUT["valid"], len(order) // 10)
-    test, valid = max(test, 1), max(valid, 1)
-    places = {"test": order[:test], "valid": order[test : test + valid], "train": order[test + valid :]}[
-        split
-    ]
+    test = max(1, min(HELD_OUT["test"], len(order) // 5))
+    valid = max(1, min(HELD_OUT["valid"], len(order) // 10))
+    parts = np.split(order, [test, test + valid])
+    places = parts[("test", "valid", "train").index(split)]
     if not len(places):
         raise ValueError(
             f"puzzles: {short(path)} holds {len(order)} puzzles, too few to hold some out; give at least 3"
@@ -164,8 +150,8 @@ def _pool(size: int, path: str, split: str, device: str) -> tuple[Tensor, Tensor
 
 
 @lru_cache(maxsize=4)
-def _fixed_boards(task: Sudoku, device: str) -> tuple[Tensor, Tensor]:
+def _fixed_boards(task: Sudoku, device: str) -> Boards:
     generator = torch.Generator("cpu").manual_seed(["train", "valid", "test"].index(task.split))
     with torch.inference_mode(False):
-        cells, solutions = task._draw(task.boards, generator)
-        return cells.to(device), solutions.to(device)
+        cells, digits = task._new_boards(task.boards, generator)
+        return cells.to(device), digits.to(device)

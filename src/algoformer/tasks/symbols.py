@@ -5,7 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import islice
+from functools import partial
+from typing import ClassVar, TypeVar
 
 import torch
 from jaxtyping import Float, Int
@@ -13,7 +14,8 @@ from torch import Tensor
 
 from algoformer.problems import Problems
 from algoformer.prompt import Prompt
-from algoformer.trace import Solver, Trace, Unroll, constant_trace
+from algoformer.tasks.task import AllDimsTask
+from algoformer.trace import Solver, Trace, Unroll, iterated_trace
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,32 +23,19 @@ class PuzzleTask(ABC):
     """A task whose prompts are one whole question, such as a board, a sequence or a matrix; abstract.
 
     A subclass has the members of `Task`, and `textbook`, the classical algorithm that answers its prompts.
+    Answers have no noise, a row is not part of an example, and there is no curriculum over coordinates.
     """
 
-    @property
-    def noise(self) -> float:
-        """Answers have no noise."""
-        return 0.0
-
-    @property
-    def parts(self) -> int:
-        """A row is not part of an example."""
-        return 1
-
-    @property
-    def answers_in_rows(self) -> bool:
-        """No row shows an answer, so that programs may use full attention."""
-        return False
+    noise: ClassVar[float] = 0.0
+    parts: ClassVar[int] = 1
+    takes_dims: ClassVar[bool] = False
+    answers_in_rows: ClassVar[bool] = False
+    """Whether rows show answers, so that programs must be causal."""
 
     @property
     def scale(self) -> float:
         """Errors are not divided."""
         return 1.0
-
-    @property
-    def takes_dims(self) -> bool:
-        """There is no curriculum over coordinates."""
-        return False
 
     @abstractmethod
     def textbook(self) -> Solver:
@@ -71,42 +60,61 @@ def one_hot(
     return (symbols[..., None] == torch.arange(count, device=symbols.device)).to(dtype)
 
 
-def symbol_prompt(
-    symbols: Int[Tensor, "batch row"],
-    answers: Int[Tensor, "batch question"],
-    *,
-    reads: tuple[int, ...],
-    dim: int,
-    out: int,
-    dtype: torch.dtype,
-    answers_in_rows: bool = False,
-) -> Prompt:
-    """Return prompts of one-hot rows that ask for one of `out` classes at each of the rows `reads`."""
-    targets = one_hot(answers, out, dtype)
-    return Prompt(
-        rows=one_hot(symbols, dim, dtype),
-        targets=targets,
-        clean=targets,
-        reads=reads,
-        classes=True,
-        answers_in_rows=answers_in_rows,
-    )
+class SymbolTask(AllDimsTask, PuzzleTask):
+    """A puzzle whose rows are one-hot symbols; the last rows ask for one of `out` classes each; abstract."""
+
+    @property
+    @abstractmethod
+    def dim(self) -> int:
+        """The number of symbols of a row."""
+
+    @property
+    @abstractmethod
+    def out(self) -> int:
+        """The number of classes of an answer."""
+
+    @abstractmethod
+    def _symbols(
+        self, batch: int, generator: torch.Generator
+    ) -> tuple[Int[Tensor, "batch row"], Int[Tensor, "batch question"]]:
+        """Draw the symbols of `batch` prompts and the classes of their answers."""
+
+    def _draw(self, batch: int, generator: torch.Generator, dtype: torch.dtype) -> Prompt:
+        symbols, answers = self._symbols(batch, generator)
+        rows, questions = symbols.shape[1], answers.shape[1]
+        targets = one_hot(answers, self.out, dtype)
+        return Prompt(
+            rows=one_hot(symbols, self.dim, dtype),
+            targets=targets,
+            clean=targets,
+            reads=tuple(range(rows - questions, rows)),
+            classes=True,
+            answers_in_rows=self.answers_in_rows,
+        )
+
+
+Answers = Iterator[Float[Tensor, "batch point out"]]
+"""The answers of a textbook algorithm after each iteration; the last ones are kept when it ends."""
+
+Puzzle = TypeVar("Puzzle", bound=PuzzleTask)
 
 
 @dataclass(frozen=True)
 class Iteration:
-    """A textbook algorithm as a solver: an endless sequence of answers, one after each iteration."""
+    """A textbook algorithm as a solver."""
 
-    answers: Callable[[Prompt], Iterator[Float[Tensor, "batch point out"]]]
+    answers: Callable[[Prompt], Answers]
 
     def __call__(self, prompt: Prompt, unroll: Unroll) -> Trace:
         """Run the algorithm and return the answers of the window."""
-        if unroll.keep:
-            return constant_trace(prompt.targets, unroll)  # which refuses: there are no hidden states
-        read = islice(self.answers(prompt), unroll.first_step - 1, unroll.steps)
-        return Trace(predictions=torch.stack(list(read)), first_step=unroll.first_step)
+        return iterated_trace(self.answers(prompt), unroll)
 
 
-def textbook(answers: Callable[[Prompt], Iterator[Float[Tensor, "batch point out"]]]) -> Solver:
-    """Return a solver from a function that yields the answers after each iteration."""
-    return Iteration(answers)
+def iteration(answers: Callable[[Puzzle, Prompt], Answers]) -> Callable[[Puzzle], Solver]:
+    """Make `textbook` from a method that yields the answers to a prompt after each iteration."""
+
+    def textbook(task: Puzzle) -> Solver:
+        return Iteration(partial(answers, task))
+
+    textbook.__doc__ = answers.__doc__
+    return textbook

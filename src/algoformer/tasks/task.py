@@ -1,7 +1,8 @@
-"""Tasks: their protocol, checks of their constants, draws, and the base class of tasks of (x, y) pairs."""
+"""Tasks: their protocol, checks of their constants, draws, and the base classes of regression tasks."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import ClassVar, Protocol, runtime_checkable
@@ -22,42 +23,34 @@ class Task(Protocol):
     @property
     def dim(self) -> int:
         """The number of coordinates of a row."""
-        ...
 
     @property
     def points(self) -> int:
         """The number of samples in a prompt, including the last query: 41 are 40 examples and a query."""
-        ...
 
     @property
     def out(self) -> int:
         """The number of coordinates of an answer."""
-        ...
 
     @property
     def context(self) -> int:
         """The number of rows of a prompt."""
-        ...
 
     @property
     def parts(self) -> int:
         """The number of rows of a sample."""
-        ...
 
     @property
     def scale(self) -> float:
         """The divisor of squared errors summed over `out`; predicting zero then has error 1 in regression."""
-        ...
 
     @property
     def noise(self) -> float:
         """The standard deviation of the noise on labels; 0 without noise."""
-        ...
 
     @property
     def takes_dims(self) -> bool:
         """True if `sample` accepts `active_dims`: only where fewer coordinates make an easier task."""
-        ...
 
     def sample(
         self,
@@ -68,11 +61,9 @@ class Task(Protocol):
         active_dims: int | Int[Tensor, ""] | None = None,
     ) -> Prompt:
         """Draw `batch` prompts on the generator's device, from the generator alone."""
-        ...
 
     def problems(self, prompt: Prompt) -> Problems:
         """Return the regression problems inside `prompt`, with the task's true features."""
-        ...
 
 
 MAX_DIM = 2**16
@@ -162,6 +153,50 @@ def refuse_dims(active_dims: int | Int[Tensor, ""] | None) -> None:
         )
 
 
+class AllDimsTask(ABC):
+    """A task that uses all of its coordinates, so that there is no curriculum over them; abstract."""
+
+    takes_dims: ClassVar[bool] = False
+
+    def sample(
+        self,
+        batch: int,
+        *,
+        generator: torch.Generator,
+        dtype: torch.dtype = torch.float32,
+        active_dims: int | Int[Tensor, ""] | None = None,
+    ) -> Prompt:
+        """Draw `batch` prompts on the generator's device; the generator alone decides which."""
+        refuse_dims(active_dims)
+        return self._draw(batch, generator, dtype)
+
+    @abstractmethod
+    def _draw(self, batch: int, generator: torch.Generator, dtype: torch.dtype) -> Prompt:
+        """Draw `batch` prompts."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StateTask(AllDimsTask):
+    """A task whose rows are states of `dim` coordinates, and whose answers are whole states; abstract."""
+
+    dim: int = 20
+    points: int = 41
+
+    def __post_init__(self) -> None:
+        check_count("dim", self.dim, most=MAX_DIM)
+        check_count("points", self.points)
+
+    @property
+    def out(self) -> int:
+        """The number of coordinates of an answer: a whole state."""
+        return self.dim
+
+    @property
+    def scale(self) -> float:
+        """The number of coordinates, so that errors are per coordinate."""
+        return float(self.dim)
+
+
 @dataclass(frozen=True, kw_only=True)
 class PairTask:
     """y = <w, features(x)> + noise, with x and w standard normal and w drawn afresh for each prompt.
@@ -211,7 +246,12 @@ class PairTask:
         draw = partial(normal, generator=generator, dtype=dtype)
         xs = mask_dims(draw(batch, self.points, self.dim), active_dims)
         clean = self.features(xs) @ draw(batch, self.dim, 1)
-        return Prompt.of_pairs(xs, clean + self.noise * draw(batch, self.points, 1), clean=clean)
+        labels = clean + self.noise * draw(batch, self.points, 1)
+        return self._shown(Prompt.of_pairs(xs, labels, clean=clean), generator)
+
+    def _shown(self, prompt: Prompt, generator: torch.Generator) -> Prompt:
+        """Return the prompt with its labels as they are shown; here they are shown as they are."""
+        return prompt
 
     def problems(self, prompt: Prompt) -> Problems:
         """Return the pairs (features(x), y): a linear regression."""

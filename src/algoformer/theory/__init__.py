@@ -16,6 +16,7 @@ True
 
 from algoformer.theory.autoregressive import autoregressive as autoregressive
 from algoformer.theory.blueprint import Blueprint as Blueprint
+from algoformer.theory.blueprint import BuildOptions as BuildOptions
 from algoformer.theory.blueprint import blueprint_of as blueprint_of
 from algoformer.theory.chain import chain as chain
 from algoformer.theory.checks import alpha_limit as alpha_limit

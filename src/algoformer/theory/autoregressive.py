@@ -7,13 +7,14 @@ label of one and the same example: (Φ*(x_{t-q:t-1}), x_t). The last, empty toke
 
 from __future__ import annotations
 
+from typing import Unpack
+
 import torch
 
 from algoformer.model import AlgoFormer
-from algoformer.theory.blueprint import Blueprint, position_table, row_map
-from algoformer.theory.checks import check_counts, check_step_size
-from algoformer.theory.constants import DOUBLE, Constants
-from algoformer.theory.copying import copy_layer, history_codes, history_parts
+from algoformer.theory.blueprint import Blueprint, BuildOptions, layers_in, row_map
+from algoformer.theory.checks import check_counts
+from algoformer.theory.copying import copy_layer, history, history_parts
 from algoformer.theory.gradient_descent import descent_layer
 from algoformer.theory.network import Network, write_network
 from algoformer.theory.subspace import Subspaces
@@ -21,14 +22,7 @@ from algoformer.theory.writer import LayerWriter
 
 
 def autoregressive(
-    *,
-    network: Network,
-    order: int,
-    length: int,
-    step_size: float,
-    constants: Constants = DOUBLE,
-    steps: int = 20,
-    dtype: torch.dtype = torch.float64,
+    *, network: Network, order: int, length: int, step_size: float, **options: Unpack[BuildOptions]
 ) -> AlgoFormer:
     """Build gradient descent on a series: pre 1 layer × q heads and (L+1) × 1, loop 1 × 2, post 1 × 1.
 
@@ -40,49 +34,47 @@ def autoregressive(
         order: q, the number of rows that a new one depends on.
         length: N, the most rows a prompt may have; more than `order`.
         step_size: η; converges below 2/λ_max of the mean of Φ* Φ*ᵀ (see `check_converges`).
-        constants: the free parameters.
-        steps: the loop's iterations unless an unroll says otherwise.
-        dtype: the dtype of the finished model.
+        options: `constants`, `steps` and `dtype` (see `BuildOptions`).
     """
     check_counts(order=order)
     if length <= order:
         raise ValueError(f"length must be at least {order + 1}, got {length}; a row needs {order} before it")
-    check_step_size(step_size)
     if network.dim % order:
         raise ValueError(
             f"network must read order={order} rows, so that its dim is a multiple of it; got {network.dim}"
         )
-    dim = network.dim // order
-    space = series_space(dim=dim, order=order, length=length, broadest=network.broadest)
-    history = torch.cat([space.read(f"back{back}") for back in range(order, 0, -1)])
-    one, sink = space.read("one"), space.read("sink")
-    mlp = write_network(space, constants, network, source=history, into="phi", where=one - sink)
+    space = series_space(dim=network.dim // order, order=order, length=length, broadest=network.broadest)
+    layer, one, sink = layers_in(space, options), space.read("one"), space.read("sink")
+    rows = history(space, order=order)
+    mlp = write_network(layer, network, source=rows, into="phi", where=one - sink)
     loop = descent_layer(
-        space,
-        constants,
-        features=space.read("phi", network.out) if network.layers else history,
+        layer(),
+        features=space.read("phi", network.out) if network.layers else rows,
         sink=sink,
         masked=one - sink - space.read("row") + space.read("early"),
         step_size=step_size,
         examples=length - order,
     )
+    note = "head 1: answer ← residual of the last token, the question"
+    post = layer().attend(query="one", key="place", value="residual", into="answer", note=note)
     return Blueprint(
         space=space,
         modules={
-            "copy": [copy_layer(space, constants, order=order)],
-            "pre": [*mlp, start_layer(space, constants)],
+            "copy": [copy_layer(layer(), order=order)],
+            "pre": [*mlp, start_layer(layer())],
             "loop": [loop],
-            "post": [answer_layer(space, constants)],
+            "post": [post],
         },
-        rows=[row_map(space, dim=dim, into={"x": dim}, row=1.0)],
-        positions=series_positions(space, order=order, length=length),
+        rows=[row_map(space, space.write("x"), mark="row")],
         answer=space.read("answer"),
         blanks=(1, 1),
-    ).build(steps=steps, dtype=dtype)
+    ).build(**options)
 
 
 def series_space(*, dim: int, order: int, length: int, broadest: int) -> Subspaces:
-    """Return the coordinates of a series."""
+    """Return the coordinates of a series: the empty token, `length` rows and the question."""
+    places = torch.arange(length + 2)
+    before, early = (places - order - 1).clamp(min=1), (places > 0) & (places <= order)
     return Subspaces(
         {
             "x": (dim, "x_t"),
@@ -92,45 +84,18 @@ def series_space(*, dim: int, order: int, length: int, broadest: int) -> Subspac
             "answer": (dim, "after the post-transformer: A_k Φ* of the question, at every token"),
             "log_count": (1, "log of the number of examples, at every token"),
             "row": (1, "1 at rows of the prompt"),
-            "early": (1, "1 at the first q places, whose history is not whole"),
-            "sink": (1, "1 at the empty token before the rows"),
-            "one": (1, "1 at every token"),
-            "place": (1, "0, 1, 2, ... along the sequence"),
-            "log_before": (1, "log of the number of examples before this place"),
+            "early": (early, "1 at the first q places, whose history is not whole"),
+            "sink": (places == 0, "1 at the empty token before the rows"),
+            "one": (torch.ones(length + 2), "1 at every token"),
+            "place": (places, "0, 1, 2, ... along the sequence"),
+            "log_before": (before.double().log(), "log of the number of examples before this place"),
         }
     )
 
 
-def series_positions(space: Subspaces, *, order: int, length: int) -> torch.Tensor:
-    """Return codes, marks and counts for the empty token, `length` rows and the question."""
-    places = torch.arange(length + 2)
-    before = (places - order - 1).clamp(min=1)
-    return position_table(
-        space,
-        {
-            **history_codes(order=order, places=length + 2),
-            "one": torch.ones(length + 2, 1),
-            "sink": (places == 0)[:, None],
-            "early": ((places > 0) & (places <= order))[:, None],
-            "place": places[:, None],
-            "log_before": before.double().log()[:, None],
-        },
-    )
-
-
-def start_layer(space: Subspaces, constants: Constants) -> LayerWriter:
+def start_layer(writer: LayerWriter) -> LayerWriter:
     """Start from A_0 = 0: residual ← -x_t at every row, 0 at the question; log_count ← log n everywhere."""
-    writer = LayerWriter(space, constants)
     note = "head 1: log_count ← log n, read at the last token"
     writer.attend(query="one", key="place", value="log_before", into="log_count", note=note)
     note = "feed-forward: residual ← -x_t (0 at the empty tokens)"
-    writer.add(-space.read("x"), "residual", note=note)
-    return writer
-
-
-def answer_layer(space: Subspaces, constants: Constants) -> LayerWriter:
-    """Give the last token's residual, A_k Φ* of the question, to every token: `attend` to the last place."""
-    writer = LayerWriter(space, constants)
-    note = "head 1: answer ← residual of the last token, the question"
-    writer.attend(query="one", key="place", value="residual", into="answer", note=note)
-    return writer
+    return writer.add(-writer.read("x"), "residual", note=note)

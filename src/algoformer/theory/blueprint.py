@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import TypedDict
 
 import torch
-from jaxtyping import Float, Shaped
+from jaxtyping import Float
 from torch import Tensor
 
 from algoformer.model import AlgoFormer, Layers, Loop, Program
@@ -14,8 +16,28 @@ from algoformer.model.parts import LayersModule, LoopModule
 from algoformer.model.presets import equation_one
 from algoformer.model.program import Part
 from algoformer.nn import LearnedPositions
+from algoformer.theory.constants import DOUBLE, Constants
 from algoformer.theory.subspace import Subspaces
 from algoformer.theory.writer import LayerWriter, layer_sizes
+
+
+class BuildOptions(TypedDict, total=False):
+    """Keywords that every builder takes besides the numbers of its theorem.
+
+    Attributes:
+        constants: the free parameters of the gadgets; `DOUBLE` unless given.
+        steps: the loop's iterations where an unroll does not say; 20 unless given.
+        dtype: the dtype of the finished model; float64 unless given.
+    """
+
+    constants: Constants
+    steps: int
+    dtype: torch.dtype
+
+
+def layers_in(space: Subspaces, options: BuildOptions) -> Callable[[], LayerWriter]:
+    """Return a function that begins a layer over `space`, with the constants of a builder's options."""
+    return partial(LayerWriter, space, options.get("constants", DOUBLE))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,10 +53,9 @@ class Blueprint:
     """All that a construction fixes: coordinates, layers, positions, read-in and read-out.
 
     Attributes:
-        space: the names of the stream's coordinates.
+        space: the names of the stream's coordinates, and the positions, empty tokens included.
         modules: the layers of each module, in order; the module named "loop" is iterated.
         rows: one map for each row of a sample, or a single one for all rows.
-        positions: the vector that is added to each token by its place, empty tokens included.
         answer: the read-out.
         blanks: the number of empty tokens before and after the rows.
         causal: True if a token attends only to itself and the tokens before it.
@@ -44,11 +65,15 @@ class Blueprint:
     space: Subspaces
     modules: Mapping[str, Sequence[LayerWriter]]
     rows: Sequence[RowMap]
-    positions: Float[Tensor, "token width"]
     answer: Float[Tensor, "out width"]
     blanks: tuple[int, int]
     causal: bool = False
     exact_context: bool = False
+
+    @property
+    def positions(self) -> Float[Tensor, "token width"]:
+        """The vector that is added to each token by its place, empty tokens included."""
+        return self.space.positions
 
     def program(self, *, steps: int) -> Program:
         """Return the program that has just the layers, heads and units that the blueprint needs."""
@@ -68,9 +93,11 @@ class Blueprint:
         return Program(*parts)
 
     @torch.no_grad()
-    def build(self, *, steps: int = 20, dtype: torch.dtype = torch.float64) -> AlgoFormer:
+    def build(
+        self, *, constants: Constants = DOUBLE, steps: int = 20, dtype: torch.dtype = torch.float64
+    ) -> AlgoFormer:
         """Build the model in float64 and cast it once; it keeps its blueprint as `model.blueprint`."""
-        next(iter(self.modules.values()))[0].constants.check(dtype)
+        constants.check(dtype)
         model = AlgoFormer(
             self.program(steps=steps),
             dim=self.rows[0].weight.shape[1],
@@ -125,52 +152,21 @@ def blueprint_of(model: AlgoFormer) -> Blueprint:
     return blueprint
 
 
-def position_table(
-    space: Subspaces, columns: Mapping[str, Shaped[Tensor, "token _"]]
-) -> Float[Tensor, "token width"]:
-    """Return the position table that holds `columns` in their subspaces and zeros elsewhere."""
-    tokens = len(next(iter(columns.values())))
-    table = torch.zeros(tokens, space.width, dtype=torch.float64)
-    for name, column in columns.items():
-        table[:, space.run(name)] = column.to(torch.float64)
-    return table
-
-
 def row_map(
-    space: Subspaces,
-    *,
-    dim: int,
-    into: Mapping[str, int],
-    signs: Mapping[str, float] | None = None,
-    **marks: float,
+    space: Subspaces, weight: Float[Tensor, "width _"], *, dim: int | None = None, mark: str | None = None
 ) -> RowMap:
-    """Return the map that puts a row's `dim` numbers one after another into the subspaces `into`.
+    """Return the map that writes a row by `weight` and sets the indicator `mark` to 1.
 
-    Args:
-        space: the names of the stream's coordinates.
-        dim: the length of a row.
-        into: how many numbers go into each subspace.
-        signs: factors by subspace; 1 where none is given.
-        marks: indicators that every such row carries.
+    A row of more numbers, `dim` of them, is zero beyond those that are written.
     """
-    weight = torch.zeros(space.width, dim, dtype=torch.float64)
-    start = 0
-    for name, count in into.items():
-        factor = 1.0 if signs is None else signs.get(name, 1.0)
-        weight[space.run(name).start : space.run(name).start + count, start : start + count] = (
-            factor * torch.eye(count, dtype=torch.float64)
-        )
-        start += count
-    bias = torch.zeros(space.width, dtype=torch.float64)
-    for name, value in marks.items():
-        bias[space.run(name)] = value
-    return RowMap(weight=weight, bias=bias)
+    more = 0 if dim is None else dim - weight.shape[1]
+    bias = torch.zeros(space.width, dtype=torch.float64) if mark is None else space.read(mark)[0]
+    return RowMap(weight=torch.nn.functional.pad(weight, (0, more)), bias=bias)
 
 
 def pair_rows(space: Subspaces) -> list[RowMap]:
     """Return the maps of a prompt of pairs: x rows go to x, y rows to y, each with its indicator."""
-    dim, out = space.size("x"), space.size("y")
     return [
-        row_map(space, dim=dim, into={"x": dim}, feature=1.0),
-        row_map(space, dim=dim, into={"y": out}, label=1.0),
+        row_map(space, space.write("x"), mark="feature"),
+        row_map(space, space.write("y"), dim=space.size("x"), mark="label"),
     ]

@@ -7,19 +7,15 @@ filter is needed. (The paper fills it with garbage and filters by the place's nu
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import torch
-from jaxtyping import Float
-from torch import Tensor
 
 from algoformer.model import AlgoFormer
-from algoformer.theory.blueprint import Blueprint, position_table, row_map
+from algoformer.theory.blueprint import Blueprint, row_map
 from algoformer.theory.checks import check_counts
 from algoformer.theory.codes import quasi_orthogonal
 from algoformer.theory.constants import DOUBLE, Constants
-from algoformer.theory.subspace import Subspaces
-from algoformer.theory.writer import LayerWriter
+from algoformer.theory.subspace import Part, Subspaces
+from algoformer.theory.writer import LayerWriter, Matrix
 
 
 def copy(
@@ -45,40 +41,35 @@ def copy(
     space = Subspaces({"x": (dim, "x_t"), **history_parts(dim=dim, order=order, places=length + 1)})
     return Blueprint(
         space=space,
-        modules={"copy": [copy_layer(space, constants, order=order)]},
-        rows=[row_map(space, dim=dim, into={"x": dim})],
-        positions=position_table(space, history_codes(order=order, places=length + 1)),
-        answer=torch.cat([space.read(f"back{back}") for back in range(order, 0, -1)]),
+        modules={"copy": [copy_layer(LayerWriter(space, constants), order=order)]},
+        rows=[row_map(space, space.write("x"))],
+        answer=history(space, order=order),
         blanks=(1, 0),
         causal=causal,
-    ).build(dtype=dtype)
+    ).build(constants=constants, dtype=dtype)
 
 
-def history_parts(*, dim: int, order: int, places: int) -> Mapping[str, tuple[int, str]]:
-    """Return the subspaces that the copying layer needs besides x."""
-    bits = quasi_orthogonal(places).shape[1]
-    backs = range(1, order + 1)
+def history_parts(*, dim: int, order: int, places: int) -> dict[str, Part]:
+    """Return the subspaces that the copying layer needs besides x; before the start stands place 0."""
+    codes, here, backs = quasi_orthogonal(places), torch.arange(places), range(1, order + 1)
+    shifted = {back: codes[(here - back).clamp(min=0)] for back in backs}
     return {
         **{f"back{back}": (dim, f"x_(t-{back}), or 0 before the start") for back in backs},
-        "code": (bits, "±1 code of this place"),
-        **{f"code{back}": (bits, f"±1 code of the place {back} before") for back in backs},
+        "code": (codes, "±1 code of this place"),
+        **{f"code{back}": (shifted[back], f"±1 code of the place {back} before") for back in backs},
     }
 
 
-def history_codes(*, order: int, places: int) -> Mapping[str, Float[Tensor, "token part"]]:
-    """Return the codes of each place and of the `order` places before it; place 0 before those."""
-    codes = quasi_orthogonal(places)
-    here = torch.arange(places)
-    shifted = {f"code{back}": codes[(here - back).clamp(min=0)] for back in range(1, order + 1)}
-    return {"code": codes, **shifted}
+def history(space: Subspaces, *, order: int) -> Matrix:
+    """Return the rows that were copied, the oldest first."""
+    return torch.cat([space.read(f"back{back}") for back in range(order, 0, -1)])
 
 
-def copy_layer(space: Subspaces, constants: Constants, *, order: int) -> LayerWriter:
+def copy_layer(writer: LayerWriter, *, order: int) -> LayerWriter:
     """Write the layer whose head b gives each token the x of the token b places before it: a shift by b.
 
     Proof. The query is the code of place t - b, which only that place's key matches; `attend`. ∎
     """
-    writer = LayerWriter(space, constants)
     for back in range(1, order + 1):
         note = f"head {back}: back{back} ← x of the token {back} places before"
         writer.attend(query=f"code{back}", key="code", value="x", into=f"back{back}", note=note)

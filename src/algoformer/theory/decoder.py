@@ -13,18 +13,16 @@ An empty token before the prompt is the sink.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Unpack
 
 import torch
-from jaxtyping import Float
-from torch import Tensor
 
 from algoformer.model import AlgoFormer
-from algoformer.theory.blueprint import Blueprint, pair_rows, position_table
+from algoformer.theory.blueprint import Blueprint, BuildOptions, layers_in, pair_rows
 from algoformer.theory.checks import check_counts, check_step_size
 from algoformer.theory.codes import quasi_orthogonal
-from algoformer.theory.constants import DOUBLE, Constants
-from algoformer.theory.subspace import Subspaces
-from algoformer.theory.writer import LayerWriter, Score
+from algoformer.theory.subspace import Part, Subspaces
+from algoformer.theory.writer import LayerWriter, Matrix, Score
 
 FINENESS = 10.0
 """Products are divided by this, or by dim if that is larger, before c. With c = 1e-4 linearization, 1e-10/6,
@@ -32,13 +30,7 @@ and rounding, 1e-16/2e-5, then weigh about the same."""
 
 
 def decoder_gradient_descent(
-    *,
-    dim: int,
-    points: int,
-    step_size: float,
-    constants: Constants = DOUBLE,
-    steps: int = 20,
-    dtype: torch.dtype = torch.float64,
+    *, dim: int, points: int, step_size: float, **options: Unpack[BuildOptions]
 ) -> AlgoFormer:
     """Build gradient descent at every prefix: pre 1 layer × 1 head, loop 1 × 2, post 1 × 2, causal.
 
@@ -49,26 +41,31 @@ def decoder_gradient_descent(
         points: the most questions a prompt may ask.
         step_size: η; converges below 2/λ_max of the mean of x xᵀ over every prefix (see
             `check_converges` of `pairs(prompt)`). The prefix of one example needs η < 2/|x_1|².
-        constants: the free parameters.
-        steps: the loop's iterations unless an unroll says otherwise.
-        dtype: the dtype of the finished model.
+        options: `constants`, `steps` and `dtype` (see `BuildOptions`).
+    """
+    check_step_size(step_size)
+    state: dict[str, Part] = {
+        "weights": (dim, "w^i_k at x tokens"),
+        "answer": (1, "w^i_k · x_i at x tokens, after post"),
+    }
+    space = decoder_space(dim=dim, points=points, state=state)
+    layer = layers_in(space, options)
+    modules = {
+        "pre": [example_layer(layer())],
+        "loop": [descent_layer(layer(), step_size=step_size)],
+        "post": [answer_layer(layer())],
+    }
+    return decoder_blueprint(modules, answer=space.read("answer")).build(**options)
+
+
+def decoder_space(*, dim: int, points: int, state: Mapping[str, Part]) -> Subspaces:
+    """Return the coordinates of a causal prompt of pairs, and those of the algorithm's own `state`.
+
+    The empty token comes first, then both tokens of each sample with its code and log(i - 1).
     """
     check_counts(dim=dim, points=points)
-    check_step_size(step_size)
-    state = {"weights": (dim, "w^i_k at x tokens"), "answer": (1, "w^i_k · x_i at x tokens, after post")}
-    space = decoder_space(dim=dim, points=points, state=state)
-    modules = {
-        "pre": [example_layer(space, constants)],
-        "loop": [descent_layer(space, constants, step_size=step_size)],
-        "post": [answer_layer(space, constants)],
-    }
-    return decoder_blueprint(space, modules, points=points, answer=space.read("answer")).build(
-        steps=steps, dtype=dtype
-    )
-
-
-def decoder_space(*, dim: int, points: int, state: Mapping[str, tuple[int, str]]) -> Subspaces:
-    """Return the coordinates of a causal prompt of pairs, and those of the algorithm's own `state`."""
+    samples, before = torch.arange(2 * points) // 2, (1, 0)
+    pad, codes = torch.nn.functional.pad, quasi_orthogonal(points)[samples]
     return Subspaces(
         {
             "x": (dim, "x at x tokens"),
@@ -77,47 +74,25 @@ def decoder_space(*, dim: int, points: int, state: Mapping[str, tuple[int, str]]
             **state,
             "feature": (1, "1 at x tokens"),
             "label": (1, "1 at y tokens"),
-            "blank": (1, "1 at the empty token, the sink"),
-            "one": (1, "1 at every token"),
-            "log_count": (1, "log(i - 1) at both tokens of sample i, 0 for i = 1"),
-            "code": (quasi_orthogonal(points).shape[1], "±1 code of the sample, 0 at the sink"),
+            "blank": (torch.arange(2 * points + 1) == 0, "1 at the empty token, the sink"),
+            "one": (torch.ones(2 * points + 1), "1 at every token"),
+            "log_count": (
+                pad(samples.clamp(min=1).double().log(), before),
+                "log(i - 1) at both tokens of sample i, 0 for i = 1",
+            ),
+            "code": (pad(codes, (0, 0, *before)), "±1 code of the sample, 0 at the sink"),
         }
     )
 
 
-def decoder_blueprint(
-    space: Subspaces,
-    modules: Mapping[str, Sequence[LayerWriter]],
-    *,
-    points: int,
-    answer: Float[Tensor, "1 width"],
-    columns: Mapping[str, Float[Tensor, "token _"]] | None = None,
-) -> Blueprint:
-    """Return a causal blueprint: the empty token, then both tokens of each sample with code and log(i - 1).
-
-    `columns` are further columns of the position table.
-    """
-    samples = torch.arange(2 * points) // 2
-    at_sink = torch.zeros(1, 1, dtype=torch.float64)
-    codes = quasi_orthogonal(points)
-    places = {
-        "blank": (torch.arange(2 * points + 1) == 0)[:, None],
-        "one": torch.ones(2 * points + 1, 1),
-        "log_count": torch.cat([at_sink, samples.clamp(min=1).double().log()[:, None]]),
-        "code": torch.cat([at_sink.expand(1, codes.shape[1]), codes[samples]]),
-    }
-    return Blueprint(
-        space=space,
-        modules=modules,
-        rows=pair_rows(space),
-        positions=position_table(space, {**places, **(columns or {})}),
-        answer=answer,
-        blanks=(1, 0),
-        causal=True,
-    )
+def decoder_blueprint(modules: Mapping[str, Sequence[LayerWriter]], *, answer: Matrix) -> Blueprint:
+    """Return a causal blueprint of these modules, with the empty token before the prompt."""
+    space = next(iter(modules.values()))[0].space
+    rows = pair_rows(space)
+    return Blueprint(space=space, modules=modules, rows=rows, answer=answer, blanks=(1, 0), causal=True)
 
 
-def example_layer(space: Subspaces, constants: Constants) -> LayerWriter:
+def example_layer(writer: LayerWriter) -> LayerWriter:
     """Write example ← x_j at token y_j, exactly, and 0 at all others.
 
     Proof. The two tokens of a sample share a code. Token y_j gets the mean of 2x_j and 0, which is x_j; token
@@ -125,47 +100,41 @@ def example_layer(space: Subspaces, constants: Constants) -> LayerWriter:
     is 0, and 0 is less than a code's product with itself, so no other token reads the sink; it reads
     itself: 0. ∎
     """
-    writer = LayerWriter(space, constants)
-    note = "head 1: example ← x_j at y_j (and 2x_j at x_j)"
-    writer.attend(query="code", key="code", value=2 * space.read("x"), into="example", note=note)
-    writer.add(-2 * space.read("x"), "example", note="feed-forward: example ← 0 at x tokens")
-    return writer
+    note, twice = "head 1: example ← x_j at y_j (and 2x_j at x_j)", 2 * writer.read("x")
+    writer.attend(query="code", key="code", value=twice, into="example", note=note)
+    return writer.add(-twice, "example", note="feed-forward: example ← 0 at x tokens")
 
 
-def descent_layer(space: Subspaces, constants: Constants, *, step_size: float) -> LayerWriter:
+def descent_layer(writer: LayerWriter, *, step_size: float) -> LayerWriter:
     """Write the lemma: weights ← w^i - η/(i-1) Σ_{j<i} (w^i · x_j - y_j) x_j at every token x_i.
 
     Proof. The query (w^i, 1) and the key (x_j, -y_j) of token y_j have the residual as their product; the
     value is x_j. At x tokens and at the sink key and value are 0. The sink's score C + log(i-1) divides the
     sum by i - 1. Token x_1 sees no label, its sum is empty and w^1 stays 0. At y tokens the query is 0. ∎
     """
-    writer = LayerWriter(space, constants)
-    writer.linear_attention(
+    return writer.linear_attention(
         query=("weights", "feature"),
-        key=("example", -space.read("y")),
+        key=("example", -writer.read("y")),
         value="example",
         into="weights",
         rate=-step_size,
-        unit=max(FINENESS, float(space.size("x"))),
+        unit=max(FINENESS, float(writer.space.size("x"))),
         common=writer.sink_scores(sink="blank", log_count="log_count"),
         note="heads ±c: w^i += -η/(i-1) Σ_{j<i} (w^i · x_j - y_j) x_j, one gradient step at every prefix",
     )
-    return writer
 
 
-def answer_layer(space: Subspaces, constants: Constants) -> LayerWriter:
+def answer_layer(writer: LayerWriter) -> LayerWriter:
     """Write answer ← w^i · x_i: the product of two vectors that stand at the same token."""
-    writer = LayerWriter(space, constants)
-    writer.linear_attention(
+    return writer.linear_attention(
         query="x",
         key="weights",
         value="feature",
         into="answer",
-        unit=max(FINENESS, float(space.size("x"))),
+        unit=max(FINENESS, float(writer.space.size("x"))),
         common=own_sample(writer),
         note="heads ±c: answer ← w^i · x_i, each x token reading itself",
     )
-    return writer
 
 
 def own_sample(writer: LayerWriter) -> list[Score]:
@@ -179,9 +148,8 @@ def own_sample(writer: LayerWriter) -> list[Score]:
     least 1 between two, and 0 at the sink. ∎ As every term is 0, and not a large number minus another,
     the small score cz that is added to it keeps all its digits.
     """
-    space = writer.space
-    code = space.read("code")
-    row = (space.read("feature") + space.read("label")).expand_as(code)
+    code = writer.read("code")
+    row = (writer.read("feature") + writer.read("label")).expand_as(code)
     digit, other = (row + code) / 2, (row - code) / 2
     apart = -writer.constants.mask * torch.cat([other, digit]), torch.cat([digit, other])
     return [*writer.sink_scores(sink="blank"), apart]

@@ -19,31 +19,19 @@ post 1 layer × 2d heads.
 
 from __future__ import annotations
 
+from typing import Unpack
+
 import torch
 
 from algoformer.model import AlgoFormer
-from algoformer.theory.checks import check_counts, check_positive_alpha
-from algoformer.theory.constants import DOUBLE, Constants
-from algoformer.theory.decoder import (
-    FINENESS,
-    decoder_blueprint,
-    decoder_space,
-    example_layer,
-    own_sample,
-)
-from algoformer.theory.subspace import Subspaces
+from algoformer.theory.blueprint import BuildOptions, layers_in
+from algoformer.theory.checks import check_positive_alpha
+from algoformer.theory.decoder import FINENESS, decoder_blueprint, decoder_space, example_layer, own_sample
+from algoformer.theory.subspace import Part, Subspaces
 from algoformer.theory.writer import LayerWriter, Matrix
 
 
-def decoder_newton(
-    *,
-    dim: int,
-    points: int,
-    alpha: float,
-    constants: Constants = DOUBLE,
-    steps: int = 20,
-    dtype: torch.dtype = torch.float64,
-) -> AlgoFormer:
+def decoder_newton(*, dim: int, points: int, alpha: float, **options: Unpack[BuildOptions]) -> AlgoFormer:
     """Build a causal model each pass of whose loop is one step of Newton's method at every prefix.
 
     It answers every question of a prompt. In the state `loop[k]` the token x_i holds the rows of M^i_k in
@@ -53,11 +41,8 @@ def decoder_newton(
         dim: the numbers in x; 2 dim² heads make 3 to 8 comfortable.
         points: the most questions a prompt may ask.
         alpha: α; one for all prefixes, strictly between 0 and 2/λ_max(S)² of the longest (see `check_alpha`).
-        constants: the free parameters.
-        steps: the loop's iterations unless an unroll says otherwise.
-        dtype: the dtype of the finished model.
+        options: `constants`, `steps` and `dtype` (see `BuildOptions`).
     """
-    check_counts(dim=dim, points=points)
     check_positive_alpha(alpha)
     rows = {
         "moments": (dim + 1, "row {0} of S^i, then entry {0} of b^i"),
@@ -66,20 +51,21 @@ def decoder_newton(
         "answer": (2, "entry {0} of w^i_k, then that times entry {0} of x_i, after the post-transformer"),
     }
     space = decoder_space(dim=dim, points=points, state=row_by_row(rows, dim))
-    moments = LayerWriter(space, constants)
+    layer = layers_in(space, options)
+    moments = layer()
     for row in range(dim):
         sum_moments(moments, row=row, alpha=alpha)
     modules = {
-        "copy": [example_layer(space, constants)],
+        "copy": [example_layer(layer())],
         "moments": [moments],
-        "loop": [step_layer(space, constants)],
-        "post": [answer_layer(space, constants)],
+        "loop": [step_layer(layer())],
+        "post": [answer_layer(layer())],
     }
     answer = stacked(space, "answer", 1).sum(dim=0, keepdim=True)
-    return decoder_blueprint(space, modules, points=points, answer=answer).build(steps=steps, dtype=dtype)
+    return decoder_blueprint(modules, answer=answer).build(**options)
 
 
-def row_by_row(rows: dict[str, tuple[int, str]], dim: int) -> dict[str, tuple[int, str]]:
+def row_by_row(rows: dict[str, tuple[int, str]], dim: int) -> dict[str, Part]:
     """Return subspaces `name`_0, `name`_1, ... for the rows of each matrix; `{0}` is the row's number."""
     return {
         f"{name}_{row}": (width, meaning.format(row))
@@ -114,15 +100,14 @@ def sum_moments(writer: LayerWriter, *, row: int, alpha: float) -> None:
     writer.add(alpha * space.read(f"moments_{row}", space.size("x")), f"inverse_{row}", note=note)
 
 
-def step_layer(space: Subspaces, constants: Constants) -> LayerWriter:
+def step_layer(writer: LayerWriter) -> LayerWriter:
     """Write inverse ← 2 M - M S M at every token x_i: d² pairs of heads.
 
     Proof. Pair (a, f) gives row a of `product` the term (M S)_af M_f, as at the top of this file; the sum
     over f is row a of M S M. The residual connection keeps M once, the feed-forward network adds M - M S M
     and clears product. The sink and the y tokens hold no moments; the gate keeps rounding from doubling. ∎
     """
-    writer = LayerWriter(space, constants)
-    dim, common = space.size("x"), own_sample(writer)
+    space, dim, common = writer.space, writer.space.size("x"), own_sample(writer)
     for row in range(dim):
         for column in range(dim):
             writer.linear_attention(
@@ -137,19 +122,16 @@ def step_layer(space: Subspaces, constants: Constants) -> LayerWriter:
     closed = space.read("label") + space.read("blank")
     for row in range(dim):
         change = space.read(f"inverse_{row}") - space.read(f"product_{row}")
-        writer.add(change, f"inverse_{row}", closed=closed)
-        writer.clear(f"product_{row}")
-    writer.note("feed-forward: inverse ← 2 inverse - product, product ← 0")
-    return writer
+        writer.add(change, f"inverse_{row}", closed=closed).clear(f"product_{row}")
+    return writer.note("feed-forward: inverse ← 2 inverse - product, product ← 0")
 
 
-def answer_layer(space: Subspaces, constants: Constants) -> LayerWriter:
+def answer_layer(writer: LayerWriter) -> LayerWriter:
     """Write answer ← the entries of w = M b, and each times that of x_i: d pairs of heads.
 
     Proof. Pair a has the score M_a · b = w_a and the values 1 and x_ia. ∎ The read-out adds up w_a x_ia.
     """
-    writer = LayerWriter(space, constants)
-    dim, common = space.size("x"), own_sample(writer)
+    space, dim, common = writer.space, writer.space.size("x"), own_sample(writer)
     for row in range(dim):
         writer.linear_attention(
             query=f"inverse_{row}",

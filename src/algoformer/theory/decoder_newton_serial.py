@@ -12,11 +12,13 @@ So a step of Newton's method is d(d+1) passes: the heads of the parallel constru
 
 from __future__ import annotations
 
+from typing import Unpack
+
 import torch
 
 from algoformer.model import AlgoFormer
+from algoformer.theory.blueprint import BuildOptions, layers_in
 from algoformer.theory.checks import check_counts, check_positive_alpha
-from algoformer.theory.constants import DOUBLE, Constants
 from algoformer.theory.decoder import (
     FINENESS,
     answer_layer,
@@ -34,13 +36,7 @@ GATE = 1e9
 
 
 def decoder_newton_serial(
-    *,
-    dim: int,
-    points: int,
-    alpha: float,
-    constants: Constants = DOUBLE,
-    steps: int = 20,
-    dtype: torch.dtype = torch.float64,
+    *, dim: int, points: int, alpha: float, **options: Unpack[BuildOptions]
 ) -> AlgoFormer:
     """Build a causal model of which `passes_per_step(dim)` passes are one step of Newton's method.
 
@@ -53,25 +49,19 @@ def decoder_newton_serial(
         dim: the numbers in x.
         points: the most questions a prompt may ask.
         alpha: α; one for all prefixes, strictly between 0 and 2/λ_max(S)² of the longest (see `check_alpha`).
-        constants: the free parameters.
-        steps: the loop's steps of Newton's method unless an unroll says otherwise.
-        dtype: the dtype of the finished model.
+        options: `constants`, `steps` of Newton's method and `dtype` (see `BuildOptions`).
     """
     check_counts(dim=dim, points=points)
     check_positive_alpha(alpha)
     space = serial_space(dim=dim, points=points)
-    start = {clock: torch.ones(2 * points + 1, space.size(clock)) for clock in ("row", "column")}
-    for column in start.values():
-        column[:, 0] = 0
+    layer = layers_in(space, options)
     modules = {
-        "pre": [example_layer(space, constants), *moments_layers(space, constants, alpha=alpha)],
-        "loop": [term_layer(space, constants)],
-        "post": [answer_layer(space, constants)],
+        "pre": [example_layer(layer()), *moments_layers([layer() for _ in range(dim)], alpha=alpha)],
+        "loop": [term_layer(layer())],
+        "post": [answer_layer(layer())],
     }
-    answer = space.read("answer")
-    return decoder_blueprint(space, modules, points=points, answer=answer, columns=start).build(
-        steps=steps * passes_per_step(dim), dtype=dtype
-    )
+    options["steps"] = options.get("steps", 20) * passes_per_step(dim)
+    return decoder_blueprint(modules, answer=space.read("answer")).build(**options)
 
 
 def passes_per_step(dim: int) -> int:
@@ -86,6 +76,8 @@ def serial_space(*, dim: int, points: int) -> Subspaces:
         "inverse": (dim, "row {0} of M^i"),
         "product": (dim, "the terms of row {0} of M S M so far"),
     }
+    start = torch.ones(2 * points + 1, dim + 1)
+    start[:, 0] = 0
     state = row_by_row(rows, dim) | {
         "weights": (dim, "w^i at token x_i"),
         "answer": (1, "w^i · x_i at x tokens, after the post-transformer"),
@@ -93,37 +85,35 @@ def serial_space(*, dim: int, points: int) -> Subspaces:
         "right": (dim, "column f of (S b)"),
         "value": (dim, "row f of M; 0 for f = d"),
         "term": (dim + 1, "(left · right) times (value, 1 if f = d), inside a pass"),
-        "row": (dim, "the clock a: 0 in place a, 1 in all others"),
-        "column": (dim + 1, "the clock f: 0 in place f, 1 in all others"),
+        "row": (start[:, :dim], "the clock a: 0 in place a, 1 in all others"),
+        "column": (start, "the clock f: 0 in place f, 1 in all others"),
     }
     return decoder_space(dim=dim, points=points, state=state)
 
 
-def moments_layers(space: Subspaces, constants: Constants, *, alpha: float) -> list[LayerWriter]:
+def moments_layers(writers: list[LayerWriter], *, alpha: float) -> list[LayerWriter]:
     """Write a layer × 2 heads for each row of (S b) and of M_0 = αS, and the operands of the first term.
 
     The first term needs row 0 of M_0 twice and column 0 of S, of which layer f knows entry f.
     """
-    dim = space.size("x")
-    writers = [LayerWriter(space, constants) for _ in range(dim)]
+    space, dim = writers[0].space, len(writers)
     for row, writer in enumerate(writers):
         sum_moments(writer, row=row, alpha=alpha)
         entry = torch.zeros(dim, space.width, dtype=torch.float64)
         entry[row] = space.read(f"moments_{row}")[0]
         writer.add(entry, "right", note=f"feed-forward: right[{row}] ← S[{row}, 0]")
     first_row = alpha * space.read("moments_0", dim)
-    writers[0].add(first_row, "left")
-    writers[0].add(first_row, "value", note="feed-forward: left, value ← row 0 of M_0")
+    note = "feed-forward: left, value ← row 0 of M_0"
+    writers[0].add(first_row, "left").add(first_row, "value", note=note)
     return writers
 
 
-def term_layer(space: Subspaces, constants: Constants) -> LayerWriter:
+def term_layer(writer: LayerWriter) -> LayerWriter:
     """Write one term of M S M, or one entry of M b, at every token x_i, with a pair of heads."""
-    writer = LayerWriter(space, constants)
     writer.linear_attention(
         query="left",
         key="right",
-        value=("value", space.read("feature") - space.read("column")[-1, None]),
+        value=("value", writer.read("feature") - writer.read("column")[-1, None]),
         into="term",
         unit=FINENESS,
         common=own_sample(writer),
@@ -133,10 +123,9 @@ def term_layer(space: Subspaces, constants: Constants) -> LayerWriter:
     finish_step(writer)
     fetch(writer)
     for clock in ("row", "column"):
-        now = space.read(clock)
+        now = writer.read(clock)
         writer.add(now.roll(1, dims=0) - now, clock)
-    writer.note("feed-forward: both clocks turn by one")
-    return writer
+    return writer.note("feed-forward: both clocks turn by one")
 
 
 def gate(writer: LayerWriter, source: Matrix, into: str, *, closed: Matrix) -> None:

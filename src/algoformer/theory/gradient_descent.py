@@ -13,22 +13,21 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Unpack
 
 import torch
 
 from algoformer.model import AlgoFormer
 from algoformer.problems import View, pairs
 from algoformer.prompt import Prompt
-from algoformer.theory.blueprint import Blueprint, position_table, row_map
+from algoformer.theory.blueprint import Blueprint, BuildOptions, layers_in, row_map
 from algoformer.theory.checks import check_counts, check_step_size, product_unit
-from algoformer.theory.constants import DOUBLE, Constants
 from algoformer.theory.subspace import Subspaces
 from algoformer.theory.writer import LayerWriter, Matrix
 
 
 def descent_layer(
-    space: Subspaces,
-    constants: Constants,
+    writer: LayerWriter,
     *,
     features: Matrix,
     sink: Matrix,
@@ -46,8 +45,8 @@ def descent_layer(
     Proof. `linear_attention` with the examples' residuals as values; the sink's score C + log n divides by
     n. Tokens without features get 0. ∎
     """
-    writer = LayerWriter(space, constants)
-    writer.linear_attention(
+    check_step_size(step_size)
+    return writer.linear_attention(
         query=features,
         key=features,
         value="residual",
@@ -57,18 +56,10 @@ def descent_layer(
         common=writer.sink_scores(sink=sink, masked=masked, log_count="log_count"),
         note=f"heads ±c: {into}_j += -η/n Σ_i residual_i (φ_i · φ_j), one gradient step",
     )
-    return writer
 
 
 def gradient_descent_step(
-    *,
-    dim: int,
-    examples: int,
-    step_size: float,
-    out: int = 1,
-    constants: Constants = DOUBLE,
-    steps: int = 20,
-    dtype: torch.dtype = torch.float64,
+    *, dim: int, examples: int, step_size: float, out: int = 1, **options: Unpack[BuildOptions]
 ) -> AlgoFormer:
     """Build the lemma alone: a loop of one layer with two heads, for rows that hold x and y in one token.
 
@@ -80,12 +71,9 @@ def gradient_descent_step(
         examples: N, the most examples a prompt may show before its question.
         step_size: η; converges below 2/λ_max of the mean of x xᵀ (see `check_converges`).
         out: the numbers in y.
-        constants: the free parameters.
-        steps: the loop's iterations unless an unroll says otherwise.
-        dtype: the dtype of the finished model.
+        options: `constants`, `steps` and `dtype` (see `BuildOptions`).
     """
     check_counts(dim=dim, examples=examples, out=out)
-    check_step_size(step_size)
     space = Subspaces(
         {
             "x": (dim, "x at examples and at the question"),
@@ -93,27 +81,26 @@ def gradient_descent_step(
             "known": (1, "1 at examples"),
             "log_count": (1, "log of the number of examples"),
             "row": (1, "1 at rows of the prompt, 0 at the sink"),
-            "one": (1, "1 at every token"),
+            "one": (torch.ones(examples + 2), "1 at every token"),
         }
     )
+    read, write = space.read, space.write
     loop = descent_layer(
-        space,
-        constants,
-        features=space.read("x"),
-        sink=space.read("one") - space.read("row"),
-        masked=space.read("row") - space.read("known"),
+        layers_in(space, options)(),
+        features=read("x"),
+        sink=read("one") - read("row"),
+        masked=read("row") - read("known"),
         step_size=step_size,
         examples=examples,
     )
-    into = {"x": dim, "residual": out, "known": 1, "log_count": 1}
+    entry = torch.cat([write("x"), -write("residual"), write("known"), write("log_count")], dim=1)
     return Blueprint(
         space=space,
         modules={"loop": [loop]},
-        rows=[row_map(space, dim=dim + out + 2, into=into, signs={"residual": -1.0}, row=1.0)],
-        positions=position_table(space, {"one": torch.ones(examples + 2, 1)}),
-        answer=space.read("residual"),
+        rows=[row_map(space, entry, mark="row")],
+        answer=read("residual"),
         blanks=(0, 1),
-    ).build(steps=steps, dtype=dtype)
+    ).build(**options)
 
 
 def prepared(prompt: Prompt, view: View = pairs) -> Prompt:

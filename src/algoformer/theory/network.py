@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -11,8 +11,6 @@ from torch import Tensor
 from torch.nn.functional import leaky_relu
 
 from algoformer.theory.checks import check_counts
-from algoformer.theory.constants import Constants
-from algoformer.theory.subspace import Subspaces
 from algoformer.theory.writer import LayerWriter, Matrix
 
 
@@ -93,7 +91,7 @@ def network_of(phi: Representation) -> Network:
 
 
 def write_network(
-    space: Subspaces, constants: Constants, network: Network, *, source: Matrix, into: str, where: Matrix
+    layer: Callable[[], LayerWriter], network: Network, *, source: Matrix, into: str, where: Matrix
 ) -> Sequence[LayerWriter]:
     """Write L layers without heads that turn `source` into Φ(source) in subspace `into`, at every token.
 
@@ -103,7 +101,7 @@ def write_network(
     """
     writers = []
     for number, weight in enumerate(network.weights):
-        writer = LayerWriter(space, constants)
+        writer = layer()
         product = weight.double() @ source
         if network.biases is not None:
             product = product + network.biases[number].double()[:, None] * where
@@ -111,7 +109,6 @@ def write_network(
         if number:
             writer.clear(into, len(network.weights[number - 1]))
         held = into if number else "input"
-        writer.note(f"feed-forward: {into} ← leaky(W_{number + 1} · {held}), layer of Φ*")
-        writers.append(writer)
-        source = space.read(into, len(weight))
+        writers.append(writer.note(f"feed-forward: {into} ← leaky(W_{number + 1} · {held}), layer of Φ*"))
+        source = writer.space.read(into, len(weight))
     return writers

@@ -11,27 +11,21 @@ Tokens are x_1, y_1, ..., x_N, y_N, x_test and an empty one, which is the sink.
 
 from __future__ import annotations
 
+from typing import Unpack
+
 import torch
 
 from algoformer.model import AlgoFormer
 from algoformer.prompt import Prompt
-from algoformer.theory.blueprint import Blueprint, pair_rows, position_table
+from algoformer.theory.blueprint import Blueprint, BuildOptions, layers_in, pair_rows
 from algoformer.theory.checks import check_pairs, check_positive_alpha, product_unit
 from algoformer.theory.codes import quasi_orthogonal
-from algoformer.theory.constants import DOUBLE, Constants
 from algoformer.theory.subspace import Subspaces
 from algoformer.theory.writer import LayerWriter, Score
 
 
 def newton(
-    *,
-    dim: int,
-    examples: int,
-    alpha: float,
-    out: int = 1,
-    constants: Constants = DOUBLE,
-    steps: int = 20,
-    dtype: torch.dtype = torch.float64,
+    *, dim: int, examples: int, alpha: float, out: int = 1, **options: Unpack[BuildOptions]
 ) -> AlgoFormer:
     """Build Newton's method, one step per pass: pre 1 layer × 2 heads, loop 1 × 2, post 2 × 2.
 
@@ -44,9 +38,7 @@ def newton(
         examples: N.
         alpha: α; the method converges strictly between 0 and 2/λ_max(S)² (see `check_alpha`).
         out: the numbers in y.
-        constants: the free parameters.
-        steps: the loop's iterations unless an unroll says otherwise.
-        dtype: the dtype of the finished model.
+        options: `constants`, `steps` and `dtype` (see `BuildOptions`).
 
     >>> from algoformer.tasks import LinearRegression
     >>> prompt = LinearRegression(dim=3, points=9).sample(
@@ -59,30 +51,24 @@ def newton(
     check_pairs(dim=dim, examples=examples, out=out)
     check_positive_alpha(alpha)
     space = newton_space(dim=dim, out=out, examples=examples)
-    places = torch.arange(2 * examples + 2)
-    columns = {
-        "one": torch.ones(len(places), 1),
-        "known": ((places % 2 == 0) & (places < 2 * examples))[:, None],
-        "blank": (places == 2 * examples + 1)[:, None],
-        "code": quasi_orthogonal(examples + 1)[places // 2],
-    }
+    layer = layers_in(space, options)
     return Blueprint(
         space=space,
         modules={
-            "pre": [start_layer(space, constants, alpha=alpha, examples=examples)],
-            "loop": [step_layer(space, constants)],
-            "post": [target_layer(space, constants), answer_layer(space, constants)],
+            "pre": [start_layer(layer(), alpha=alpha, examples=examples)],
+            "loop": [step_layer(layer())],
+            "post": [target_layer(layer()), answer_layer(layer())],
         },
         rows=pair_rows(space),
-        positions=position_table(space, columns),
         answer=space.read("answer"),
         blanks=(0, 1),
         exact_context=True,
-    ).build(steps=steps, dtype=dtype)
+    ).build(**options)
 
 
 def newton_space(*, dim: int, out: int, examples: int) -> Subspaces:
     """Return the coordinates of the stream."""
+    places, last = torch.arange(2 * examples + 2), 2 * examples + 1
     return Subspaces(
         {
             "x": (dim, "x at x tokens"),
@@ -91,12 +77,12 @@ def newton_space(*, dim: int, out: int, examples: int) -> Subspaces:
             "product": (dim, "M_k S M_k x, between attention and feed-forward"),
             "target": (out, "y_i at both tokens of example i, from post/0 on"),
             "answer": (out, "w_k · x at x tokens, after the post-transformer"),
-            "known": (1, "1 at the x tokens of examples"),
+            "known": ((places % 2 == 0) & (places < last - 1), "1 at the x tokens of examples"),
             "feature": (1, "1 at x tokens"),
             "label": (1, "1 at y tokens"),
-            "blank": (1, "1 at the empty token, the sink"),
-            "one": (1, "1 at every token"),
-            "code": (quasi_orthogonal(examples + 1).shape[1], "±1 code of the sample"),
+            "blank": (places == last, "1 at the empty token, the sink"),
+            "one": (torch.ones(len(places)), "1 at every token"),
+            "code": (quasi_orthogonal(examples + 1)[places // 2], "±1 code of the sample"),
         }
     )
 
@@ -107,27 +93,25 @@ def examples_only(writer: LayerWriter) -> list[Score]:
     The paper prints keys and values that are 0 at x_test though x_test stands in the same coordinates as
     the x_i: no linear map does that. A masked key does.
     """
-    read = writer.space.read
-    return writer.sink_scores(sink="blank", masked=read("feature") + read("label") - read("known"))
+    masked = writer.read("feature") + writer.read("label") - writer.read("known")
+    return writer.sink_scores(sink="blank", masked=masked)
 
 
-def start_layer(space: Subspaces, constants: Constants, *, alpha: float, examples: int) -> LayerWriter:
+def start_layer(writer: LayerWriter, *, alpha: float, examples: int) -> LayerWriter:
     """Write image ← M_0 x_j = α Σ_i x_i (x_i · x_j); products are divided by `product_unit` before c."""
-    writer = LayerWriter(space, constants)
-    writer.linear_attention(
+    return writer.linear_attention(
         query="x",
         key="x",
         value="x",
         into="image",
         rate=alpha,
-        unit=product_unit(examples=examples, dim=space.size("x")),
+        unit=product_unit(examples=examples, dim=writer.space.size("x")),
         common=examples_only(writer),
         note="heads ±c: image_j ← α Σ_i x_i (x_i · x_j) = M_0 x_j",
     )
-    return writer
 
 
-def step_layer(space: Subspaces, constants: Constants) -> LayerWriter:
+def step_layer(writer: LayerWriter) -> LayerWriter:
     """Write the lemma: image ← 2 image - M_k S image, one step of Newton's method at every x token.
 
     Proof. The heads put M_k S M_k x_j = Σ_i (M_k x_i)(x_i · M_k x_j) into `product`, at the question too. The
@@ -136,7 +120,6 @@ def step_layer(space: Subspaces, constants: Constants) -> LayerWriter:
     gate keeps rounding, should there be any, from doubling there at every pass. ∎
     No division by N here: x_i · M_k x_j tends to an entry of a projection and stays near 1.
     """
-    writer = LayerWriter(space, constants)
     writer.linear_attention(
         query="image",
         key="x",
@@ -145,32 +128,27 @@ def step_layer(space: Subspaces, constants: Constants) -> LayerWriter:
         common=examples_only(writer),
         note="heads ±c: product_j ← Σ_i image_i (x_i · image_j) = M_k S M_k x_j",
     )
-    writer.add(
-        space.read("image") - space.read("product"),
-        "image",
-        closed=space.read("label") + space.read("blank"),
-        note="feed-forward: image ← 2 image - product at x tokens, product ← 0",
+    note = "feed-forward: image ← 2 image - product at x tokens, product ← 0"
+    change, closed = (
+        writer.read("image") - writer.read("product"),
+        writer.read("label") + writer.read("blank"),
     )
-    writer.clear("product")
-    return writer
+    return writer.add(change, "image", closed=closed, note=note).clear("product")
 
 
-def target_layer(space: Subspaces, constants: Constants) -> LayerWriter:
+def target_layer(writer: LayerWriter) -> LayerWriter:
     """Write target ← y_i at both tokens of example i, 0 at the question and at the empty token.
 
     Proof. The two tokens of a sample share a code, so each gets the mean of 2y and 0. The question shares
     its code with the empty token; both have y = 0, so the sink's value in the next layer is exactly 0. ∎
     """
-    writer = LayerWriter(space, constants)
     note = "head 1: target ← y_i at both tokens of example i"
-    writer.attend(query="code", key="code", value=2 * space.read("y"), into="target", note=note)
-    return writer
+    return writer.attend(query="code", key="code", value=2 * writer.read("y"), into="target", note=note)
 
 
-def answer_layer(space: Subspaces, constants: Constants) -> LayerWriter:
+def answer_layer(writer: LayerWriter) -> LayerWriter:
     """Write answer ← Σ_i y_i (M_k x_i · x_j) = w_k · x_j, as M_k is symmetric; it is read at the question."""
-    writer = LayerWriter(space, constants)
-    writer.linear_attention(
+    return writer.linear_attention(
         query="x",
         key="image",
         value="target",
@@ -178,7 +156,6 @@ def answer_layer(space: Subspaces, constants: Constants) -> LayerWriter:
         common=examples_only(writer),
         note="heads ±c: answer_j ← Σ_i y_i (image_i · x_j) = w_k · x_j",
     )
-    return writer
 
 
 def padded(prompt: Prompt, *, examples: int) -> Prompt:

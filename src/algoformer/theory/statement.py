@@ -118,23 +118,14 @@ class Statement:
         reference: its place in the paper, or a remark that it goes beyond the paper.
         textbook: the algorithm that it is compared with.
         claimed: the layers and heads that the paper allows, by module.
-        case: the model of a verification, its prompts and its textbook; None where there is no model.
-        measure: the measurement of a statement without a model.
+        case: the model of a verification, its prompts and its textbook, or what was measured without a model.
     """
 
     name: str
     reference: str
     textbook: str
     claimed: Modules
-    case: Callable[[Sizes], Case] | None = None
-    measure: Callable[[Sizes], Measurement] | None = None
-
-    def measurement(self, sizes: Sizes) -> Measurement:
-        """Build the model, run it and compare it with the textbook."""
-        if self.case is not None:
-            return self.case(sizes).measure()
-        assert self.measure is not None, f"statement {self.name} has nothing to verify"
-        return self.measure(sizes)
+    case: Callable[[Sizes], Case | Measurement]
 
 
 def count_modules(model: AlgoFormer) -> Modules:

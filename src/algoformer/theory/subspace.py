@@ -1,16 +1,21 @@
-"""Names for the coordinates of the residual stream."""
+"""Names for the coordinates of the residual stream, and what stands in them at each place."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Shaped
 from torch import Tensor
+
+Part = tuple[int | Shaped[Tensor, "token *part"], str]
+"""A subspace: its width, or the positions in it, a number or a vector for each token; and its meaning."""
 
 
 class Subspaces:
     """Disjoint named runs of coordinates, in the order given; a width of 0 is allowed and holds nothing.
+
+    A subspace that is given by positions, and not by its width, holds them before the first layer.
 
     >>> space = Subspaces({"x": (2, "the input"), "residual": (1, "Ax - y")})
     >>> space.read("residual")
@@ -20,11 +25,13 @@ class Subspaces:
     residual  2     Ax - y
     """
 
-    def __init__(self, parts: Mapping[str, tuple[int, str]]) -> None:
+    def __init__(self, parts: Mapping[str, Part]) -> None:
         self._slices: dict[str, slice] = {}
         self._meanings = {name: meaning for name, (_, meaning) in parts.items()}
+        self._columns = {name: held for name, (held, _) in parts.items() if isinstance(held, Tensor)}
         start = 0
-        for name, (width, _) in parts.items():
+        for name, (held, _) in parts.items():
+            width = held if isinstance(held, int) else held[0].numel()
             if width < 0:
                 raise ValueError(f"subspace {name!r} must not have a negative width, got {width}")
             self._slices[name] = slice(start, start + width)
@@ -32,6 +39,17 @@ class Subspaces:
         if not start:
             raise ValueError("a stream needs at least one coordinate; give some subspace a width")
         self.width = start
+
+    @property
+    def positions(self) -> Float[Tensor, "token width"]:
+        """The vector of each token: positions in the subspaces that are given by them, zeros elsewhere."""
+        if not self._columns:
+            raise ValueError("no subspace is given by positions; give one, such as a 1 for every token")
+        tokens = len(next(iter(self._columns.values())))
+        table = torch.zeros(tokens, self.width, dtype=torch.float64)
+        for name, column in self._columns.items():
+            table[:, self._slices[name]] = column.double().reshape(tokens, -1)
+        return table
 
     @property
     def names(self) -> tuple[str, ...]:

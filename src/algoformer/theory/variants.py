@@ -19,11 +19,11 @@ does exactly. So either costs `out` coordinates and no layer and no head.
 
 from __future__ import annotations
 
-import torch
+from typing import Unpack
 
 from algoformer.model import AlgoFormer
-from algoformer.theory.checks import check_momentum, check_pairs, check_penalty, check_step_size
-from algoformer.theory.constants import DOUBLE, Constants
+from algoformer.theory.blueprint import BuildOptions, layers_in
+from algoformer.theory.checks import check_momentum, check_penalty
 from algoformer.theory.representation import join_layer, pair_blueprint, pair_descent, pair_space
 from algoformer.theory.subspace import Subspaces
 
@@ -35,9 +35,7 @@ def ridge(
     step_size: float,
     penalty: float,
     out: int = 1,
-    constants: Constants = DOUBLE,
-    steps: int = 20,
-    dtype: torch.dtype = torch.float64,
+    **options: Unpack[BuildOptions],
 ) -> AlgoFormer:
     """Build gradient descent on the ridge loss: pre 1 layer × 2 heads, loop 1 × 2, post 1 × 1.
 
@@ -50,24 +48,18 @@ def ridge(
         step_size: η; converges below 2/(λ_max + λ), λ_max of the mean of x xᵀ (see `check_converges`).
         penalty: λ ≥ 0, the weight of |A|²/2 beside the mean loss.
         out: the numbers in y.
-        constants: the free parameters.
-        steps: the loop's iterations unless an unroll says otherwise.
-        dtype: the dtype of the finished model.
+        options: `constants`, `steps` and `dtype` (see `BuildOptions`).
     """
-    check_pairs(dim=dim, examples=examples, out=out)
-    check_step_size(step_size)
     check_penalty(penalty)
     space = _space("target", "y_i at the x tokens of examples", dim=dim, out=out, examples=examples)
-    residual, x = space.read("residual"), space.read("x")
-    pre = join_layer(space, constants)
+    layer, read = layers_in(space, options), space.read
     note = "feed-forward: target ← y_i at x tokens (residual is -y there; at y tokens the two cancel)"
-    pre.add(-residual - space.read("y"), "target", note=note)
-    loop = pair_descent(space, constants, features=x, step_size=step_size, examples=examples, into="change")
-    decay = step_size * penalty * (residual + space.read("target"))
+    pre = join_layer(layer()).add(-read("residual") - read("y"), "target", note=note)
+    loop = pair_descent(layer(), features=read("x"), step_size=step_size, examples=examples, into="change")
+    decay = step_size * penalty * (read("residual") + read("target"))
     note = "feed-forward: residual += change - ηλ (residual + target), change ← 0"
-    loop.add(space.read("change") - decay, "residual", note=note)
-    loop.clear("change")
-    return pair_blueprint(space, [pre], loop, examples=examples).build(steps=steps, dtype=dtype)
+    loop.add(read("change") - decay, "residual", note=note).clear("change")
+    return pair_blueprint(layer, [pre], loop).build(**options)
 
 
 def heavy_ball(
@@ -77,9 +69,7 @@ def heavy_ball(
     step_size: float,
     momentum: float,
     out: int = 1,
-    constants: Constants = DOUBLE,
-    steps: int = 20,
-    dtype: torch.dtype = torch.float64,
+    **options: Unpack[BuildOptions],
 ) -> AlgoFormer:
     """Build heavy-ball steps from A_0 = A_{-1} = 0: pre 1 layer × 2 heads, loop 1 × 2, post 1 × 1.
 
@@ -91,25 +81,18 @@ def heavy_ball(
         step_size: η; converges below 2(1 + β)/λ_max of the mean of x xᵀ (see `check_converges`).
         momentum: β in [0, 1); 0 is plain gradient descent.
         out: the numbers in y.
-        constants: the free parameters.
-        steps: the loop's iterations unless an unroll says otherwise.
-        dtype: the dtype of the finished model.
+        options: `constants`, `steps` and `dtype` (see `BuildOptions`).
     """
-    check_pairs(dim=dim, examples=examples, out=out)
-    check_step_size(step_size)
     check_momentum(momentum)
     space = _space("velocity", "A_k x - A_{k-1} x at x tokens", dim=dim, out=out, examples=examples)
-    loop = pair_descent(
-        space, constants, features=space.read("x"), step_size=step_size, examples=examples, into="change"
-    )
-    change, velocity = space.read("change"), space.read("velocity")
+    layer, read = layers_in(space, options), space.read
+    change, velocity = read("change"), read("velocity")
+    loop = pair_descent(layer(), features=read("x"), step_size=step_size, examples=examples, into="change")
     note = "feed-forward: residual += β velocity + change"
     loop.add(change + momentum * velocity, "residual", note=note)
     note = "feed-forward: velocity ← β velocity + change, change ← 0"
-    loop.add(change + (momentum - 1) * velocity, "velocity", note=note)
-    loop.clear("change")
-    pre = [join_layer(space, constants)]
-    return pair_blueprint(space, pre, loop, examples=examples).build(steps=steps, dtype=dtype)
+    loop.add(change + (momentum - 1) * velocity, "velocity", note=note).clear("change")
+    return pair_blueprint(layer, [join_layer(layer())], loop).build(**options)
 
 
 def _space(memory: str, meaning: str, *, dim: int, out: int, examples: int) -> Subspaces:

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from algoformer.theory.blueprint import blueprint_of
-from algoformer.theory.statement import Modules, Sizes, Statement, within
+from algoformer.theory.statement import Case, Modules, Sizes, Statement, within
 from algoformer.theory.verify_beyond import BEYOND, SECTION_FOUR
 from algoformer.theory.verify_statements import SECTION_THREE
 
@@ -66,12 +66,12 @@ def verify(names: str | Iterable[str] | None = None, *, sizes: Sizes | None = No
     >>> report.max_deviation, report.counted
     (0.0, 'copy 1×3')
     """
-    chosen = list(REGISTRY) if names is None else [names] if isinstance(names, str) else list(names)
-    statements = [statement(name) for name in chosen]
+    chosen = REGISTRY if names is None else [names] if isinstance(names, str) else names
     sizes = sizes or Sizes()
-    for item in statements:
+    for item in [statement(name) for name in chosen]:
         start = time.perf_counter()
-        found = item.measurement(sizes)
+        case = item.case(sizes)
+        found = case.measure() if isinstance(case, Case) else case
         yield Report(
             name=item.name,
             reference=item.reference,
@@ -105,9 +105,10 @@ def show(name: str, *, sizes: Sizes | None = None) -> str:
     """
     item = statement(name)
     title = f"{item.name}: {item.reference}, compared with {item.textbook}"
-    if item.case is None:
+    case = item.case(sizes or Sizes())
+    if not isinstance(case, Case):
         return title
-    model = item.case(sizes or Sizes()).model
+    model = case.model
     blueprint = blueprint_of(model)
     before, after = blueprint.blanks
     tokens = f"{before} empty token(s), the rows of the prompt, {after} empty token(s)"

@@ -7,6 +7,8 @@ method, w^i_k in the decoder, M^i_k for Newton's method in a decoder.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
 from itertools import chain
 
 import torch
@@ -19,14 +21,15 @@ from algoformer.problems import pairs
 from algoformer.prompt import Prompt
 from algoformer.tasks import LinearRegression
 from algoformer.theory.blueprint import blueprint_of
-from algoformer.theory.checks import alpha_limit, step_size_limit
+from algoformer.theory.checks import alpha_limit
 from algoformer.theory.decoder import decoder_gradient_descent
 from algoformer.theory.decoder_newton import decoder_newton
 from algoformer.theory.decoder_newton_serial import decoder_newton_serial, passes_per_step
 from algoformer.theory.newton import newton
 from algoformer.theory.statement import Case, Inside, Sizes, Statement
 from algoformer.theory.variants import heavy_ball, ridge
-from algoformer.theory.verify_prompts import safe_step_size, sampled
+from algoformer.theory.verify_prompts import sampled
+from algoformer.theory.verify_statements import descent_case
 from algoformer.trace import Trace, Unroll
 
 ALPHA = 1 / 150**2
@@ -88,41 +91,29 @@ def newton_case(sizes: Sizes) -> Case:
 def decoder_case(sizes: Sizes) -> Case:
     """Compare answers and w^i_k with gradient descent at every prefix, with one step size."""
     prompt = regression_prompts(sizes)
-    step_size = safe_step_size(pairs(prompt), 0.5)
-    model = decoder_gradient_descent(
-        dim=sizes.dim, points=prompt.points, step_size=step_size, constants=sizes.constants
+    build = partial(decoder_gradient_descent, dim=sizes.dim, points=prompt.points)
+    case = descent_case(sizes, build, [prompt], preferred=0.5, steps=100)
+    textbook, weights = case.textbook, blueprint_of(case.model).space.run("weights")
+    assert isinstance(textbook, GradientDescent)
+    inside = Inside(
+        read=lambda state, _: state[:, 1::2, weights, None],
+        iterates=lambda shown: textbook.iterates(prefixes_of(pairs(shown))),
     )
-    textbook, weights = GradientDescent(step_size=step_size), blueprint_of(model).space.run("weights")
-    return Case(
-        model=model,
-        textbook=textbook,
-        prompts=[prompt],
-        steps=sizes.steps or 100,
-        inside=Inside(
-            read=lambda state, _: state[:, 1::2, weights, None],
-            iterates=lambda shown: textbook.iterates(prefixes_of(pairs(shown))),
-        ),
-    )
+    return replace(case, inside=inside)
 
 
 def ridge_case(sizes: Sizes) -> Case:
     """Compare the answers with gradient descent on the ridge loss."""
-    prompt = regression_prompts(sizes).prefix()
-    step_size = min(0.5, 0.8 * step_size_limit(pairs(prompt), penalty=PENALTY))
-    textbook = GradientDescent(step_size=step_size, penalty=PENALTY)
-    shape = {"dim": sizes.dim, "examples": sizes.examples, "constants": sizes.constants}
-    model = ridge(step_size=step_size, penalty=PENALTY, **shape)  # type: ignore[arg-type]
-    return Case(model=model, textbook=textbook, prompts=[prompt], steps=sizes.steps or 50)
+    build = partial(ridge, dim=sizes.dim, examples=sizes.examples, penalty=PENALTY)
+    method, prompt = partial(GradientDescent, penalty=PENALTY), regression_prompts(sizes).prefix()
+    return descent_case(sizes, build, [prompt], method=method, penalty=PENALTY, preferred=0.5, steps=50)
 
 
 def heavy_ball_case(sizes: Sizes) -> Case:
     """Compare the answers with gradient descent with momentum."""
-    prompt = regression_prompts(sizes).prefix()
-    step_size = safe_step_size(pairs(prompt), 0.5)
-    textbook = HeavyBall(step_size=step_size, momentum=MOMENTUM)
-    shape = {"dim": sizes.dim, "examples": sizes.examples, "constants": sizes.constants}
-    model = heavy_ball(step_size=step_size, momentum=MOMENTUM, **shape)  # type: ignore[arg-type]
-    return Case(model=model, textbook=textbook, prompts=[prompt], steps=sizes.steps or 50)
+    build = partial(heavy_ball, dim=sizes.dim, examples=sizes.examples, momentum=MOMENTUM)
+    method, prompt = partial(HeavyBall, momentum=MOMENTUM), regression_prompts(sizes).prefix()
+    return descent_case(sizes, build, [prompt], method=method, preferred=0.5, steps=50)
 
 
 def _rows_of_inverse(model: AlgoFormer, alpha: float) -> Inside:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import torch
 
@@ -27,7 +28,7 @@ def error_against_c(
 
     It falls as c² until rounding, eps/c, takes over.
     """
-    return [(c, _deviation(replace(sizes, constants=replace(sizes.constants, c=c)))) for c in values]
+    return [(c, _deviation(sizes, c=c)) for c in values]
 
 
 def error_against_sink(
@@ -37,13 +38,12 @@ def error_against_sink(
 
     It falls as e^(-C) until the error in c takes over.
     """
-    return [
-        (sink, _deviation(replace(sizes, constants=replace(sizes.constants, sink=sink)))) for sink in values
-    ]
+    return [(sink, _deviation(sizes, sink=sink)) for sink in values]
 
 
-def _deviation(sizes: Sizes) -> float:
-    return lemma_case(sizes).measure().deviation
+def _deviation(sizes: Sizes, **changed: float) -> float:
+    """Return the deviation of the lemma with changed constants."""
+    return lemma_case(replace(sizes, constants=replace(sizes.constants, **changed))).measure().deviation
 
 
 @torch.no_grad()
@@ -51,17 +51,15 @@ def error_by_step(*, sizes: Sizes = SMALL, alpha: float = 1 / 150**2) -> dict[st
     """Return the mean squared error after each step, divided by dim, of weights and of textbooks."""
     prompt = pair_prompts(sizes)
     step_size = safe_step_size(pairs(prompt), 0.5)
-    shape = {"dim": sizes.dim, "examples": sizes.examples, "constants": sizes.constants}
+    shape: dict[str, Any] = {"dim": sizes.dim, "examples": sizes.examples, "constants": sizes.constants}
     solvers: dict[str, Solver] = {
-        "gradient descent, weights": gradient_descent(step_size=step_size, **shape),  # type: ignore[arg-type]
+        "gradient descent, weights": gradient_descent(step_size=step_size, **shape),
         "gradient descent, textbook": GradientDescent(step_size=step_size),
-        "Newton, weights": newton(alpha=alpha, **shape),  # type: ignore[arg-type]
+        "Newton, weights": newton(alpha=alpha, **shape),
         "Newton, textbook": Newton(alpha=alpha),
     }
-    unroll = Unroll(steps=sizes.steps or 40)
-    return {
-        name: (
-            (solver(prompt, unroll).predictions - prompt.targets).square().mean(dim=(1, 2, 3)) / sizes.dim
-        ).tolist()
-        for name, solver in solvers.items()
-    }
+    errors = {}
+    for name, solver in solvers.items():
+        gaps = solver(prompt, Unroll(steps=sizes.steps or 40)).predictions - prompt.targets
+        errors[name] = (gaps.square().mean(dim=(1, 2, 3)) / sizes.dim).tolist()
+    return errors

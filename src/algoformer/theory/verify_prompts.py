@@ -15,9 +15,9 @@ from algoformer.theory.checks import step_size_limit
 from algoformer.theory.statement import Sizes
 
 
-def safe_step_size(problems: Problems, preferred: float) -> float:
+def safe_step_size(problems: Problems, preferred: float, *, penalty: float = 0.0) -> float:
     """Return `preferred`, or 0.8 of the limit of convergence on these problems if that is less."""
-    return min(preferred, 0.8 * step_size_limit(problems))
+    return min(preferred, 0.8 * step_size_limit(problems, penalty=penalty))
 
 
 def sampled(task: Task, sizes: Sizes) -> Prompt:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from algoformer.algorithms import GradientDescent
-from algoformer.problems import Problems
+from algoformer.model import AlgoFormer
+from algoformer.problems import Problems, View, pairs
 from algoformer.prompt import Prompt
 from algoformer.tasks import AutoregressiveWithRepresentation, ChainOfThought, RegressionWithRepresentation
 from algoformer.theory.autoregressive import autoregressive
@@ -23,7 +26,7 @@ from algoformer.theory.verify_prompts import (
     sampled,
     series_prompts,
 )
-from algoformer.trace import constant_trace
+from algoformer.trace import Solver, constant_trace
 
 ORDER = 3
 CHAIN_LAYERS = 6
@@ -46,6 +49,27 @@ def measure_codes(sizes: Sizes) -> Measurement:
     return Measurement(deviation=deviation, steps=0, width=codes.shape[1], dtype=codes.dtype)
 
 
+def descent_case(
+    sizes: Sizes,
+    build: Callable[..., AlgoFormer],
+    prompts: Sequence[Prompt],
+    *,
+    preferred: float,
+    steps: int,
+    view: View = pairs,
+    method: Callable[..., Solver] = GradientDescent,
+    penalty: float = 0.0,
+) -> Case:
+    """Compare weights with gradient descent, with the preferred step size or one that suits all prompts."""
+    step_size = min(safe_step_size(view(prompt), preferred, penalty=penalty) for prompt in prompts)
+    return Case(
+        model=build(step_size=step_size, constants=sizes.constants),
+        textbook=method(step_size=step_size, view=view),
+        prompts=prompts,
+        steps=sizes.steps or steps,
+    )
+
+
 def copy_case(sizes: Sizes) -> Case:
     """Compare every row's history with the shift; full attention answers one question at a time."""
     prompt = series_prompts(sizes, order=ORDER)
@@ -60,20 +84,9 @@ def copy_case(sizes: Sizes) -> Case:
 def lemma_case(sizes: Sizes) -> Case:
     """Compare the loop alone, with labels of 5 numbers, with multivariate gradient descent."""
     out = min(5, sizes.dim)
+    build = partial(gradient_descent_step, dim=sizes.dim, out=out, examples=sizes.examples)
     prompt = prepared(pair_prompts(sizes, out=out))
-    step_size = safe_step_size(_joined(prompt), 0.5)
-    return Case(
-        model=gradient_descent_step(
-            dim=sizes.dim,
-            out=out,
-            examples=sizes.examples,
-            step_size=step_size,
-            constants=sizes.constants,
-        ),
-        textbook=GradientDescent(step_size=step_size, view=_joined),
-        prompts=[prompt],
-        steps=sizes.steps or 200,
-    )
+    return descent_case(sizes, build, [prompt], view=_joined, preferred=0.5, steps=200)
 
 
 def _joined(prompt: Prompt) -> Problems:
@@ -86,59 +99,27 @@ def _joined(prompt: Prompt) -> Problems:
 def representation_case(sizes: Sizes) -> Case:
     """Compare Theorem 3.1 for a Φ* of three layers with gradient descent on the true features."""
     task = RegressionWithRepresentation(dim=sizes.dim, points=sizes.examples + 1)
+    build = partial(representation, network=network_of(task.phi), examples=sizes.examples)
     prompt = sampled(task, sizes).prefix()
-    step_size = safe_step_size(task.problems(prompt), 0.09)
-    return Case(
-        model=representation(
-            network=network_of(task.phi),
-            examples=sizes.examples,
-            step_size=step_size,
-            constants=sizes.constants,
-        ),
-        textbook=GradientDescent(step_size=step_size, view=task.problems),
-        prompts=[prompt],
-        steps=sizes.steps or 200,
-    )
+    return descent_case(sizes, build, [prompt], view=task.problems, preferred=0.09, steps=200)
 
 
 def autoregressive_case(sizes: Sizes) -> Case:
     """Compare Theorem 3.2 with gradient descent, for series in which `examples` rows have a history."""
     length = sizes.examples + ORDER
     task = AutoregressiveWithRepresentation(dim=sizes.dim, points=length + 1, order=ORDER)
+    build = partial(autoregressive, network=network_of(task.phi), order=ORDER, length=length)
     prompt = sampled(task, sizes).prefix()
-    step_size = safe_step_size(task.problems(prompt), 2.0)
-    return Case(
-        model=autoregressive(
-            network=network_of(task.phi),
-            order=ORDER,
-            length=length,
-            step_size=step_size,
-            constants=sizes.constants,
-        ),
-        textbook=GradientDescent(step_size=step_size, view=task.problems),
-        prompts=[prompt],
-        steps=sizes.steps or 100,
-    )
+    return descent_case(sizes, build, [prompt], view=task.problems, preferred=2.0, steps=100)
 
 
 def chain_case(sizes: Sizes) -> Case:
     """Compare Theorem 3.3 at each of six layers with gradient descent there and then σ."""
-    task = ChainOfThought(dim=sizes.dim, points=sizes.examples + 1, layers=CHAIN_LAYERS, slope=CHAIN_SLOPE)
+    dim, layers, slope, points = sizes.dim, CHAIN_LAYERS, CHAIN_SLOPE, sizes.examples + 1
+    task = ChainOfThought(dim=dim, points=points, layers=layers, slope=slope)
+    build = partial(chain, dim=dim, examples=sizes.examples, layers=layers, slope=slope)
     prompts = chain_prompts(sizes, task)
-    step_size = min(safe_step_size(task.problems(prompt), 0.2) for prompt in prompts)
-    return Case(
-        model=chain(
-            dim=sizes.dim,
-            layers=CHAIN_LAYERS,
-            examples=sizes.examples,
-            step_size=step_size,
-            slope=CHAIN_SLOPE,
-            constants=sizes.constants,
-        ),
-        textbook=GradientDescent(step_size=step_size, view=task.problems),
-        prompts=prompts,
-        steps=sizes.steps or 20,
-    )
+    return descent_case(sizes, build, prompts, view=task.problems, preferred=0.2, steps=20)
 
 
 SECTION_THREE = (
@@ -147,7 +128,7 @@ SECTION_THREE = (
         reference="Lemma (quasi-orthogonal vectors)",
         textbook=f"p_i·p_i > p_i·p_j + {EPSILON:g} for {CODES:,} codes",
         claimed={},
-        measure=measure_codes,
+        case=measure_codes,
     ),
     Statement(
         name="copy",

@@ -42,17 +42,9 @@ class Head:
     output: Float[Tensor, "width value"]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Units:
-    """Feed-forward units, which add down · relu(up s) to s."""
-
-    up: Float[Tensor, "hidden width"]
-    down: Float[Tensor, "width hidden"]
-
-
 @dataclass
 class LayerWriter:
-    """A layer of Equation 1 that is being written in terms of named subspaces.
+    """A layer of Equation 1 that is being written in terms of named subspaces; each gadget returns it.
 
     Layers have no biases, as in Equation 1; constants come from a coordinate that is 1 at every token.
 
@@ -60,14 +52,15 @@ class LayerWriter:
         space: the names of the stream's coordinates.
         constants: the free parameters of the gadgets.
         heads: the heads written so far.
-        groups: the feed-forward units written so far.
+        up: with `down`, the feed-forward units written so far, which add down · relu(up s) to s.
         notes: one line of text for each gadget.
     """
 
     space: Subspaces
     constants: Constants = DOUBLE
     heads: list[Head] = field(default_factory=list)
-    groups: list[Units] = field(default_factory=list)
+    up: list[Float[Tensor, "_ width"]] = field(default_factory=list)
+    down: list[Float[Tensor, "width _"]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
     def read(self, source: Source) -> Matrix:
@@ -76,19 +69,16 @@ class LayerWriter:
             return self.space.read(source)
         return source if isinstance(source, Tensor) else torch.cat([self.read(part) for part in source])
 
-    def head(
-        self, *, query: Matrix, key: Matrix, value: Matrix, output: Float[Tensor, "width value"]
-    ) -> None:
-        """Add a head; `output` says where the value goes (`space.write(name)`)."""
-        self.heads.append(Head(query=query, key=key, value=value, output=output))
-
-    def units(self, *, up: Matrix, down: Float[Tensor, "width hidden"]) -> None:
+    def units(self, *, up: Matrix, down: Float[Tensor, "width hidden"], note: str = "") -> LayerWriter:
         """Add feed-forward units."""
-        self.groups.append(Units(up=up, down=down))
+        self.up.append(up)
+        self.down.append(down)
+        return self.note(note)
 
-    def note(self, text: str) -> None:
+    def note(self, text: str) -> LayerWriter:
         """Describe in one line what was just written; an empty text is left out."""
         self.notes += [text] if text else []
+        return self
 
     def target(self, into: str | Sequence[str], count: int) -> Float[Tensor, "width part"]:
         """Return the matrix that writes `count` numbers into one subspace, or into several one after another.
@@ -104,7 +94,7 @@ class LayerWriter:
 
     def attend(
         self, *, query: Source, key: Source, value: Source, into: str | Sequence[str], note: str = ""
-    ) -> None:
+    ) -> LayerWriter:
         """Add a head: token j gets the mean value of the tokens i at which (query s_j)·(key s_i) is largest.
 
         Proof. Scores are τ times that product. Where the largest product beats every smaller one by at least
@@ -113,14 +103,10 @@ class LayerWriter:
         numbers, so ties are exact. ∎ With one such token this is a copy, with two the mean of a pair; with
         key = place in the sequence it reads the last token, with query = code of token j - q it shifts by q.
         """
-        values = self.read(value)
-        self.head(
-            query=self.constants.sharpness * self.read(query),
-            key=self.read(key),
-            value=values,
-            output=self.target(into, len(values)),
-        )
-        self.note(note)
+        values, queries = self.read(value), self.constants.sharpness * self.read(query)
+        output = self.target(into, len(values))
+        self.heads.append(Head(query=queries, key=self.read(key), value=values, output=output))
+        return self.note(note)
 
     def sink_scores(
         self, *, sink: Source, masked: Source | None = None, log_count: Source | None = None
@@ -147,7 +133,7 @@ class LayerWriter:
         rate: float = 1.0,
         unit: float = 1.0,
         note: str = "",
-    ) -> None:
+    ) -> LayerWriter:
         """Add two heads: token j gets rate · Σ_i value_i (query s_j)·(key s_i) over the i of common score 0.
 
         `unit` is the typical size of the products (they are divided by it before c, so that cz is small).
@@ -166,16 +152,13 @@ class LayerWriter:
         # half of the huge gain in the values, half in the output: a small change of either then stays small,
         # and the model can be trained further; a power of two, so that the heads cancel to the last bit
         half = 2.0 ** round(math.log2(abs(gain)) / 2)
+        output = half * self.target(into, len(values))
+        keys = torch.cat([self.read(key), *(score[1] for score in common)])
         for sign in (1.0, -1.0):
-            self.head(
-                query=torch.cat(
-                    [sign * self.constants.c / unit * self.read(query), *(score[0] for score in common)]
-                ),
-                key=torch.cat([self.read(key), *(score[1] for score in common)]),
-                value=sign * gain / half * values,
-                output=half * self.target(into, len(values)),
-            )
-        self.note(note)
+            scaled = sign * self.constants.c / unit * self.read(query)
+            queries = torch.cat([scaled, *(score[0] for score in common)])
+            self.heads.append(Head(query=queries, key=keys, value=sign * gain / half * values, output=output))
+        return self.note(note)
 
     def add(
         self,
@@ -187,7 +170,7 @@ class LayerWriter:
         closed: Matrix | None = None,
         bound: float | None = None,
         note: str = "",
-    ) -> None:
+    ) -> LayerWriter:
         """Add positive·u where u = source s is ≥ 0 and negative·u where it is < 0; 0 where `closed` is 1.
 
         Proof. positive·relu(u) - negative·relu(-u) is that function; for each u one of the two is 0 and the
@@ -199,19 +182,19 @@ class LayerWriter:
         bound = self.constants.bound if bound is None else bound
         gate = torch.zeros_like(u) if closed is None else bound * closed
         write = self.target(into, len(u))
-        self.units(
+        return self.units(
             up=torch.cat([u - gate, -u - gate]),
             down=torch.cat([positive * write, -negative * write], dim=1),
+            note=note,
         )
-        self.note(note)
 
-    def clear(self, name: str, first: int | None = None) -> None:
+    def clear(self, name: str, first: int | None = None) -> LayerWriter:
         """Set `name` (or its `first` coordinates) to 0: subtract what the residual connection keeps."""
-        self.add(-self.space.read(name, first), name)
+        return self.add(-self.space.read(name, first), name)
 
     def match(
         self, first: str, second: str, into: str, *, gain: float, also: str | None = None, note: str = ""
-    ) -> None:
+    ) -> LayerWriter:
         """Add `gain` to `into` at tokens where the one-hot `first` and `second` agree (and `also` is 1).
 
         Proof. Σ_k relu(first_k + second_k - 1) is 1 if both are 1 at the same k and 0 otherwise, exactly, as
@@ -220,8 +203,8 @@ class LayerWriter:
         total = self.read(first) + self.read(second) - self.read("one")
         if also is not None:
             total = total + self.read(also) - self.read("one")
-        self.units(up=total, down=gain * self.space.write(into, 1).expand(-1, len(total)))
-        self.note(note)
+        down = gain * self.space.write(into, 1).expand(-1, len(total))
+        return self.units(up=total, down=down, note=note)
 
     @property
     def head_width(self) -> int:
@@ -231,7 +214,7 @@ class LayerWriter:
     @property
     def hidden(self) -> int:
         """The number of feed-forward units."""
-        return sum(len(group.up) for group in self.groups)
+        return sum(map(len, self.up))
 
     @torch.no_grad()
     def load(self, layer: Layer) -> None:
@@ -257,9 +240,9 @@ class LayerWriter:
             for projection, matrix in zip(projections, (head.query, head.key, head.value), strict=True):
                 projection[number, : len(matrix)] = matrix
             outputs[:, number, : len(head.value)] = head.output
-        if self.groups:
-            network.up.weight[: self.hidden] = torch.cat([group.up for group in self.groups])
-            network.down.weight[:, : self.hidden] = torch.cat([group.down for group in self.groups], dim=1)
+        if self.up:
+            network.up.weight[: self.hidden] = torch.cat(self.up)
+            network.down.weight[:, : self.hidden] = torch.cat(self.down, dim=1)
 
 
 def layer_sizes(writers: Sequence[LayerWriter]) -> dict[str, int]:
