@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Unpack
 
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from algoformer.language.trunk import TextModel, Trunk, token_context
+from algoformer.language.trunk import TextModel, TrunkOptions, token_context
 from algoformer.model.program import Part, Program
 from algoformer.trace import Trace, Unroll
 
@@ -18,7 +19,7 @@ class TextClassifier(TextModel):
     The paper's classifiers are encoders: give programs with `causal=False`. Padding changes nothing.
 
     Args:
-        program: and `vocabulary`, `context`, `width` and dropout rates: as for `Trunk`.
+        program: and `vocabulary`, `context`, `width` and dropout rates (`options`): as for `Trunk`.
         labels: names of the labels; at least two, all different.
 
     >>> import torch
@@ -35,27 +36,13 @@ class TextClassifier(TextModel):
         program: Program | Part | tuple[Part, ...],
         *,
         labels: Sequence[str],
-        vocabulary: int,
-        context: int,
-        width: int = 256,
-        dropout: int | float = 0.0,
-        attention_dropout: int | float = 0.0,
-        word_dropout: int | float = 0.0,
+        **options: Unpack[TrunkOptions],
     ) -> None:
-        super().__init__()
+        super().__init__(program, **options)
         if len(labels) < 2 or len(set(labels)) < len(labels):
             raise ValueError(f"labels must be two or more different names, got {list(labels)}")
         self.labels = tuple(labels)
-        self.trunk = Trunk(
-            program,
-            vocabulary=vocabulary,
-            context=context,
-            width=width,
-            dropout=dropout,
-            attention_dropout=attention_dropout,
-            word_dropout=word_dropout,
-        )
-        self.head = nn.Linear(width, len(labels))
+        self.head = nn.Linear(self.trunk.width, len(labels))
         nn.init.normal_(self.head.weight, std=0.02)
         nn.init.zeros_(self.head.bias)
 
