@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from functools import cache
+from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from algoformer.common.names import Registry
 from algoformer.language.corpora.catalog import LABELLED, PARALLEL, Source
-from algoformer.language.corpora.checksums import CHECKSUMS
 from algoformer.language.corpora.clean import plain
 from algoformer.language.corpora.files import Reader
-from algoformer.language.corpora.folder import HUB, data_place
 from algoformer.language.corpora.hub import from_hub
 from algoformer.language.corpora.small import small_parallel, small_topics
 from algoformer.language.corpora.splits import hold_out, without_overlap
 from algoformer.language.text import Corpus, LabelledText, ParallelText, Split
+
+VARIABLE = "ALGOFORMER_DATA"
+"""The environment variable that names the data folder."""
 
 LANGUAGES = "de", "en"
 """The endings of the source and target files of parallel corpora."""
@@ -50,6 +54,40 @@ def register_corpus(name: str, load: Callable[[], Corpus[Any]]) -> None:
     if name in SOURCES:
         raise ValueError(f"the corpus {name!r} is registered already; choose another name")
     CORPORA.register(name, load)
+
+
+def data_place(data: Path | str | None = None) -> Path | Literal["hub"]:
+    """Return the folder with the corpora, or "hub" to download from the Hugging Face hub.
+
+    Args:
+        data: a folder, or "hub"; None to ask the environment variable ALGOFORMER_DATA.
+
+    Raises:
+        ValueError: neither says where, or the folder does not exist.
+    """
+    asked = data if data is not None else os.environ.get(VARIABLE) or None
+    if asked is None:
+        raise ValueError(
+            f"no data folder: give one with --data-folder FOLDER or {VARIABLE}, or --data-folder hub to "
+            "download (needs the package datasets); small_de_en and small_topics need no data"
+        )
+    if str(asked) == "hub":
+        return "hub"
+    folder = Path(asked).expanduser()
+    if not folder.is_dir():
+        origin = "--data-folder" if data is not None else VARIABLE
+        raise ValueError(f"{origin} names {folder}, which is not a folder")
+    return folder
+
+
+@cache
+def known_checksums() -> dict[str, str]:
+    """Return the SHA-256 of the files that this repository's scores were measured on, by path.
+
+    They are stored as `sha256sum` writes them. A file with another content is read, with a warning.
+    """
+    listed = files("algoformer.language").joinpath("data", "corpora.sha256").read_text(encoding="utf-8")
+    return {path: digest for digest, path in map(str.split, listed.splitlines())}
 
 
 def load_parallel(name: str, *, data: Path | str | None = None, strict: bool = False) -> Corpus[ParallelText]:
@@ -92,10 +130,10 @@ def _load(name: str, kind: type, data: Path | str | None, strict: bool) -> Corpu
     if (name in PARALLEL) != (kind is ParallelText):
         _refuse_kind(name, kind)
     place = data_place(data)
-    if place == HUB:
+    if place == "hub":
         splits, classes = from_hub(source)
         return _assembled(source, splits, Reader(Path()), classes=classes)
-    reader = Reader(Path(place), CHECKSUMS, strict)
+    reader = Reader(Path(place), known_checksums(), strict)
     read = _parallel if kind is ParallelText else _labelled
     splits = {}
     for split in ("train", "valid", source.test, *source.further):
