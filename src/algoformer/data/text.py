@@ -23,7 +23,6 @@ from algoformer.data.protocol import Loss, Share
 from algoformer.data.text_base import BaseTextData, HeldBatch, Paths, TextBatch, evaluating
 from algoformer.data.token_file import TokenFile, split_blocks, text_files, token_files
 from algoformer.extras import require
-from algoformer.language.losses import window_cross_entropy
 from algoformer.language.token_model import TokenModel
 from algoformer.language.tokenizer import Tokenizer
 from algoformer.model.program import Program, default_steps
@@ -117,24 +116,12 @@ class TextData(BaseTextData):
         cache = None if self.cache is None else Path(self.cache)
         return token_files(self._files, self.known_tokenizer, seed=self.split_seed, cache=cache)
 
-    def build_model(self, program: Program, width: int, training: TrainConfig) -> TokenModel:
-        """Return a language model with fresh weights."""
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(training.seed)
-            return TokenModel(
-                program,
-                vocabulary=len(self.known_tokenizer),
-                context=self.context,
-                width=width,
-                dropout=self.dropout,
-                attention_dropout=self.attention_dropout,
-                tied=self.tied,
-                prefix_lm=False,
-            )
+    def _new_model(self, program: Program, **sizes: Any) -> TokenModel:
+        return TokenModel(program, context=self.context, tied=self.tied, **sizes)
 
     def check_model(self, model: nn.Module) -> None:
         """Refuse a model of another kind, vocabulary or with less context."""
-        self._check_language_model(model, prefix_lm=False)
+        super().check_model(model)
         if model.context < self.context:  # type: ignore[operator]
             raise ValueError(f"the model has room for {model.context} tokens, a sequence has {self.context}")
 
@@ -206,8 +193,7 @@ class TextData(BaseTextData):
         with evaluating(model, bf16=bf16):
             for start in range(0, len(tokens) - 1, self.context):
                 piece = torch.from_numpy(tokens[start : start + self.context + 1]).to(device)[None]
-                states = model.states(piece[:, :-1], unroll)  # type: ignore[operator]
-                found = window_cross_entropy(states, model.output_weight, piece[:, 1:])  # type: ignore[arg-type]
+                found = token_loss(model, piece[:, :-1], piece[:, 1:], None, unroll, None)
                 predicted = piece.shape[1] - 1
                 nats += found.by_step.double().cpu() * predicted
                 count += predicted

@@ -178,8 +178,7 @@ def _shuffled(count: int, seed: int, epoch: int, purpose: int) -> np.ndarray:
 
 def plan_pairs(pairs: TokenPairs, *, batch_tokens: int, **settings: int | bool | None) -> BatchPlan:
     """Return a plan for training on pairs: a row is source, mark and translation."""
-    lengths = pairs.source.lengths + 1 + pairs.target.lengths
-    return BatchPlan(lengths=lengths, batch_tokens=batch_tokens, **settings)  # type: ignore[arg-type]
+    return BatchPlan(lengths=pairs.lengths, batch_tokens=batch_tokens, **settings)  # type: ignore[arg-type]
 
 
 def translation_batch(

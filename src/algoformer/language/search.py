@@ -178,7 +178,7 @@ def beam_search(
 
 
 def _worth_moving(decoder: NextToken, running: Bool[Tensor, " sequence"]) -> Int[Tensor, " row"]:
-    """Return the sentences to go on with: all of them, unless enough have ended to pay for moving the rest."""
+    """Return the sentences to go on with: all, unless enough have ended to pay for moving the rest."""
     if decoder.fixed_batch or int(running.sum()) > LEAVE_AT * len(running):
         return torch.arange(len(running), device=running.device)
     return running.nonzero()[:, 0]

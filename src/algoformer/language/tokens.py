@@ -89,6 +89,11 @@ class TokenPairs(TokenSplit):
     target: TokenTable
     notes: tuple[str, ...] = ()
 
+    @property
+    def lengths(self) -> Int[np.ndarray, " row"]:
+        """The number of tokens of each source, the mark after it and its translation."""
+        return self.source.lengths + 1 + self.target.lengths
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TokenTexts(TokenSplit):
@@ -97,6 +102,11 @@ class TokenTexts(TokenSplit):
     texts: TokenTable
     labels: Int[np.ndarray, " row"]
     notes: tuple[str, ...] = ()
+
+    @property
+    def lengths(self) -> Int[np.ndarray, " row"]:
+        """The number of tokens of each text."""
+        return self.texts.lengths
 
 
 def encode_pairs(

@@ -130,9 +130,7 @@ class Trunk(nn.Module):
 class TextModel(nn.Module):
     """The base class of language models and classifiers: a trunk and what is read from its states."""
 
-    def __init__(
-        self, program: Program | Part | tuple[Part, ...], **options: Unpack[TrunkOptions]
-    ) -> None:
+    def __init__(self, program: Program | Part | tuple[Part, ...], **options: Unpack[TrunkOptions]) -> None:
         super().__init__()
         self.trunk = Trunk(program, **options)
 
