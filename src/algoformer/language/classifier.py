@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Unpack
 
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from algoformer.language.trunk import TextModel, TrunkOptions, token_context
-from algoformer.model.program import Part, Program
+from algoformer.model.driver import ForwardContext, Settled
+from algoformer.model.program import Part, Program, default_steps
+from algoformer.model.stopping import StoppingRule
 from algoformer.trace import Trace, Unroll
 
 
@@ -69,6 +72,26 @@ class TextClassifier(TextModel):
             token_context(attention_mask),
             lambda states: self.head(masked_mean(states, attention_mask))[:, :, None],
         )
+
+    def settle(
+        self,
+        input_ids: Int[Tensor, "batch token"],
+        attention_mask: Bool[Tensor, "batch token"],
+        rule: StoppingRule,
+    ) -> Settled:
+        """Return the scores of the labels when a stopping rule stops each text, and its iterations.
+
+        Every text needs a token that is not padding.
+        """
+        self.trunk.check(input_ids)
+        context = token_context(attention_mask)
+        context = replace(context, access=self.body.access((), rule.max_steps or default_steps(self.program)))
+
+        def read_out(states: Tensor, inside: ForwardContext) -> Tensor:
+            assert inside.full_mask is not None  # of the texts that have not stopped yet
+            return self.head(masked_mean(self.trunk.finish(states)[None], inside.full_mask[:, 0, 0])[0])
+
+        return self.body.settle(self.trunk.embed(input_ids), rule, read_out, context)
 
     def _built_again(self, sizes: dict[str, int]) -> TextClassifier:
         return TextClassifier(self.program, labels=self.labels, **sizes)
