@@ -113,6 +113,19 @@ def test_the_same_seed_writes_the_same_text(writer: Path, capsys: pytest.Capture
     assert texts[0].startswith("Once")
 
 
+def test_prompts_come_from_a_file_too(
+    writer: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["generate", str(writer), "--max-new-tokens", "9", "--temperature", "0", "--device", "cpu"]
+    one_by_one = []
+    for prompt in ("Once", "upon"):
+        assert main([*words, "--prompt", prompt]) == 0
+        one_by_one.append(capsys.readouterr().out)
+    (tmp_path / "prompts").write_text("Once\nupon\n")
+    assert main([*words, str(tmp_path / "prompts")]) == 0
+    assert capsys.readouterr().out == "".join(one_by_one)
+
+
 def test_a_finished_run_can_be_resumed_only_as_it_was(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     again = ["train", "--resume", "--out", str(run), "--device", "cpu"]
     assert main([*again, "--no-evaluate"]) == 0
@@ -139,6 +152,9 @@ def test_lines_and_labels_are_as_many(
     typed(monkeypatch, raw.encode())
     assert main(["classify", str(run), "--device", "cpu", "--batch-size", "2"]) == 0
     assert capsys.readouterr().out == from_file.out
+    typed(monkeypatch, raw.encode())
+    assert main(["classify", str(run), "--device", "cpu", "--stop", "shift:0"]) == 0  # never stops early
+    assert capsys.readouterr().out == from_file.out
 
 
 @pytest.mark.parametrize(
@@ -147,6 +163,7 @@ def test_lines_and_labels_are_as_many(
         ["--beam", "1"],
         ["--beam", "2", "--cache", "last"],
         ["--beam", "1", "--stop", "shift:0.1"],
+        ["--beam", "3", "--stop", "shift:0.1"],
         ["--iterations", "3"],
     ],
 )
