@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import csv
 import hashlib
-import io
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 from algoformer.language.corpora.clean import plain
+from algoformer.language.corpora.files import csv_rows, lines_of
 from algoformer.language.corpora.splits import hold_out, without_overlap
 from algoformer.language.text import Corpus, LabelledText, ParallelText
 
@@ -46,10 +46,7 @@ def read_text(path: Path | str) -> str:
 
 def read_lines(path: Path | str) -> list[str]:
     """Return the lines of a UTF-8 file; only a line feed ends a line."""
-    lines = read_text(path).split("\n")
-    if lines[-1] == "":
-        lines.pop()
-    return [plain(line) for line in lines]
+    return [plain(line) for line in lines_of(read_text(path))]
 
 
 def read_parallel(
@@ -122,9 +119,9 @@ def _assembled(
 ) -> Corpus:
     notes, splits = [], dict(given)
     kept = without_overlap(train, list(given.values()))
-    train = kept.split
-    if kept.removed:
-        notes.append(f"train: {kept.removed} left out, which validation or test hold")
+    if len(kept) < len(train):
+        notes.append(f"train: {len(train) - len(kept)} left out, which validation or test hold")
+    train = kept
     for place, part in enumerate(part for part in ("test", "valid") if part not in given):
         share = HELD_OUT / (1 - HELD_OUT * place)
         train, splits[part] = hold_out(train, share=share, salt=f"{part}/{seed}")
@@ -186,16 +183,10 @@ def _column(path: Path, row: dict[str, Any], wanted: str, usual: Sequence[str], 
 
 
 def _csv_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    delimiter = "\t" if path.suffix == ".tsv" else ","
-    reader = csv.DictReader(io.StringIO(read_text(path), newline=""), delimiter=delimiter)
-    before = csv.field_size_limit(2**31 - 1)
-    try:
-        for row in reader:
-            yield reader.line_num, row
-    except csv.Error as error:
-        raise ValueError(f"{path}, line {reader.line_num}: not readable as CSV: {error}") from None
-    finally:
-        csv.field_size_limit(before)
+    rows = csv_rows(read_text(path), str(path), delimiter="\t" if path.suffix == ".tsv" else ",")
+    _, header = next(rows, (0, []))
+    for line, row in rows:
+        yield line, dict(zip_longest(header, row[: len(header)]))
 
 
 def _json_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:

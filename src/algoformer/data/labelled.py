@@ -16,7 +16,7 @@ from algoformer.data.files import read_labelled
 from algoformer.data.protocol import Metrics
 from algoformer.data.text_base import Paths, TextBatch, evaluating
 from algoformer.data.tokenized import TokenizedData
-from algoformer.language.batches import labelled_batch
+from algoformer.language.batches import text_batch
 from algoformer.language.classifier import TextClassifier
 from algoformer.language.corpora import load_labelled
 from algoformer.language.text import Corpus, LabelledText
@@ -171,10 +171,10 @@ class LabelledData(TokenizedData[TokenTexts]):
         return encode_texts(tokenizer, split, longest=self.max_length)
 
     def _batch(self, split: TokenTexts, rows: np.ndarray, length: int, *, round_to: int = 1) -> TextBatch:
-        batch = labelled_batch(split, rows, length=length)
+        batch, labels = text_batch(split.texts, rows, length=length), torch.as_tensor(split.labels[rows])
         return {
             "input_ids": batch.ids,
             "attention_mask": batch.mask,
-            "labels": batch.labels,
-            "counts": torch.ones_like(batch.labels, dtype=torch.bool),
+            "labels": labels,
+            "counts": torch.ones_like(labels, dtype=torch.bool),
         }

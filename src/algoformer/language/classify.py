@@ -12,11 +12,11 @@ import torch
 from algoformer.common.products import onednn_linear
 from algoformer.common.side_by_side import run_side_by_side
 from algoformer.common.terminal import printable
-from algoformer.language.batches import labelled_batch
+from algoformer.language.batches import text_batch
 from algoformer.language.checkpoint import TextModelFile, TextTool
 from algoformer.language.classifier import TextClassifier
 from algoformer.language.lines import batched, by_length, prepared
-from algoformer.language.tokens import TokenTable, TokenTexts
+from algoformer.language.tokens import TokenTable
 from algoformer.model.layers import check_count
 from algoformer.model.program import default_steps
 from algoformer.model.stopping import StoppingRule
@@ -86,14 +86,13 @@ class Classifier(TextTool[TextClassifier]):
     def probabilities(self, texts: TokenTable) -> np.ndarray:
         """Return the probability of every label for every text, truncated to the model's context."""
         table = texts.cut(self.model.context)
-        all_texts = TokenTexts(texts=table, labels=np.zeros(len(table), dtype=np.int64))
         chances = np.zeros((len(table), len(self.model.labels)))
         device = self.model.head.weight.device
 
         @torch.no_grad()
         def fill(rows: np.ndarray) -> float:
             """Fill in the probabilities of some texts, and return their mean number of iterations."""
-            given = labelled_batch(all_texts, rows).to(device)
+            given = text_batch(table, rows).to(device)
             if self.early_exit is None:
                 scores, mean = self.model(given.ids, given.mask, self.unroll)[-1], float(self.unroll.steps)
             else:

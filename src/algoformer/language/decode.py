@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -24,43 +23,10 @@ MOST_BEAMS = 8
 """More beams than this do not share a cache: each would have to mask the places of all others."""
 
 
-@runtime_checkable
-class NextToken(Protocol):
-    """A decoder: it scores the next token of a batch of sequences that grow by one token at a time."""
-
-    model: TokenModel
-    iterations: Float[Tensor, " batch"]
-
-    @property
-    def fixed_batch(self) -> bool:
-        """True if sequences that have ended stay in the batch until all have."""
-        ...
-
-    def prefill(
-        self, input_ids: Int[Tensor, "batch token"], attention_mask: Bool[Tensor, "batch token"] | None = None
-    ) -> Float[Tensor, "batch vocabulary"]:
-        """Read the prefixes; return the scores of the token after each."""
-        ...
-
-    def step(self, tokens: Int[Tensor, " batch"]) -> Float[Tensor, "batch vocabulary"]:
-        """Read one more token of each sequence; return the scores of the token after it."""
-        ...
-
-    def select(self, rows: Int[Tensor, " row"], *, same_prefix: bool = False) -> None:
-        """Let sequence i go on from where sequence `rows[i]` is; there may be more or fewer than before."""
-        ...
-
-    def fork(self, beams: int) -> None:
-        """Let each sequence go on in several beams, which are consecutive sequences from now on.
-
-        Directly after `prefill`. Later selections have the promise `same_prefix`.
-        """
-        ...
-
-
 class CachedDecoder:
     """A decoder that reads each token once and keeps keys and values in a cache.
 
+    A decoder scores the next token of a batch of sequences that grow by one token at a time.
     After `prefill`, a step without early exit has fixed shapes, writes in place and never waits for the
     device: on CUDA it is captured as a graph at the second token, and replayed from then on.
 
@@ -158,14 +124,17 @@ class CachedDecoder:
         return scores
 
     def select(self, rows: Int[Tensor, " row"], *, same_prefix: bool = False) -> None:
-        """Let sequence i go on from where sequence `rows[i]` is."""
+        """Let sequence i go on from where sequence `rows[i]` is; there may be more or fewer than before."""
         if len(rows) != len(self.iterations):
             self.graph = None  # it works on tensors that are now replaced
         self.cache.select(rows, same_prefix=same_prefix)
         self.iterations = self.iterations.index_select(0, rows)
 
     def fork(self, beams: int) -> None:
-        """Let each sequence go on in several beams."""
+        """Let each sequence go on in several beams, which are consecutive sequences from now on.
+
+        Directly after `prefill`. Later selections have the promise `same_prefix`.
+        """
         rows = torch.arange(self.cache.batch, device=self.cache.device).repeat_interleave(beams)
         if self.early_exit is not None or not 1 < beams <= min(MOST_BEAMS, self.model.context):
             self.select(rows)  # each beam is a sequence of its own, with its own cache
@@ -201,7 +170,7 @@ class _StepGraph:
 
 
 class UncachedDecoder:
-    """A decoder that reads everything again for every token: the reference for cached decoding."""
+    """A `CachedDecoder` without a cache: it reads everything again for every token, as a reference."""
 
     def __init__(self, model: TokenModel, *, steps: int | None = None) -> None:
         check_ready(model, 1)
@@ -248,6 +217,10 @@ class UncachedDecoder:
             self.input_ids, unroll, attention_mask=self.attention_mask, prefix=self.prefix
         )[0]
         return self.model.scores(last_state(states, self.attention_mask))
+
+
+Decoder = CachedDecoder | UncachedDecoder
+"""What a search works with."""
 
 
 @contextmanager

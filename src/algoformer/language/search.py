@@ -10,7 +10,7 @@ from torch import Tensor
 
 from algoformer.common.terminal import short
 from algoformer.language.cache import Policy
-from algoformer.language.decode import CachedDecoder, NextToken, fast_products
+from algoformer.language.decode import CachedDecoder, Decoder, fast_products
 from algoformer.language.token_model import TokenModel
 from algoformer.model.stopping import StoppingRule
 
@@ -101,7 +101,7 @@ def generate(
 
 
 def greedy_search(
-    decoder: NextToken,
+    decoder: Decoder,
     input_ids: Int[Tensor, "batch token"],
     attention_mask: Bool[Tensor, "batch token"] | None = None,
     **options: int | float,
@@ -111,7 +111,7 @@ def greedy_search(
 
 
 def beam_search(
-    decoder: NextToken,
+    decoder: Decoder,
     input_ids: Int[Tensor, "batch token"],
     attention_mask: Bool[Tensor, "batch token"] | None = None,
     *,
@@ -177,7 +177,7 @@ def beam_search(
     return pool.best(nbest, iterations=float(iterations[0] / iterations[1]))
 
 
-def _worth_moving(decoder: NextToken, running: Bool[Tensor, " sequence"]) -> Int[Tensor, " row"]:
+def _worth_moving(decoder: Decoder, running: Bool[Tensor, " sequence"]) -> Int[Tensor, " row"]:
     """Return the sentences to go on with: all, unless enough have ended to pay for moving the rest."""
     if decoder.fixed_batch or int(running.sum()) > LEAVE_AT * len(running):
         return torch.arange(len(running), device=running.device)

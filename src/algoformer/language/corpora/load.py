@@ -221,9 +221,8 @@ def _assembled(
     notes = reader.notes
     if "valid" not in splits:
         splits["train"], valid = hold_out(splits["train"], share=VALID_SHARE)
-        splits["valid"] = without_overlap(
-            valid, [split for name, split in splits.items() if name.startswith("test")]
-        ).split
+        tests = [split for name, split in splits.items() if name.startswith("test")]
+        splits["valid"] = without_overlap(valid, tests)
         notes.append(f"valid: {len(splits['valid'])} texts of train, chosen by their hash")
     held_out = [split for name, split in splits.items() if name.startswith(("test", "valid"))]
     for name in [name for name in splits if name.startswith("train")]:
@@ -231,13 +230,11 @@ def _assembled(
             row for row, texts in enumerate(zip(*splits[name].columns(), strict=True)) if all(texts)
         )
         kept = without_overlap(written, held_out)
-        for count, reason in [
-            (len(splits[name]) - len(written), "empty"),
-            (kept.removed, "also in a held-out split"),
-        ]:
+        empty, leaked = len(splits[name]) - len(written), len(written) - len(kept)
+        for count, reason in ((empty, "empty"), (leaked, "also in a held-out split")):
             if count:
                 notes.append(f"{name}: {count} of {len(splits[name])} left out, {reason}")
-        splits[name] = kept.split
+        splits[name] = kept
     corpus = Corpus(
         name=source.name,
         train=splits.pop("train"),
