@@ -29,6 +29,8 @@ class Measurement:
             translations, given the ones before, or of the labels.
         loss_rows: the texts that it is over; pairs that do not fit the model's context are left out of it,
             and of nothing else.
+        iterations: under a stopping rule, the mean number of loop iterations of an answer (a token or a
+            label); None without one. The scores are of those answers, the loss is that of all iterations.
         seconds: the time for all answers, without scoring them.
         hypotheses: the answers: translations, or the names of classes.
     """
@@ -39,6 +41,7 @@ class Measurement:
     loss: TokenLoss
     loss_rows: int
     seconds: float
+    iterations: float | None = None
     hypotheses: tuple[str, ...] = ()
 
     def to_data(self) -> dict[str, Any]:
@@ -52,6 +55,7 @@ class Measurement:
             "loss_tokens": self.loss.tokens,
             "loss_rows": self.loss_rows,
             "answer_seconds": self.seconds,
+            **({} if self.iterations is None else {"iterations": self.iterations}),
         }
 
 
@@ -82,6 +86,7 @@ def measure(
                 loss=exact.split_loss(model, fitting) if len(fitting) else TokenLoss(),
                 loss_rows=len(fitting),
                 seconds=seconds,
+                iterations=answerer.iterations if options.get("early_exit") else None,
                 hypotheses=tuple(hypotheses),
             )
         )

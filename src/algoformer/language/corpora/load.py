@@ -150,12 +150,16 @@ def _refuse_kind(name: str, kind: type) -> None:
     raise ValueError(f"{name!r} is a corpus for {is_for}; give --data {data}, or choose another corpus")
 
 
-def _missing(source: Source, reader: Reader, path: str) -> str:
-    raise ValueError(
-        f"{reader.folder / path}.gz is missing (and so is {Path(path).name} without .gz). "
-        f"{source.name} ({source.about}) is {source.where}. "
-        + (f"Or download it from {source.hub.repository} with --data-folder hub." if source.hub else "")
-    )
+def _find(source: Source, reader: Reader, path: str, *, needed: bool) -> str | None:
+    """Return where a file is; None if it is missing and not needed."""
+    found = reader.find(path)
+    if found is None and needed:
+        raise ValueError(
+            f"{reader.folder / path}.gz is missing (and so is {Path(path).name} without .gz). "
+            f"{source.name} ({source.about}) is {source.where}. "
+            + (f"Or download it from {source.hub.repository} with --data-folder hub." if source.hub else "")
+        )
+    return found
 
 
 def _refuse_empty(source: Source, reader: Reader, path: str) -> None:
@@ -166,12 +170,11 @@ def _refuse_empty(source: Source, reader: Reader, path: str) -> None:
 
 
 def _parallel(reader: Reader, source: Source, path: str, *, needed: bool) -> ParallelText | None:
-    paths = [reader.find(f"{path}.{language}") for language in LANGUAGES]
-    if None in paths and not needed:
-        return None
+    paths = [_find(source, reader, f"{path}.{language}", needed=needed) for language in LANGUAGES]
     sides = []
-    for found, language in zip(paths, LANGUAGES, strict=True):
-        found = found or _missing(source, reader, f"{path}.{language}")
+    for found in paths:
+        if found is None:
+            return None
         sides.append(tuple(plain(source.repair(line)) for line in reader.lines(found)))
         if not any(sides[-1]):
             _refuse_empty(source, reader, found)
@@ -184,13 +187,10 @@ def _parallel(reader: Reader, source: Source, path: str, *, needed: bool) -> Par
 
 
 def _labelled(reader: Reader, source: Source, path: str, *, needed: bool) -> LabelledText | None:
-    found = reader.find(f"{path}.csv")
+    found = _find(source, reader, f"{path}.csv", needed=needed)
     if found is None:
-        if needed:
-            _missing(source, reader, f"{path}.csv")
         return None
-    texts, labels = [], []
-    first = 1
+    texts, labels, first = [], [], 1
     for number, (line, row) in enumerate(reader.rows(found)):
         if number == 0 and [cell.strip().lower() for cell in row] == ["label", "text"]:
             first = 0
@@ -207,9 +207,7 @@ def _labelled(reader: Reader, source: Source, path: str, *, needed: bool) -> Lab
 
 
 def _classes(source: Source, reader: Reader) -> tuple[str, ...]:
-    path = reader.find(f"{source.name}/classes.txt")
-    if path is None and not source.classes:
-        _missing(source, reader, f"{source.name}/classes.txt")
+    path = _find(source, reader, f"{source.name}/classes.txt", needed=not source.classes)
     names = () if path is None else tuple(line.strip() for line in reader.lines(path) if line.strip())
     return names or source.classes
 
