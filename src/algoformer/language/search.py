@@ -149,12 +149,8 @@ def beam_search(
     for length in range(1, max_new_tokens + 1):
         read = running.repeat_interleave(beam).to(iterations.dtype)
         iterations += torch.stack([decoder.iterations @ read, read.sum()])
-        chances = scores.float().log_softmax(dim=-1).view(len(rows), beam, -1) + total[..., None]
-        value, index = first_largest(chances.flatten(1), 2 * beam)
-        source, token = index // chances.shape[2], index % chances.shape[2]
-        candidates = _gather(tokens, source)
-        candidates[:, :, length - 1] = token
-        ends = token == eos_id
+        value, source, candidates = _continued(scores, total, tokens, length)
+        ends = candidates[:, :, length - 1] == eos_id
         within = ends & (torch.arange(2 * beam, device=device) < beam)
         pool.add(rows, value / length**length_penalty, candidates, length, ended=True, which=within)
         # at most one continuation of each beam is the end, so that there are enough others
@@ -175,6 +171,18 @@ def beam_search(
             decoder.select((kept[:, None] * beam + source).flatten(), same_prefix=True)
         scores = decoder.step(tokens[:, :, length - 1].flatten())
     return pool.best(nbest, iterations=float(iterations[0] / iterations[1]))
+
+
+def _continued(
+    scores: Tensor, total: Tensor, tokens: Tensor, length: int
+) -> tuple[Float[Tensor, "batch best"], Int[Tensor, "batch best"], Int[Tensor, "batch best token"]]:
+    """Return twice as many continuations as beams, best first: log-probability, beam and tokens of each."""
+    chances = scores.float().log_softmax(dim=-1).view(*total.shape, -1) + total[..., None]
+    value, index = first_largest(chances.flatten(1), 2 * total.shape[1])
+    source = index // chances.shape[2]
+    candidates = _gather(tokens, source)
+    candidates[:, :, length - 1] = index % chances.shape[2]
+    return value, source, candidates
 
 
 def _worth_moving(decoder: Decoder, running: Bool[Tensor, " sequence"]) -> Int[Tensor, " row"]:
