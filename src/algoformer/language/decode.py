@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -15,6 +15,7 @@ from algoformer.language.cache import KeyValueCache, Policy
 from algoformer.language.early_exit import run_with_exit
 from algoformer.language.token_model import TokenModel
 from algoformer.model.driver import ForwardContext
+from algoformer.model.inner_loops import inner_steps, with_inner_steps
 from algoformer.model.program import default_steps
 from algoformer.model.stopping import StoppingRule
 from algoformer.trace import Unroll
@@ -35,6 +36,7 @@ class CachedDecoder:
         batch: the number of sequences.
         length: the maximum number of tokens of a sequence, padding included.
         steps: iterations of the traced loop for every token; None means as many as the program says.
+        inner: iterations of other loops, as in `Unroll`.
         policy: the cached iterations of a loop, "full" (exact) or "last".
         early_exit: the stopping rule for a generated token. Prefixes are always read in full.
         dtype: the data type of keys and values; None means the model's.
@@ -48,6 +50,7 @@ class CachedDecoder:
         batch: int,
         length: int,
         steps: int | None = None,
+        inner: Mapping[str, int] | None = None,
         policy: Policy = "full",
         early_exit: StoppingRule | None = None,
         dtype: torch.dtype | None = None,
@@ -63,8 +66,9 @@ class CachedDecoder:
         self.model, self.early_exit = model, early_exit
         self.captured = possible if captured is None else captured
         self.graph: _StepGraph | None = None
+        self.inner = inner or {}
         self.cache = KeyValueCache(
-            model.program,
+            with_inner_steps(model.program, self.inner),
             width=model.trunk.width,
             batch=batch,
             length=length,
@@ -88,7 +92,7 @@ class CachedDecoder:
         given = check_prefix(self.model, input_ids, attention_mask)
         self.cache.begin(given)
         context = self.model.context_of(input_ids, attention_mask, given.sum(dim=1))
-        unroll = Unroll(steps=self.cache.steps, window=1)
+        unroll = Unroll(steps=self.cache.steps, window=1, inner=self.inner)
         states = self.model.trunk(input_ids, unroll, replace(context, cache=self.cache.slot))[0]
         self.cache.prefix_done()
         return self.model.scores(last_state(states, given))
@@ -108,12 +112,13 @@ class CachedDecoder:
         """The part of a step that works on the device alone, which a graph can hold."""
         cache = self.cache
         cache.advance()
-        access = self.model.body.access((), cache.steps)
+        access = self.model.body.access((), cache.steps, self.inner)
         context = ForwardContext(
             positions=cache.positions,
             causal_mask=cache.visible[:, None, :, : cache.reach],
             cache=cache.slot,
             access=access,
+            loop_steps=inner_steps(self.model.program, self.inner) if self.inner else None,
         )
         if self.early_exit is None:
             unroll = Unroll(steps=cache.steps, window=1)
@@ -172,10 +177,13 @@ class _StepGraph:
 class UncachedDecoder:
     """A `CachedDecoder` without a cache: it reads everything again for every token, as a reference."""
 
-    def __init__(self, model: TokenModel, *, steps: int | None = None) -> None:
+    def __init__(
+        self, model: TokenModel, *, steps: int | None = None, inner: Mapping[str, int] | None = None
+    ) -> None:
         check_ready(model, 1)
         self.model = model
-        self.steps = default_steps(model.program) if steps is None else steps
+        steps = default_steps(model.program) if steps is None else steps
+        self.unroll = Unroll(steps=steps, window=1, inner=inner or {})
         self.iterations = torch.empty(0)
         self.input_ids = self.attention_mask = self.prefix = torch.empty(0)
 
@@ -191,7 +199,7 @@ class UncachedDecoder:
         self.input_ids = input_ids
         self.attention_mask = check_prefix(self.model, input_ids, attention_mask)
         self.prefix = self.attention_mask.sum(dim=1)
-        self.iterations = torch.full((len(input_ids),), float(self.steps), device=input_ids.device)
+        self.iterations = torch.full((len(input_ids),), float(self.unroll.steps), device=input_ids.device)
         return self._scores()
 
     def step(self, tokens: Int[Tensor, " batch"]) -> Float[Tensor, "batch vocabulary"]:
@@ -212,9 +220,8 @@ class UncachedDecoder:
 
     @torch.no_grad()
     def _scores(self) -> Tensor:
-        unroll = Unroll(steps=self.steps, window=1)
         states = self.model.states(
-            self.input_ids, unroll, attention_mask=self.attention_mask, prefix=self.prefix
+            self.input_ids, self.unroll, attention_mask=self.attention_mask, prefix=self.prefix
         )[0]
         return self.model.scores(last_state(states, self.attention_mask))
 

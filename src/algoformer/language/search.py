@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
@@ -60,6 +61,7 @@ def generate(
     length_penalty: int | float = 1.0,
     nbest: int = 1,
     steps: int | None = None,
+    inner: Mapping[str, int] | None = None,
     policy: Policy = "full",
     early_exit: StoppingRule | None = None,
     captured: bool | None = None,
@@ -75,7 +77,7 @@ def generate(
         beam: the beam width; 1 is greedy search.
         length_penalty: 0 favors short sequences; 1 compares mean log-probabilities.
         nbest: the number of hypotheses returned for each sequence.
-        steps: as for `CachedDecoder`, and so are `policy`, `early_exit` and `captured`.
+        steps: as for `CachedDecoder`, and so are `inner`, `policy`, `early_exit` and `captured`.
 
     >>> import torch
     >>> from algoformer import programs
@@ -92,6 +94,7 @@ def generate(
         batch=input_ids.shape[0],
         length=input_ids.shape[1] + max_new_tokens - 1,  # the last token is never read
         steps=steps,
+        inner=inner,
         policy=policy,
         early_exit=early_exit,
         captured=captured,
