@@ -28,10 +28,10 @@ def _pairs(folder: Path, count: int = 200) -> tuple[Path, Path]:
 
 
 def test_parallel_files_are_split_by_a_seed_without_overlap(tmp_path: Path) -> None:
-    files = [tuple(map(str, _pairs(tmp_path)))]
-    one = read_parallel(files, validation=None, test=None, seed=0)  # type: ignore[arg-type]
-    same = read_parallel(files, validation=None, test=None, seed=0)  # type: ignore[arg-type]
-    other = read_parallel(files, validation=None, test=None, seed=1)  # type: ignore[arg-type]
+    files = [[str(path)] for path in _pairs(tmp_path)]
+    one = read_parallel(*files, seed=0)
+    same = read_parallel(*files, seed=0)
+    other = read_parallel(*files, seed=1)
     assert one == same
     assert one.valid != other.valid
     parts = [set(split.source) for split in one.splits().values()]

@@ -133,9 +133,11 @@ class LabelledData(TokenizedData[TokenTexts]):
 
         return Classifier(checkpoint, **options)
 
-    def _answers(self, answerer: Classifier, split: TokenTexts) -> tuple[list[str], list[str]]:
-        found = answerer.probabilities(split.texts).argmax(axis=1)
-        return [self.labels[label] for label in found], [self.labels[label] for label in split.labels]
+    def _answers(self, answerer: Classifier, split: TokenTexts) -> list[str]:
+        return [self.labels[label] for label in answerer.probabilities(split.texts).argmax(axis=1)]
+
+    def _references(self, split: TokenTexts) -> list[str]:
+        return [self.labels[label] for label in split.labels]
 
     def _fitting(self, split: TokenTexts, context: int) -> TokenTexts:
         return TokenTexts(texts=split.texts.cut(context), labels=split.labels)

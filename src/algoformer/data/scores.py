@@ -66,7 +66,6 @@ def measure(
     for name in metrics:  # rather now than after all texts are answered
         METRICS.find(name)
     checkpoint = TextCheckpoint(model=model, tokenizer=data.known_tokenizer.to_json(), card=data.facts())
-    answerer = data._answerer(checkpoint, options)
     # no padding that a model of any context might have no room for
     tokens = BATCH_TOKENS + 2 * model.context + 1
     exact = replace(data, max_length=model.context, batch_tokens=tokens, pad_to_multiple_of=1)
@@ -74,15 +73,16 @@ def measure(
     for name, split in data.text.splits.items():
         if not name.startswith("test"):
             continue
+        answerer = data._answerer(checkpoint, options)
         began = time.perf_counter()
-        hypotheses, references = data._answers(answerer, split)
+        hypotheses = data._answers(answerer, split)
         seconds = time.perf_counter() - began
         fitting = data._fitting(split, model.context)
         found.append(
             Measurement(
                 split=name,
                 rows=len(split),
-                scores=score_texts(metrics, hypotheses, references, lowercase=data.lowercase),
+                scores=score_texts(metrics, hypotheses, data._references(split), lowercase=data.lowercase),
                 loss=exact.split_loss(model, fitting) if len(fitting) else TokenLoss(),
                 loss_rows=len(fitting),
                 seconds=seconds,

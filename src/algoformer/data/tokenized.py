@@ -104,8 +104,12 @@ class TokenizedData(BaseTextData, Generic[Split]):
         """Return what answers the texts of a test split, with the options of `evaluate`."""
 
     @abstractmethod
-    def _answers(self, answerer: Any, split: Split) -> tuple[list[str], list[str]]:
-        """Return the answers to the texts of a split, and what their right answers are."""
+    def _answers(self, answerer: Any, split: Split) -> list[str]:
+        """Return the answers to the texts of a split."""
+
+    @abstractmethod
+    def _references(self, split: Split) -> list[str]:
+        """Return the right answers to the texts of a split."""
 
     @abstractmethod
     def _fitting(self, split: Split, context: int) -> Split:

@@ -110,10 +110,11 @@ class TranslationData(TokenizedData[TokenPairs]):
 
         return Translator(checkpoint, Decoding(**options))
 
-    def _answers(self, answerer: Translator, split: TokenPairs) -> tuple[list[str], list[str]]:
-        rows = range(len(split))
-        found = answerer.translate_encoded([split.source[row].tolist() for row in rows])
-        return found, [answerer.tokenizer.decode(split.target[row]) for row in rows]
+    def _answers(self, answerer: Translator, split: TokenPairs) -> list[str]:
+        return answerer.translate_encoded([split.source[row].tolist() for row in range(len(split))])
+
+    def _references(self, split: TokenPairs) -> list[str]:
+        return [self.known_tokenizer.decode(split.target[row]) for row in range(len(split))]
 
     def _fitting(self, split: TokenPairs, context: int) -> TokenPairs:
         rows = np.flatnonzero(split.lengths <= context)
@@ -123,10 +124,8 @@ class TranslationData(TokenizedData[TokenPairs]):
         if self.source:
             from algoformer.data.files import read_parallel
 
-            given = self._paths("validation"), self._paths("test")
-            held_out = [(files[0], files[1]) if files else None for files in given]
-            pairs = list(zip(self._paths("source"), self._paths("target"), strict=True))
-            return read_parallel(pairs, validation=held_out[0], test=held_out[1], seed=self.split_seed)
+            files = {name: self._paths(name) for name in ("source", "target", "validation", "test")}
+            return read_parallel(**files, seed=self.split_seed)
         first, *others = [_named(name, self.folder) for name in self._paths("corpus")]
         tested = [_named(name, self.folder) for name in self._paths("also_tested")]
         return corpora.together(first, *others, also_tested=tested) if others or tested else first
