@@ -9,7 +9,6 @@ import numpy as np
 import torch
 
 from algoformer.common.devices import device_name
-from algoformer.data.scores import references
 from algoformer.evaluation import Cell, Table
 from algoformer.language import (
     CachedDecoder,
@@ -67,7 +66,8 @@ def study(checkpoint: TextModelFile, text: PackedText, *, batch: int) -> dict[st
         began = time.perf_counter()
         found = translator.translate_encoded([split.source[row].tolist() for row in range(len(split))])
         seconds = time.perf_counter() - began
-        score = bleu(found, references(translator, split), lowercase=translator.lowercase)
+        references = [translator.tokenizer.decode(split.target[row]) for row in range(len(split))]
+        score = bleu(found, references, lowercase=translator.lowercase)
         rows.append(
             {
                 "name": name,

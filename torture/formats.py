@@ -226,7 +226,7 @@ def _data_sources(files: dict[str, list[list[str]]], temporary: Path, scratch: P
     boards[1].write_bytes(gzip.compress(boards[0].read_bytes()))
 
     def parallel(path: Path) -> None:
-        read_parallel([(str(path), english)], validation=None, test=None, seed=0)
+        read_parallel([str(path)], [english])
 
     def trained(rng: random.Random) -> Mutant:
         kind = rng.choice([kind for kind, formats in files.items() if formats])

@@ -103,6 +103,19 @@ def test_a_language_model_is_scored_after_each_iteration(
     assert [row[0] for row in rows if row and row[0].isdigit()] == ["1", "2", "3"]
 
 
+def test_a_text_model_is_scored_under_a_stopping_rule(
+    writer: Path, run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert (
+        main(["evaluate", str(writer), "--stop", "shift:1", "--device", "cpu", "--out", str(tmp_path)]) == 0
+    )
+    scores = json.loads((tmp_path / "scores.json").read_text())["measurements"]
+    assert len(scores["perplexity"]) == 1
+    assert 2 <= scores["iterations"][0] < 3
+    assert main(["evaluate", str(run), "--stop", "same:1", "--device", "cpu", "--out", str(tmp_path)]) == 0
+    assert "Mean iterations of the loop: " in capsys.readouterr().out
+
+
 def test_the_same_seed_writes_the_same_text(writer: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["generate", str(writer), "--prompt", "Once", "--max-new-tokens", "30", "--device", "cpu"]
     texts = []
@@ -111,6 +124,19 @@ def test_the_same_seed_writes_the_same_text(writer: Path, capsys: pytest.Capture
         texts.append(capsys.readouterr().out)
     assert texts[0] == texts[1] != texts[2]
     assert texts[0].startswith("Once")
+
+
+def test_prompts_come_from_a_file_too(
+    writer: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["generate", str(writer), "--max-new-tokens", "9", "--temperature", "0", "--device", "cpu"]
+    one_by_one = []
+    for prompt in ("Once", "upon"):
+        assert main([*words, "--prompt", prompt]) == 0
+        one_by_one.append(capsys.readouterr().out)
+    (tmp_path / "prompts").write_text("Once\nupon\n")
+    assert main([*words, str(tmp_path / "prompts")]) == 0
+    assert capsys.readouterr().out == "".join(one_by_one)
 
 
 def test_a_finished_run_can_be_resumed_only_as_it_was(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -139,6 +165,9 @@ def test_lines_and_labels_are_as_many(
     typed(monkeypatch, raw.encode())
     assert main(["classify", str(run), "--device", "cpu", "--batch-size", "2"]) == 0
     assert capsys.readouterr().out == from_file.out
+    typed(monkeypatch, raw.encode())
+    assert main(["classify", str(run), "--device", "cpu", "--stop", "shift:0"]) == 0  # never stops early
+    assert capsys.readouterr().out == from_file.out
 
 
 @pytest.mark.parametrize(
@@ -147,6 +176,7 @@ def test_lines_and_labels_are_as_many(
         ["--beam", "1"],
         ["--beam", "2", "--cache", "last"],
         ["--beam", "1", "--stop", "shift:0.1"],
+        ["--beam", "3", "--stop", "shift:0.1"],
         ["--iterations", "3"],
     ],
 )
@@ -216,6 +246,8 @@ def test_a_closed_stream_is_named(
         (["classify", "RUN", "--encoding", "utf-99"], "not known"),
         (["classify", "RUN/config.json"], "not a checkpoint"),
         (["evaluate", "RUN", "--against", "newton"], "--against is for models that answer prompts"),
+        (["evaluate", "RUN", "--stop", "soon"], "unknown stopping rule 'soon'"),
+        (["evaluate", "linear", "--stop", "same:1"], "--stop is for models of text"),
         (["train", "--data", "translation", "one.de"], "takes two files, the source and the target, got 1"),
         (["train", "--data", "text"], "files must name at least one text file or folder"),
         (["train", "--data", "text", "nowhere.txt"], "nowhere.txt"),

@@ -13,6 +13,7 @@ from algoformer import programs
 from algoformer.data import LabelledData, TextData, TranslationData
 from algoformer.data.files import read_labelled, read_parallel
 from algoformer.data.token_file import held_out_place, split_blocks, text_blocks
+from algoformer.model.stopping import ProbabilityShift
 from algoformer.training import Experiment, TrainConfig, load_checkpoint, train
 from algoformer.training.text_recipes import text_data, text_experiment
 
@@ -27,10 +28,10 @@ def _pairs(folder: Path, count: int = 200) -> tuple[Path, Path]:
 
 
 def test_parallel_files_are_split_by_a_seed_without_overlap(tmp_path: Path) -> None:
-    files = [tuple(map(str, _pairs(tmp_path)))]
-    one = read_parallel(files, validation=None, test=None, seed=0)  # type: ignore[arg-type]
-    same = read_parallel(files, validation=None, test=None, seed=0)  # type: ignore[arg-type]
-    other = read_parallel(files, validation=None, test=None, seed=1)  # type: ignore[arg-type]
+    files = [[str(path)] for path in _pairs(tmp_path)]
+    one = read_parallel(*files, seed=0)
+    same = read_parallel(*files, seed=0)
+    other = read_parallel(*files, seed=1)
     assert one == same
     assert one.valid != other.valid
     parts = [set(split.source) for split in one.splits().values()]
@@ -188,6 +189,14 @@ def test_a_language_model_trains_on_a_file_and_goes_on(tmp_path: Path, tokenize:
     tokens, bytes_ = data.splits["test"].tokens, data.splits["test"].text_bytes
     expected = scores.cross_entropy[-1] * len(tokens) / bytes_ / 0.6931471805599453
     assert scores.bits_per_byte[-1] == pytest.approx(expected)
+    assert scores.iterations == (1, 2, 3)
+    patient = data.evaluate(found.model, limit=500, early_exit=ProbabilityShift(threshold=0))
+    assert patient.iterations == (3,)  # it never stops early
+    assert patient.cross_entropy == pytest.approx(scores.cross_entropy[-1:], rel=1e-5)
+    hasty = data.evaluate(found.model, limit=500, early_exit=ProbabilityShift(threshold=1))
+    # a sequence of 16 tokens reads its first one with 3 iterations, the others stop at the second reading
+    assert hasty.iterations == pytest.approx((2 + 32 / 499,))
+    assert hasty.cross_entropy != pytest.approx(patient.cross_entropy, rel=1e-9)
     _book(tmp_path, lines=2001)
     with pytest.raises(ValueError, match="not the one that the run began with"):
         train(experiment.__class__(**_parts(experiment, data)), tmp_path / "parts", resume=True)

@@ -16,6 +16,8 @@ from algoformer.language.classify import Classifier
 from algoformer.language.packing import pack, unpack
 from algoformer.language.tokenizer import EOS, TRANSLATE
 from algoformer.language.translate import Decoding, Translator
+from algoformer.model.program import default_steps
+from algoformer.model.stopping import ProbabilityShift, StateDifference
 from algoformer.trace import Unroll
 from algoformer.training import build_model, load_checkpoint, load_experiment, read_metrics, train
 from algoformer.training.engine import Plan, open_engine, plan_for
@@ -152,6 +154,21 @@ def test_a_translator_that_reads_from_left_to_right_is_scored_and_used_like_any_
     run = train(experiment)
     (found,) = experiment.data.evaluate(run.model, beam=1)
     assert found.hypotheses == tuple(Translator(run.checkpoint, Decoding(beam=1)).translate(GERMAN))
+
+
+@pytest.mark.parametrize("kind", ["translation", "labels"])
+def test_a_stopping_rule_is_scored_with_the_iterations_it_took(kind: Kind) -> None:
+    experiment = small_experiment(kind, steps=4)
+    run, steps = train(experiment), default_steps(experiment.program)
+    (full,) = experiment.data.evaluate(run.model)
+    assert full.iterations is None
+    (patient,) = experiment.data.evaluate(run.model, early_exit=ProbabilityShift(threshold=0))
+    assert patient.iterations == steps
+    assert patient.hypotheses == full.hypotheses
+    assert patient.scores == full.scores
+    (hasty,) = experiment.data.evaluate(run.model, early_exit=StateDifference(1e9))
+    assert 1 <= hasty.iterations < steps
+    assert hasty.to_data()["iterations"] == hasty.iterations
 
 
 def test_a_run_is_not_resumed_with_other_text(tmp_path: Path) -> None:

@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 
 from algoformer.language.batches import (
     BatchPlan,
-    labelled_batch,
     plan_pairs,
     source_batch,
+    text_batch,
     translation_batch,
 )
 from algoformer.language.tokenizer import EOS, PAD, TRANSLATE
-from algoformer.language.tokens import TokenPairs, TokenTable, TokenTexts
+from algoformer.language.tokens import TokenPairs, TokenTable
 
 LENGTHS = st.lists(st.integers(0, 40), min_size=1, max_size=200).map(lambda found: np.array(found))
 PAIRS = TokenPairs(
@@ -110,7 +110,7 @@ def test_a_pair_is_source_mark_and_translation_and_only_the_translation_counts()
         [TRANSLATE, 25, PAD, PAD, PAD, PAD, PAD, PAD],
     ]
     assert batch.prefix.tolist() == [4, 2, 1]
-    assert batch.lengths.tolist() == [6, 5, 2]
+    assert batch.mask.sum(dim=1).tolist() == [6, 5, 2]
     counted = [row[mask].tolist() for row, mask in zip(batch.targets, batch.loss_mask, strict=True)]
     assert counted == [[20, 21, EOS], [22, 23, 24, EOS], [25, EOS]]
     # what is predicted at a place is what the model reads at the next one
@@ -122,8 +122,7 @@ def test_a_plan_counts_the_very_tokens_of_a_batch() -> None:
     plan = plan_pairs(PAIRS, batch_tokens=64, pad_to_multiple_of=2, seed=None)
     for length, rows in plan:
         batch = translation_batch(PAIRS, rows, length=length)
-        assert batch.lengths.tolist() == plan.lengths[rows].tolist()
-        assert batch.rows.tolist() == rows.tolist()
+        assert batch.mask.sum(dim=1).tolist() == plan.lengths[rows].tolist()
 
 
 def test_sources_end_with_the_mark() -> None:
@@ -132,13 +131,11 @@ def test_sources_end_with_the_mark() -> None:
     assert batch.mask.tolist() == [[True, True], [True, False]]
 
 
-def test_labelled_rows_have_their_labels_and_something_to_pool_over() -> None:
-    texts = TokenTexts(texts=TokenTable.of([[5, 6], [], [7]]), labels=np.array([2, 0, 1]))
-    batch = labelled_batch(texts, np.array([2, 1, 0]), length=4)
+def test_every_text_has_something_to_pool_over() -> None:
+    batch = text_batch(TokenTable.of([[5, 6], [], [7]]), np.array([2, 1, 0]), length=4)
     assert batch.ids.tolist() == [[7, PAD, PAD, PAD], [EOS, PAD, PAD, PAD], [5, 6, PAD, PAD]]
-    assert batch.labels.tolist() == [1, 0, 2]
-    assert batch.mask.any(dim=1).all()
-    assert batch.to("cpu").labels.tolist() == [1, 0, 2]
+    assert batch.mask.sum(dim=1).tolist() == [1, 1, 2]
+    assert batch.to("cpu").ids.tolist() == batch.ids.tolist()
 
 
 def test_too_short_a_length_is_refused() -> None:

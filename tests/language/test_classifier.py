@@ -5,6 +5,7 @@ import torch
 
 from algoformer import Unroll, programs
 from algoformer.language import TextClassifier
+from algoformer.model.stopping import ProbabilityShift
 from tests.language.small_models import VOCABULARY, alone, lively, padded
 
 PROGRAMS = {
@@ -47,6 +48,23 @@ def test_scores_come_from_the_mean_of_the_final_states() -> None:
     states = model.trunk(ids, Unroll(steps=4, window=2))
     expected = states.mean(dim=2) @ model.head.weight.T + model.head.bias
     torch.testing.assert_close(model(ids, real, Unroll(steps=4, window=2)), expected, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["looped", "algoformer", "causal", "nested"])
+@torch.no_grad()
+def test_a_stopping_rule_gives_each_text_the_scores_of_its_iteration(name: str) -> None:
+    """The rule is applied by hand to the scores of all iterations of an ordinary forward pass."""
+    model, steps = classifier(name), 8
+    ids, real = padded((7, 2, 4, 1, 6), "right")
+    every = model(ids, real, Unroll(steps=steps))
+    shifts = every.softmax(dim=-1).diff(dim=0).abs().amax(dim=-1)  # (step - 1, batch)
+    rule = ProbabilityShift(threshold=float(shifts[0].mean()), max_steps=steps)
+    small = torch.cat([shifts < rule.threshold, torch.ones(1, len(ids), dtype=torch.bool)])
+    expected = (small.int().argmax(dim=0) + 2).clamp(max=steps)
+    scores, iterations = model.settle(ids, real, rule)
+    assert iterations.tolist() == expected.tolist()
+    assert len(set(expected.tolist())) > 1
+    torch.testing.assert_close(scores, every[expected - 1, torch.arange(len(ids))], rtol=0, atol=1e-5)
 
 
 def test_an_encoder_reads_in_both_directions() -> None:

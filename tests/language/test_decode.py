@@ -1,6 +1,7 @@
 """Decoding with a cache is decoding without one."""
 
 from itertools import cycle
+from typing import Any
 
 import pytest
 import torch
@@ -11,6 +12,7 @@ from torch import Tensor
 from algoformer import Program, Unroll, programs
 from algoformer.language import CachedDecoder, TokenModel, UncachedDecoder, beam_search, greedy_search
 from algoformer.model.driver import ForwardContext
+from algoformer.model.stopping import ProbabilityShift
 from tests.language.small_models import PROGRAMS, VOCABULARY, alone, padded, token_model
 from tests.random_programs import programs as random_programs
 
@@ -22,9 +24,11 @@ def next_tokens(steps: int, batch: int) -> Tensor:
     return torch.randint(VOCABULARY, (steps, batch), generator=torch.Generator().manual_seed(7))
 
 
-def assert_same_scores(model: TokenModel, ids: Tensor, real: Tensor | None, steps: int | None) -> None:
-    cached = CachedDecoder(model, batch=len(ids), length=ids.shape[1] + 4, steps=steps)
-    uncached = UncachedDecoder(model, steps=steps)
+def assert_same_scores(
+    model: TokenModel, ids: Tensor, real: Tensor | None, steps: int | None, **options: Any
+) -> None:
+    cached = CachedDecoder(model, batch=len(ids), length=ids.shape[1] + 4, steps=steps, **options)
+    uncached = UncachedDecoder(model, steps=steps, inner=options.get("inner"))
     close = SINGLE if model.output_weight.dtype == torch.float32 else {"rtol": 1e-9, "atol": 1e-9}
     torch.testing.assert_close(cached.prefill(ids, real), uncached.prefill(ids, real), **close)
     for tokens in next_tokens(4, len(ids)):
@@ -44,6 +48,28 @@ def test_a_cache_changes_no_score_for_any_program(name: str, side: str, prefix_l
 @pytest.mark.parametrize("name", ["looped", "nested", "two_loops", "parallel"])
 def test_a_cache_changes_no_score_for_any_number_of_iterations(name: str, steps: int) -> None:
     assert_same_scores(token_model(PROGRAMS[name]), *padded(LENGTHS, "left"), steps)
+
+
+@pytest.mark.parametrize("early", [None, ProbabilityShift(threshold=0)], ids=["all", "early"])
+@pytest.mark.parametrize(
+    ("name", "inner"),
+    [
+        ("nested", {"inner": 1}),
+        ("nested", {"inner": 5}),
+        ("two_loops", {"features": 4}),
+        ("two_states", {"low": 3}),
+    ],
+)
+def test_a_cache_changes_no_score_for_any_number_of_inner_iterations(
+    name: str, inner: dict[str, int], early: ProbabilityShift | None
+) -> None:
+    model = token_model(PROGRAMS[name])
+    ids, real = padded(LENGTHS, "left")
+    assert_same_scores(model, ids, real, None, inner=inner, early_exit=early)
+    plain, changed = (UncachedDecoder(model, inner=one).prefill(ids, real) for one in (None, inner))
+    assert not torch.allclose(plain, changed)
+    with pytest.raises(ValueError, match="no inner loop is named 'outer'"):
+        CachedDecoder(model, batch=4, length=8, inner={"outer": 2})
 
 
 @settings(max_examples=15)

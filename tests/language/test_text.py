@@ -12,7 +12,7 @@ def test_pairs_pair() -> None:
 
 
 def test_every_text_has_a_label() -> None:
-    with pytest.raises(ValueError, match="one label, got 1 texts, 0 labels"):
+    with pytest.raises(ValueError, match="texts and labels must pair line by line, got 1 and 0"):
         LabelledText(texts=("a",), labels=())
 
 

@@ -39,9 +39,9 @@ def translator(tokenizer: Tokenizer, decoding: Decoding, *, lowercase: bool = Fa
 
 
 def test_how_steps_are_taken_is_asked_for_down_to_the_decoder(tokenizer: Tokenizer) -> None:
-    assert translator(tokenizer, Decoding(captured=False)).translate_block(["the dog"])
+    assert list(translator(tokenizer, Decoding(captured=False)).translate(["the dog"]))
     with pytest.raises(ValueError, match="only steps on CUDA without early exit can be captured"):
-        translator(tokenizer, Decoding(captured=True)).translate_block(["the dog"])
+        list(translator(tokenizer, Decoding(captured=True)).translate(["the dog"]))
 
 
 @pytest.mark.parametrize(
@@ -74,8 +74,8 @@ def test_a_line_is_its_sentences_unless_it_shall_be_whole(tokenizer: Tokenizer) 
     tokens = tokenizer.encode_all(["", " ".join(alone)])
     whole = translator(tokenizer, Decoding(beam=2, whole_lines=True))
     # tokens are never taken apart into sentences: what is scored is what was asked for
-    assert whole.translate_block(["", " ".join(alone)]) == by_sentence.translate_encoded(tokens)
-    assert whole.translate_block([" ".join(alone)]) != found[1:2]
+    assert list(whole.translate(["", " ".join(alone)])) == by_sentence.translate_encoded(tokens)
+    assert list(whole.translate([" ".join(alone)])) != found[1:2]
 
 
 def test_sentences_are_told_by_capitals_that_the_model_does_not_read(tokenizer: Tokenizer) -> None:
@@ -263,4 +263,4 @@ def test_a_label_with_control_characters_stays_on_its_line(tokenizer: Tokenizer)
 @pytest.mark.parametrize("penalty", [1000, 1e308, -0.1, float("nan")])
 def test_a_length_penalty_that_would_overflow_is_refused(tokenizer: Tokenizer, penalty: float) -> None:
     with pytest.raises(ValueError, match=r"length_penalty must lie in 0\.\.10"):
-        translator(tokenizer, Decoding(beam=2, length_penalty=penalty)).translate_block(["the dog"])
+        list(translator(tokenizer, Decoding(beam=2, length_penalty=penalty)).translate(["the dog"]))

@@ -37,6 +37,9 @@ class EvaluateOptions:
     iterations: Annotated[
         int | None, tyro.conf.arg(help="Iterations of the loop; by default as trained.")
     ] = None
+    stop: Annotated[
+        str | None, tyro.conf.arg(help="Stopping rule of the loop of a text model, such as kl:1e-3.")
+    ] = None
     prompts: Annotated[int, tyro.conf.arg(help="Number of held-out prompts.")] = 1280
     raw: Annotated[
         bool, tyro.conf.arg(help="Use the last weights of a run that keeps a moving average of them.")
@@ -59,6 +62,7 @@ def run_evaluate(arguments: list[str]) -> int:
     from algoformer.cli.measure import TEXTBOOK, measure_runs, measure_text
     from algoformer.common.devices import pick_device
     from algoformer.evaluation import summary_table
+    from algoformer.model.stopping import parse_stopping
     from algoformer.shipped import load
 
     if chosen.solvers:
@@ -74,10 +78,12 @@ def run_evaluate(arguments: list[str]) -> int:
         raise ValueError(f"iterations must be at least 1, got {chosen.iterations}")
     out = chosen.out or default_folder(chosen.runs)
     command, device = shlex.join(["algoformer", "evaluate", *arguments]), pick_device(chosen.device)
-    if len(chosen.runs) == 1 and load(chosen.runs[0]).task is None:
-        _refuse_prompt_options(chosen)
+    is_text = len(chosen.runs) == 1 and load(chosen.runs[0]).task is None
+    _refuse_options(chosen, is_text=is_text)
+    if is_text:
+        rule = {} if chosen.stop is None else {"early_exit": parse_stopping(chosen.stop)}
         table = measure_text(
-            chosen.runs[0], out=out, command=command, device=device, folder=chosen.data_folder
+            chosen.runs[0], out=out, command=command, device=device, folder=chosen.data_folder, **rule
         )
     else:
         results = measure_runs(
@@ -97,8 +103,10 @@ def run_evaluate(arguments: list[str]) -> int:
     return 0
 
 
-def _refuse_prompt_options(chosen: EvaluateOptions) -> None:
-    if chosen.against or chosen.iterations is not None:
+def _refuse_options(chosen: EvaluateOptions, *, is_text: bool) -> None:
+    if not is_text and chosen.stop is not None:
+        raise ValueError("--stop is for models of text; compare depths of this one with --iterations")
+    if is_text and (chosen.against or chosen.iterations is not None):
         option = "--against" if chosen.against else "--iterations"
         raise ValueError(f"{option} is for models that answer prompts; this one was trained on text")
 

@@ -1,4 +1,4 @@
-"""Lines in, lines out: what `translate` and `classify` share."""
+"""Lines in, answers out: what `translate`, `classify` and `generate` share."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import io
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, cast
 
@@ -15,49 +16,68 @@ from algoformer.cli.progress import bars
 
 if TYPE_CHECKING:
     from algoformer.checkpoint import Checkpoint
-
-ModelOption = Annotated[
-    tyro.conf.Positional[Path],
-    tyro.conf.arg(metavar="MODEL", help="A run folder, a checkpoint file or a shipped model."),
-]
-FileOption = Annotated[
-    tyro.conf.Positional[Path | None],
-    tyro.conf.arg(metavar="[FILE]", help="The text, one item per line; by default standard input."),
-]
-EncodingOption = Annotated[str, tyro.conf.arg(help="Encoding of the text: utf-8, latin-1, utf-16, ...")]
-ErrorsOption = Annotated[
-    Literal["strict", "replace"], tyro.conf.arg(help="Refuse undecodable bytes, or read them as U+FFFD.")
-]
-DeviceOption = Annotated[Literal["auto", "cpu", "cuda", "mps"], tyro.conf.arg(help="Where the model runs.")]
-IterationsOption = Annotated[int | None, tyro.conf.arg(help="Iterations of the loop; by default as trained.")]
+    from algoformer.model.stopping import StoppingRule
 
 
-def open_text_model(path: Path, device: str) -> Checkpoint:
-    """Load a model of text on a device; of a run folder, the weights that did best in validation."""
-    from algoformer.shipped import load
+@dataclass(frozen=True)
+class LineOptions:
+    """Options of all commands that answer lines of text."""
 
-    checkpoint = load(path, best=True)
-    checkpoint.model.to(device)
-    return checkpoint
+    model: Annotated[
+        tyro.conf.Positional[Path],
+        tyro.conf.arg(metavar="MODEL", help="A run folder, a checkpoint file or a shipped model."),
+    ]
+    file: Annotated[
+        tyro.conf.Positional[Path | None],
+        tyro.conf.arg(metavar="[FILE]", help="The text, one item per line; by default standard input."),
+    ] = None
+    iterations: Annotated[
+        int | None, tyro.conf.arg(help="Iterations of the loop; by default as trained.")
+    ] = None
+    stop: Annotated[
+        str | None, tyro.conf.arg(help="Leave the loop early: state:0.03, kl:1e-3, same:2 or gate:0.9.")
+    ] = None
+    encoding: Annotated[str, tyro.conf.arg(help="Encoding of the text: utf-8, latin-1, utf-16, ...")] = (
+        "utf-8"
+    )
+    errors: Annotated[
+        Literal["strict", "replace"],
+        tyro.conf.arg(help="Refuse undecodable bytes, or read them as U+FFFD."),
+    ] = "strict"
+    device: Annotated[Literal["auto", "cpu", "cuda", "mps"], tyro.conf.arg(help="Where the model runs.")] = (
+        "auto"
+    )
+
+    def load(self) -> Checkpoint:
+        """Load the model on its device; of a run folder, the weights that did best in validation."""
+        from algoformer.common.devices import pick_device
+        from algoformer.shipped import load
+
+        device, checkpoint = pick_device(self.device), load(self.model, best=True)
+        checkpoint.model.to(device)
+        return checkpoint
+
+    @property
+    def early_exit(self) -> StoppingRule | None:
+        """The stopping rule of the loop; None runs all iterations."""
+        from algoformer.model.stopping import parse_stopping
+
+        return None if self.stop is None else parse_stopping(self.stop, max_steps=self.iterations)
 
 
 def answer_lines(
-    file: Path | None,
+    options: LineOptions,
+    answer: Callable[[list[str]], Iterable[Iterable[str]]],
     *,
-    encoding: str,
-    errors: Literal["strict", "replace"],
-    most: int,
-    answer: Callable[[Iterable[str]], Iterable[str]],
+    at_once: int,
     greeting: str,
 ) -> None:
     """Print the answer to each line of a file or of standard input as soon as it is known.
 
     Args:
-        file: the text; None for standard input.
-        encoding: the encoding of the text.
-        errors: what to do with bytes that cannot be decoded.
-        most: the maximum number of lines that are answered together.
-        answer: returns a line for each line.
+        options: the file and its encoding.
+        answer: returns for each line the pieces of its answer.
+        at_once: the maximum number of lines that are answered together.
         greeting: what is printed to standard error when lines are typed on a terminal.
 
     Raises:
@@ -66,18 +86,26 @@ def answer_lines(
     """
     from algoformer.language.line_reader import LineReader, blocks
 
-    name = "standard input" if file is None else str(file)
+    file, name = options.file, "standard input" if options.file is None else str(options.file)
     if sys.stdout is None:
         raise ValueError("standard output is closed, so no answer can be printed; redirect it to a file")
     if file is None and sys.stdin is not None and sys.stdin.isatty():
         print(f"{greeting}; one line at a time, Ctrl-D to end", file=sys.stderr)
     with _opened(file) as stream, _line_bar(file) as show:
-        lines = LineReader(stream, encoding=encoding, errors=errors, name=name)
-        answers = (text for block in blocks(lines, most) for text in answer(block))
-        for done, text in enumerate(answers, start=1):
-            sys.stdout.write(text + "\n")
-            sys.stdout.flush()
+        lines = LineReader(stream, encoding=options.encoding, errors=options.errors, name=name)
+        answers = (pieces for block in blocks(lines, at_once) for pieces in answer(block))
+        for done, pieces in enumerate(answers, start=1):
+            print_answer(pieces)
             show(done)
+
+
+def print_answer(pieces: Iterable[str]) -> None:
+    """Print an answer on a line of its own, each piece as soon as it is there."""
+    for piece in pieces:
+        sys.stdout.write(piece)
+        sys.stdout.flush()
+    sys.stdout.write("\n")
+    sys.stdout.flush()
 
 
 def _opened(file: Path | None) -> AbstractContextManager[io.BufferedReader]:

@@ -169,12 +169,15 @@ def measure_runs(
 
 
 def measure_text(
-    path: Path, *, out: Path | None, command: str, device: str, folder: str | None = None
+    path: Path, *, out: Path | None, command: str, device: str, folder: str | None = None, **options: Any
 ) -> Table:
-    """Score a model of text on its test set; with `out`, write `scores.json` there."""
+    """Score a model of text on its test set, with the options of its data's `evaluate`.
+
+    With `out`, write `scores.json` there.
+    """
     checkpoint = load_text(path, folder=folder)
     assert checkpoint.data is not None
-    found = checkpoint.data.evaluate(checkpoint.model.to(device).eval())
+    found = checkpoint.data.evaluate(checkpoint.model.to(device).eval(), **options)
     scores = [one.to_data() for one in found] if isinstance(found, list) else found.to_data()
     if out is not None:
         names = ("step", "valid_loss", "valid_accuracy", "corpus", "commit")
@@ -197,11 +200,13 @@ def score_table(found: Any) -> Table:
             for one in found
             for name, number in one.scores.items()
         )
-        return Table(columns=("split", "texts", "score", "value", "95 %"), rows=rows)
+        taken = ", ".join(f"{one.iterations:.2f}" for one in found if one.iterations is not None)
+        note = f"Mean iterations of the loop: {taken}." if taken else ""
+        return Table(columns=("split", "texts", "score", "value", "95 %"), rows=rows, note=note)
     rows = tuple(
-        (iteration, loss, perplexity, bits)
-        for iteration, (loss, perplexity, bits) in enumerate(
-            zip(found.cross_entropy, found.perplexity, found.bits_per_byte, strict=True), start=1
+        (iterations, loss, perplexity, bits)
+        for iterations, loss, perplexity, bits in zip(
+            found.iterations, found.cross_entropy, found.perplexity, found.bits_per_byte, strict=True
         )
     )
     return Table(

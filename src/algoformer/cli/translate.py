@@ -3,22 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
 import tyro
 
-from algoformer.cli.lines_in_out import (
-    DeviceOption,
-    EncodingOption,
-    ErrorsOption,
-    FileOption,
-    IterationsOption,
-    ModelOption,
-    answer_lines,
-    open_text_model,
-)
+from algoformer.cli.lines_in_out import LineOptions, answer_lines
 from algoformer.cli.parse import parse
 
 DESCRIPTION = """Translate text line by line: one line out for each line in, in the same order.
@@ -36,20 +27,13 @@ Examples:
 
 
 @dataclass(frozen=True)
-class TranslateOptions:
+class TranslateOptions(LineOptions):
     """Options of `algoformer translate`."""
 
-    model: ModelOption
-    file: FileOption = None
     beam: Annotated[int, tyro.conf.arg(help="Beam width; 1 is greedy search.")] = 4
     length_penalty: Annotated[
         float, tyro.conf.arg(help="0 favors short translations, 1 compares mean log-probabilities.")
     ] = 1.0
-    iterations: IterationsOption = None
-    stop: Annotated[
-        str | None,
-        tyro.conf.arg(help="Leave the loop early: state:0.03, kl:1e-3, same:2 or gate:0.9. Needs --beam 1."),
-    ] = None
     scores: Annotated[bool, tyro.conf.arg(help="Print each line's score and a tab before it.")] = False
     flag_below: Annotated[float, tyro.conf.arg(help="Report lines with a lower score.")] = -0.5
     whole_lines: Annotated[bool, tyro.conf.arg(help="Translate a line of several sentences at once.")] = False
@@ -57,48 +41,37 @@ class TranslateOptions:
     cache: Annotated[
         Literal["full", "last"], tyro.conf.arg(help="What the KV cache keeps of a loop; full is exact.")
     ] = "full"
-    encoding: EncodingOption = "utf-8"
-    errors: ErrorsOption = "strict"
-    device: DeviceOption = "auto"
 
 
 def run_translate(arguments: list[str]) -> int:
     """Translate line by line."""
     chosen = parse(TranslateOptions, arguments, command="translate", description=DESCRIPTION)
-    from algoformer.common.devices import pick_device
     from algoformer.language.translate import Decoding, Translator
-    from algoformer.model.stopping import parse_stopping
 
     decoding = Decoding(
         beam=chosen.beam,
         length_penalty=chosen.length_penalty,
         policy=chosen.cache,
         steps=chosen.iterations,
-        early_exit=None if chosen.stop is None else parse_stopping(chosen.stop),
+        early_exit=chosen.early_exit,
         whole_lines=chosen.whole_lines,
         batch=chosen.batch_size,
         flag_below=chosen.flag_below,
     )
-    translator = Translator(open_text_model(chosen.model, pick_device(chosen.device)), decoding)
+    translator = Translator(chosen.load(), decoding)
     flagged: list[int] = []
     number = 0
 
-    def answer(lines: Iterable[str]) -> Iterator[str]:
+    def answer(lines: list[str]) -> Iterator[tuple[str]]:
         nonlocal number
         for translation in translator.translations(lines):
             number += 1
             if translation.flagged:
                 flagged.append(number)
-            yield f"{translation.score:.3f}\t{translation.text}" if chosen.scores else translation.text
+            yield (f"{translation.score:.3f}\t{translation.text}" if chosen.scores else translation.text,)
 
-    answer_lines(
-        chosen.file,
-        encoding=chosen.encoding,
-        errors=chosen.errors,
-        most=decoding.batch * decoding.ahead,
-        answer=answer,
-        greeting="type text to translate",
-    )
+    at_once = decoding.batch * decoding.ahead
+    answer_lines(chosen, answer, at_once=at_once, greeting="type text to translate")
     if flagged:
         some = ", ".join(map(str, flagged[:10])) + (", ..." if len(flagged) > 10 else "")
         words = "1 line is" if len(flagged) == 1 else f"{len(flagged)} lines are"

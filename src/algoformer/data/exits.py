@@ -85,12 +85,18 @@ def token_loss(
     targets: Tensor,
     positions: TargetPositions | None,
     unroll: Unroll,
-    training: TrainConfig,
+    training: TrainConfig | None,
     *,
     prefix: Tensor | None = None,
     smoothing: float = 0.0,
 ) -> WindowLoss:
-    """Return the loss of a language model on a batch of tokens, as its training says."""
+    """Return the loss of a language model on a batch of tokens, as its training says.
+
+    Without training it is the cross-entropy, for evaluations: without smoothing, gates and ponder cost.
+    """
+    if training is None:
+        states = model.states(input_ids, unroll, prefix=prefix)
+        return window_cross_entropy(states, model.output_weight, targets, positions)
     states, halting = model.states_and_halting(
         input_ids, unroll_for_gate(unroll) if training.loss == "gate" else unroll, prefix=prefix
     )

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import csv
 import hashlib
-import io
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any
 
 from algoformer.language.corpora.clean import plain
+from algoformer.language.corpora.files import csv_rows, lines_of
 from algoformer.language.corpora.splits import hold_out, without_overlap
 from algoformer.language.text import Corpus, LabelledText, ParallelText
 
@@ -46,32 +46,33 @@ def read_text(path: Path | str) -> str:
 
 def read_lines(path: Path | str) -> list[str]:
     """Return the lines of a UTF-8 file; only a line feed ends a line."""
-    lines = read_text(path).split("\n")
-    if lines[-1] == "":
-        lines.pop()
-    return [plain(line) for line in lines]
+    return [plain(line) for line in lines_of(read_text(path))]
 
 
 def read_parallel(
-    pairs: Sequence[tuple[str, str]],
+    source: Sequence[str],
+    target: Sequence[str],
     *,
-    validation: tuple[str, str] | None,
-    test: tuple[str, str] | None,
-    seed: int,
+    validation: Sequence[str] = (),
+    test: Sequence[str] = (),
+    seed: int = 0,
 ) -> Corpus[ParallelText]:
     """Read parallel files, and hold out validation and test pairs where no files are given for them.
+
+    Args:
+        source: the files with the sentences.
+        target: the files with their translations, as many.
+        validation: a source and a target file.
+        test: a source and a target file.
+        seed: decides what is held out.
 
     Raises:
         ValueError: two files have different numbers of lines, or a file is empty or not UTF-8.
     """
-    read = [_pairs(*files) for files in pairs]
-    train = ParallelText(
-        source=tuple(line for one in read for line in one.source),
-        target=tuple(line for one in read for line in one.target),
-    )
-    given = {name: _pairs(*files) for name, files in (("valid", validation), ("test", test)) if files}
-    paths = [path for files in (*pairs, validation, test) if files for path in files]
-    return _assembled("+".join(Path(source).name for source, _ in pairs), train, given, paths, seed)
+    files = {"train": (source, target)}
+    files |= {name: (two[:1], two[1:]) for name, two in (("valid", validation), ("test", test)) if two}
+    paths = [path for sides in files.values() for side in sides for path in side]
+    return _assembled(source, {name: _pairs(*sides) for name, sides in files.items()}, paths, seed)
 
 
 def read_labelled(
@@ -93,6 +94,7 @@ def read_labelled(
     rows = {
         name: [row for path in paths for row in _table(Path(path), text_column, label_column)]
         for name, paths in parts.items()
+        if paths
     }
     names = classes or tuple(sorted({label for _, label in rows["train"]}, key=_label_order))
     if len(names) < 2:
@@ -106,58 +108,50 @@ def read_labelled(
         splits[name] = LabelledText(
             texts=tuple(text for text, _ in found), labels=tuple(number[label] for _, label in found)
         )
-    given = {name: splits[name] for name in ("valid", "test") if parts[name]}
-    paths = [path for part in parts.values() for path in part]
-    title = "+".join(Path(path).name for path in parts["train"])
-    return _assembled(title, splits["train"], given, paths, seed, classes=names)
+    return _assembled(parts["train"], splits, list(chain.from_iterable(parts.values())), seed, classes=names)
 
 
 def _assembled(
-    name: str,
-    train: Any,
-    given: dict[str, Any],
+    files: Sequence[str],
+    splits: dict[str, Any],
     paths: Sequence[str],
     seed: int,
     classes: tuple[str, ...] = (),
 ) -> Corpus:
-    notes, splits = [], dict(given)
-    kept = without_overlap(train, list(given.values()))
-    train = kept.split
-    if kept.removed:
-        notes.append(f"train: {kept.removed} left out, which validation or test hold")
-    for place, part in enumerate(part for part in ("test", "valid") if part not in given):
+    """Return a corpus that is named after its training files; splits that are not given are held out."""
+    name, notes, train = "+".join(Path(path).name for path in files), [], splits.pop("train")
+    kept = without_overlap(train, list(splits.values()))
+    if len(kept) < len(train):
+        notes.append(f"train: {len(train) - len(kept)} left out, which validation or test hold")
+    for place, part in enumerate([part for part in ("test", "valid") if part not in splits]):
         share = HELD_OUT / (1 - HELD_OUT * place)
-        train, splits[part] = hold_out(train, share=share, salt=f"{part}/{seed}")
+        kept, splits[part] = hold_out(kept, share=share, salt=f"{part}/{seed}")
         notes.append(f"{part}: {len(splits[part])} of the training rows, held out")
-    for part, split in {"train": train, **splits}.items():
+    for part, split in {"train": kept, **splits}.items():
         if not len(split):
             raise ValueError(
                 f"{name}: nothing is left for the {part} split; give more text, or files for validation "
                 "and test"
             )
     digests = {path: hashlib.sha256(Path(path).read_bytes()).hexdigest() for path in paths}
-    return Corpus(
-        name=name,
-        train=train,
-        valid=splits["valid"],
-        test=splits["test"],
-        classes=classes,
-        files=digests,
-        notes=tuple(notes),
-        terms=TERMS,
-    )
+    facts: Any = {"classes": classes, "files": digests, "notes": tuple(notes), "terms": TERMS}
+    return Corpus(name=name, train=kept, **splits, **facts)
 
 
-def _pairs(source: str, target: str) -> ParallelText:
-    sides = read_lines(source), read_lines(target)
-    if len(sides[0]) != len(sides[1]):
-        raise ValueError(
-            f"{source} has {len(sides[0])} lines and {target} has {len(sides[1])}: line i of one must "
-            "translate line i of the other"
-        )
-    if not any(sides[0]):
-        raise ValueError(f"{source} holds no text")
-    return ParallelText(source=tuple(sides[0]), target=tuple(sides[1]))
+def _pairs(sources: Sequence[str], targets: Sequence[str]) -> ParallelText:
+    """Read pairs of files one after another."""
+    found: list[tuple[str, str]] = []
+    for source, target in zip(sources, targets, strict=True):
+        lines, translations = read_lines(source), read_lines(target)
+        if len(lines) != len(translations):
+            raise ValueError(
+                f"{source} has {len(lines)} lines and {target} has {len(translations)}: line i of one must "
+                "translate line i of the other"
+            )
+        if not any(lines):
+            raise ValueError(f"{source} holds no text")
+        found += zip(lines, translations, strict=True)
+    return ParallelText(source=tuple(one for one, _ in found), target=tuple(other for _, other in found))
 
 
 def _table(path: Path, text_column: str, label_column: str) -> Iterator[tuple[str, str]]:
@@ -186,16 +180,10 @@ def _column(path: Path, row: dict[str, Any], wanted: str, usual: Sequence[str], 
 
 
 def _csv_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    delimiter = "\t" if path.suffix == ".tsv" else ","
-    reader = csv.DictReader(io.StringIO(read_text(path), newline=""), delimiter=delimiter)
-    before = csv.field_size_limit(2**31 - 1)
-    try:
-        for row in reader:
-            yield reader.line_num, row
-    except csv.Error as error:
-        raise ValueError(f"{path}, line {reader.line_num}: not readable as CSV: {error}") from None
-    finally:
-        csv.field_size_limit(before)
+    rows = csv_rows(read_text(path), str(path), delimiter="\t" if path.suffix == ".tsv" else ",")
+    _, header = next(rows, (0, []))
+    for line, row in rows:
+        yield line, dict(zip_longest(header, row[: len(header)]))
 
 
 def _json_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:

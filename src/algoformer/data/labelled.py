@@ -4,27 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from algoformer.config import TrainConfig
+from algoformer.config import TrainConfig, iteration_shares
 from algoformer.data.files import read_labelled
 from algoformer.data.protocol import Metrics
-from algoformer.data.scores import Measurement, measure_labels
 from algoformer.data.text_base import Paths, TextBatch, evaluating
 from algoformer.data.tokenized import TokenizedData
-from algoformer.language.batches import labelled_batch
+from algoformer.language.batches import text_batch
 from algoformer.language.classifier import TextClassifier
 from algoformer.language.corpora import load_labelled
 from algoformer.language.text import Corpus, LabelledText
 from algoformer.language.tokenizer import Tokenizer
 from algoformer.language.tokens import TokenTexts, encode_texts
+from algoformer.language.trunk import TextModel
 from algoformer.model.program import Program, halting_of
 from algoformer.trace import Unroll
+
+if TYPE_CHECKING:
+    from algoformer.language.checkpoint import TextCheckpoint
+    from algoformer.language.classify import Classifier
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,6 +55,8 @@ class LabelledData(TokenizedData[TokenTexts]):
     """The names of the labels; read from the data where none are given."""
 
     name: ClassVar[str] = "labels"
+    model_class: ClassVar[type[TextModel]] = TextClassifier
+    default_metrics: ClassVar[tuple[str, ...]] = ("accuracy",)
     path_settings: ClassVar[tuple[str, ...]] = ("files", "validation", "test")
 
     def __post_init__(self) -> None:
@@ -68,18 +74,13 @@ class LabelledData(TokenizedData[TokenTexts]):
         """The names of the classes."""
         return self.classes or tuple(map(str, self.text.card["classes"]))
 
-    def build_model(self, program: Program, width: int, training: TrainConfig) -> TextClassifier:
-        """Return a classifier with fresh weights."""
-        sizes = self._model_sizes(width)
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(training.seed)
-            return TextClassifier(program, labels=self.labels, **sizes)
+    def _new_model(self, program: Program, **sizes: Any) -> TextClassifier:
+        return TextClassifier(program, labels=self.labels, context=self.context, **sizes)
 
     def check_model(self, model: nn.Module) -> None:
         """Refuse a model of another kind, vocabulary or other labels."""
-        if not isinstance(model, TextClassifier):
-            raise ValueError(f"the data is labelled text, the model is a {type(model).__name__}")
         super().check_model(model)
+        assert isinstance(model, TextClassifier)
         if tuple(model.labels) != self.labels:
             raise ValueError(f"the model has {len(model.labels)} labels, the data {len(self.labels)} others")
 
@@ -93,18 +94,15 @@ class LabelledData(TokenizedData[TokenTexts]):
             )
 
     def window_loss(
-        self,
-        model: TextClassifier,
-        batch: TextBatch,
-        unroll: Unroll,
-        *,
-        smoothing: float,
-        shares: tuple[float, ...] | None = None,
+        self, model: TextClassifier, batch: TextBatch, unroll: Unroll, training: TrainConfig | None
     ) -> tuple[Tensor, Tensor]:
-        """Return the cross-entropy of the labels."""
+        """Return the loss of the labels."""
         scores = model(batch["input_ids"], batch["attention_mask"], unroll).float()
-        labels = batch["labels"]
-        by_step = torch.stack([F.cross_entropy(one, labels, label_smoothing=smoothing) for one in scores])
+        smoothing = 0.0 if training is None else self.label_smoothing
+        by_step = torch.stack(
+            [F.cross_entropy(one, batch["labels"], label_smoothing=smoothing) for one in scores]
+        )
+        shares = None if training is None else iteration_shares(training, unroll.length)
         if shares is None:
             return by_step.mean(), by_step.detach()
         weighted = [share * one for share, one in zip(shares, by_step, strict=True)]
@@ -130,15 +128,19 @@ class LabelledData(TokenizedData[TokenTexts]):
         """
         return validation["valid_accuracy"], -validation["valid_loss"]
 
-    def evaluate(self, model: nn.Module, **options: Any) -> list[Measurement]:
-        """Classify every test split whole and report the accuracy and the cross-entropy.
+    def _answerer(self, checkpoint: TextCheckpoint, options: Mapping[str, Any]) -> Classifier:
+        from algoformer.language.classify import Classifier
 
-        Args:
-            model: the classifier.
-            options: `metrics` (names, "accuracy") and `batch`, the number of texts at a time.
-        """
-        self.check_model(model)
-        return measure_labels(self, model, **options)  # type: ignore[arg-type]
+        return Classifier(checkpoint, **options)
+
+    def _answers(self, answerer: Classifier, split: TokenTexts) -> list[str]:
+        return [self.labels[label] for label in answerer.probabilities(split.texts).argmax(axis=1)]
+
+    def _references(self, split: TokenTexts) -> list[str]:
+        return [self.labels[label] for label in split.labels]
+
+    def _fitting(self, split: TokenTexts, context: int) -> TokenTexts:
+        return TokenTexts(texts=split.texts.cut(context), labels=split.labels)
 
     def header(self) -> dict[str, Any]:
         """Return the settings, the tokenizer and the names of the classes."""
@@ -170,12 +172,11 @@ class LabelledData(TokenizedData[TokenTexts]):
     def _encode(self, tokenizer: Tokenizer, name: str, split: LabelledText) -> TokenTexts:
         return encode_texts(tokenizer, split, longest=self.max_length)
 
-    def _lengths(self, split: TokenTexts) -> np.ndarray:
-        return split.texts.lengths
-
     def _batch(self, split: TokenTexts, rows: np.ndarray, length: int, *, round_to: int = 1) -> TextBatch:
-        batch = labelled_batch(split, rows, length=length)
-        return {"input_ids": batch.ids, "attention_mask": batch.mask, "labels": batch.labels}
-
-    def _count(self, batch: TextBatch) -> int:
-        return len(batch["labels"])
+        batch, labels = text_batch(split.texts, rows, length=length), torch.as_tensor(split.labels[rows])
+        return {
+            "input_ids": batch.ids,
+            "attention_mask": batch.mask,
+            "labels": labels,
+            "counts": torch.ones_like(labels, dtype=torch.bool),
+        }

@@ -106,7 +106,7 @@ def log_loss(
     >>> round(log_loss(trace, prompt).exp().item(), 6)
     1.0
     """
-    errors = _squares(trace, prompt).mean(dim=(1, 3))
+    errors = (at_least_single(trace.predictions) - prompt.targets).square().mean(dim=(1, 3))
     whole = over_all(errors.detach()) + FLOOR
     # the value is that of all processes; the gradient that of this one's errors, divided by all of theirs
     share = errors / whole
@@ -140,10 +140,6 @@ def losses_by_step(
     if prompt.classes:
         return -(prompt.targets * predictions.log_softmax(dim=-1)).sum(dim=-1)
     return (predictions - prompt.targets).square().mean(dim=-1)
-
-
-def _squares(trace: Trace, prompt: Prompt) -> Float[Tensor, "step batch point out"]:
-    return (at_least_single(trace.predictions) - prompt.targets).square()
 
 
 def over_questions(

@@ -7,13 +7,14 @@ import math
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import islice
+from itertools import groupby, islice
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from torch import nn
+import torch.nn.functional as F
+from torch import Tensor, nn
 
 from algoformer.common.plain_data import as_data
 from algoformer.config import TrainConfig
@@ -23,10 +24,12 @@ from algoformer.data.protocol import Loss, Share
 from algoformer.data.text_base import BaseTextData, HeldBatch, Paths, TextBatch, evaluating
 from algoformer.data.token_file import TokenFile, split_blocks, text_files, token_files
 from algoformer.extras import require
-from algoformer.language.losses import window_cross_entropy
+from algoformer.language.decode import CachedDecoder
+from algoformer.language.lines import batched
 from algoformer.language.token_model import TokenModel
 from algoformer.language.tokenizer import Tokenizer
 from algoformer.model.program import Program, default_steps
+from algoformer.model.stopping import StoppingRule
 from algoformer.trace import Unroll
 
 VALIDATION_TOKENS = 65_536
@@ -34,6 +37,9 @@ VALIDATION_TOKENS = 65_536
 
 TOKENIZER_TEXT = 50_000
 """Blocks of text that a BPE is learned from, at most: about 200 MB."""
+
+EXIT_BATCH = 32
+"""Sequences that are scored at a time under a stopping rule."""
 
 NO_TEXT = "there is no text to validate or test on; give more text, or files of its own"
 
@@ -47,11 +53,13 @@ class LanguageScores:
         perplexity: its exponential.
         bits_per_byte: the same in bits, per byte of UTF-8 text: comparable between tokenizers.
         tokens: how many tokens were predicted.
+        iterations: the numbers of iterations; under a stopping rule there is one entry, their mean per token.
     """
 
     cross_entropy: tuple[float, ...]
     bits_per_byte: tuple[float, ...]
     tokens: int
+    iterations: tuple[int | float, ...]
 
     @property
     def perplexity(self) -> tuple[float, ...]:
@@ -117,24 +125,12 @@ class TextData(BaseTextData):
         cache = None if self.cache is None else Path(self.cache)
         return token_files(self._files, self.known_tokenizer, seed=self.split_seed, cache=cache)
 
-    def build_model(self, program: Program, width: int, training: TrainConfig) -> TokenModel:
-        """Return a language model with fresh weights."""
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(training.seed)
-            return TokenModel(
-                program,
-                vocabulary=len(self.known_tokenizer),
-                context=self.context,
-                width=width,
-                dropout=self.dropout,
-                attention_dropout=self.attention_dropout,
-                tied=self.tied,
-                prefix_lm=False,
-            )
+    def _new_model(self, program: Program, **sizes: Any) -> TokenModel:
+        return TokenModel(program, context=self.context, tied=self.tied, **sizes)
 
     def check_model(self, model: nn.Module) -> None:
         """Refuse a model of another kind, vocabulary or with less context."""
-        self._check_language_model(model, prefix_lm=False)
+        super().check_model(model)
         if model.context < self.context:  # type: ignore[operator]
             raise ValueError(f"the model has room for {model.context} tokens, a sequence has {self.context}")
 
@@ -161,14 +157,18 @@ class TextData(BaseTextData):
 
         Args:
             model: the language model.
-            options: `split` ("test" or "valid") and `limit`, the most tokens to read (None reads all).
+            options: `split` ("test" or "valid"), `limit`, the most tokens to read (None reads all), and
+                `early_exit`, a stopping rule: tokens are then read one by one with a KV cache, as in
+                decoding, and the first one of each sequence runs all iterations.
         """
         self.check_model(model)
         split = self.splits[options.pop("split", "test")]
-        limit = options.pop("limit", None)
+        limit, rule = options.pop("limit", None), options.pop("early_exit", None)
         if options:
-            raise ValueError(f"plain text is evaluated with split and limit, got {', '.join(options)}")
-        return self._scores(model, split, window=None, limit=limit, bf16=False)
+            raise ValueError(
+                f"plain text is evaluated with split, limit and early_exit, got {', '.join(options)}"
+            )
+        return self._scores(model, split, window=None, limit=limit, bf16=False, early_exit=rule)
 
     @cached_property
     def train_digest(self) -> str:
@@ -195,26 +195,57 @@ class TextData(BaseTextData):
 
     @torch.no_grad()
     def _scores(
-        self, model: nn.Module, split: TokenFile, *, window: int | None, limit: int | None, bf16: bool
+        self,
+        model: Any,
+        split: TokenFile,
+        *,
+        window: int | None,
+        limit: int | None,
+        bf16: bool,
+        early_exit: StoppingRule | None = None,
     ) -> LanguageScores:
         tokens = np.asarray(split.tokens[: min(len(split), limit or len(split))], dtype=np.int64)
         if len(tokens) < 2:
             raise ValueError(NO_TEXT)
-        device = next(model.parameters()).device
+        whole = torch.from_numpy(tokens).to(next(model.parameters()).device)
+        pieces = [whole[start : start + self.context + 1] for start in range(0, len(whole) - 1, self.context)]
         unroll = Unroll(steps=default_steps(model.program), window=window)
-        nats, count = torch.zeros(unroll.length, dtype=torch.float64), 0
+        nats = torch.zeros(unroll.length, dtype=torch.float64)
+        iterations: tuple[int | float, ...] = tuple(range(unroll.first_step, unroll.steps + 1))
         with evaluating(model, bf16=bf16):
-            for start in range(0, len(tokens) - 1, self.context):
-                piece = torch.from_numpy(tokens[start : start + self.context + 1]).to(device)[None]
-                states = model.states(piece[:, :-1], unroll)  # type: ignore[operator]
-                found = window_cross_entropy(states, model.output_weight, piece[:, 1:])  # type: ignore[arg-type]
-                predicted = piece.shape[1] - 1
-                nats += found.by_step.double().cpu() * predicted
-                count += predicted
-        per_token = (nats / count).tolist()
+            if early_exit is not None:
+                nats, taken = nats_with_exit(model, pieces, early_exit)
+                iterations = (taken / (len(tokens) - 1),)
+            else:
+                for piece in pieces:
+                    found = token_loss(model, piece[None, :-1], piece[None, 1:], None, unroll, None)
+                    nats += found.by_step.double().cpu() * (len(piece) - 1)
+        per_token = (nats / (len(tokens) - 1)).tolist()
         bytes_per_token = split.text_bytes / max(len(split), 1)
-        bits = [one / math.log(2) / bytes_per_token for one in per_token]
-        return LanguageScores(cross_entropy=tuple(per_token), bits_per_byte=tuple(bits), tokens=count)
+        return LanguageScores(
+            cross_entropy=tuple(per_token),
+            bits_per_byte=tuple(one / math.log(2) / bytes_per_token for one in per_token),
+            tokens=len(tokens) - 1,
+            iterations=iterations,
+        )
+
+
+def nats_with_exit(model: TokenModel, pieces: list[Tensor], rule: StoppingRule) -> tuple[Tensor, float]:
+    """Return the cross-entropy of pieces of text under a stopping rule and the iterations, both summed.
+
+    Every token but the first of a piece is predicted, from the tokens before it, as decoding would do it.
+    """
+    nats, iterations = torch.zeros(1, dtype=torch.float64), 0.0
+    by_length = groupby(pieces, key=len)  # all but the last have the same length
+    for ids in (torch.stack(some) for _, same in by_length for some in batched(same, EXIT_BATCH)):
+        decoder = CachedDecoder(model, batch=len(ids), length=ids.shape[1] - 1, early_exit=rule)
+        scores = decoder.prefill(ids[:, :1])
+        for place in range(1, ids.shape[1]):
+            nats += float(F.cross_entropy(scores.float(), ids[:, place], reduction="sum"))
+            iterations += float(decoder.iterations.sum())
+            if place + 1 < ids.shape[1]:
+                scores = decoder.step(ids[:, place])
+    return nats, iterations
 
 
 class WindowBatches(HeldBatch):

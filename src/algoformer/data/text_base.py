@@ -47,6 +47,7 @@ class BaseTextData(ABC):
     """The SHA-256 of the training tokens of the run that stored this data; empty if there was none."""
 
     name: ClassVar[str]
+    model_class: ClassVar[type[TextModel]] = TokenModel
     path_settings: ClassVar[tuple[str, ...]]
     counts: ClassVar[tuple[str, ...]]
     fractions: ClassVar[tuple[str, ...]] = ("dropout", "attention_dropout")
@@ -118,20 +119,28 @@ class BaseTextData(ABC):
             )
         return data
 
+    def build_model(self, program: Program, width: int, training: TrainConfig) -> Any:
+        """Return a model with fresh weights that `training.seed` alone decides."""
+        dropouts = {name: getattr(self, name) for name in self.fractions if name.endswith("dropout")}
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(training.seed)
+            return self._new_model(program, vocabulary=len(self.known_tokenizer), width=width, **dropouts)
+
+    @abstractmethod
+    def _new_model(self, program: Program, **sizes: Any) -> TextModel:
+        """Return a model of the kind that this data needs."""
+
     def check_model(self, model: nn.Module) -> None:
         """Refuse a model of another kind or vocabulary."""
-        if not isinstance(model, TextModel):
-            raise ValueError(f"the data needs a model of tokens, got a {type(model).__name__}")
+        if not isinstance(model, self.model_class):
+            kind, found = self.model_class.__name__, type(model).__name__
+            raise ValueError(f"data {self.name!r} needs a {kind}, got a {found}")
         if model.vocabulary != len(self.known_tokenizer):
-            found = len(self.known_tokenizer)
-            raise ValueError(f"the model has {model.vocabulary} tokens, the tokenizer {found}")
-
-    def _check_language_model(self, model: nn.Module, *, prefix_lm: bool) -> None:
-        if not isinstance(model, TokenModel):
-            raise ValueError(f"the data needs a language model, got a {type(model).__name__}")
-        BaseTextData.check_model(self, model)
-        if model.prefix_lm != prefix_lm:
-            raise ValueError(f"the model has prefix_lm={model.prefix_lm}, the data needs {prefix_lm}")
+            tokens = len(self.known_tokenizer)
+            raise ValueError(f"the model has {model.vocabulary} tokens, the tokenizer {tokens}")
+        needed = getattr(self, "prefix_lm", False)
+        if isinstance(model, TokenModel) and model.prefix_lm != needed:
+            raise ValueError(f"the model has prefix_lm={model.prefix_lm}, the data needs {needed}")
 
     @classmethod
     def _stored(cls) -> list[str]:

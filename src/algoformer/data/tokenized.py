@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import hashlib
 from abc import abstractmethod
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from algoformer.config import TrainConfig, iteration_shares
+from algoformer.config import TrainConfig
 from algoformer.data.protocol import Data, Loss, Share
 from algoformer.data.text_base import BaseTextData, HeldBatch, TextBatch, evaluating
 from algoformer.language.batches import BatchPlan
@@ -25,6 +25,10 @@ from algoformer.language.tokenizer import Tokenizer
 from algoformer.language.tokens import TokenPairs, TokenTexts
 from algoformer.model.program import Program, default_steps
 from algoformer.trace import Unroll
+
+if TYPE_CHECKING:
+    from algoformer.data.scores import Measurement
+    from algoformer.language.checkpoint import TextCheckpoint
 
 LOWERCASE_NOTE = "all text, references too, is lower case"
 
@@ -56,6 +60,7 @@ class TokenizedData(BaseTextData, Generic[Split]):
     """The tokens, where they are made already; None reads the corpus when they are first needed."""
 
     measures: ClassVar[tuple[str, ...]] = ("loss", "last_loss", "tokens")
+    default_metrics: ClassVar[tuple[str, ...]]
     fixed_shapes: ClassVar[bool] = False
     counts: ClassVar[tuple[str, ...]] = ("vocabulary", "max_length", "batch_tokens", "pad_to_multiple_of")
     fractions: ClassVar[tuple[str, ...]] = ("dropout", "attention_dropout", "word_dropout", "label_smoothing")
@@ -82,38 +87,33 @@ class TokenizedData(BaseTextData, Generic[Split]):
         """Tokenize a split."""
 
     @abstractmethod
-    def _lengths(self, split: Split) -> np.ndarray:
-        """Return the number of tokens of every sequence of a split."""
-
-    @abstractmethod
     def _batch(self, split: Split, rows: Any, length: int, *, round_to: int = 1) -> TextBatch:
-        """Return rows of a split as tensors on the CPU."""
-
-    @abstractmethod
-    def _count(self, batch: TextBatch) -> int:
-        """Return the number of answers that the loss of a batch is a mean over."""
-
-    def training_loss(
-        self, model: Any, batch: TextBatch, unroll: Unroll, training: TrainConfig
-    ) -> tuple[Tensor, Tensor]:
-        """Return the loss to train with, and the cross-entropy of each iteration without gradient."""
-        shares = iteration_shares(training, unroll.length)
-        return self.window_loss(model, batch, unroll, smoothing=self.label_smoothing, shares=shares)
+        """Return rows of a split as tensors on the CPU; "counts" marks the answers that the loss is over."""
 
     @abstractmethod
     def window_loss(
-        self,
-        model: Any,
-        batch: TextBatch,
-        unroll: Unroll,
-        *,
-        smoothing: float,
-        shares: tuple[float, ...] | None = None,
+        self, model: Any, batch: TextBatch, unroll: Unroll, training: TrainConfig | None
     ) -> tuple[Tensor, Tensor]:
-        """Return the mean cross-entropy over the window, and that of each iteration without gradient.
+        """Return the loss over the window, and the cross-entropy of each iteration without gradient.
 
-        `shares` says how much each iteration counts in the mean, with sum 1; None counts all alike.
+        Without training it is the mean cross-entropy, without label smoothing.
         """
+
+    @abstractmethod
+    def _answerer(self, checkpoint: TextCheckpoint, options: Mapping[str, Any]) -> Any:
+        """Return what answers the texts of a test split, with the options of `evaluate`."""
+
+    @abstractmethod
+    def _answers(self, answerer: Any, split: Split) -> list[str]:
+        """Return the answers to the texts of a split."""
+
+    @abstractmethod
+    def _references(self, split: Split) -> list[str]:
+        """Return the right answers to the texts of a split."""
+
+    @abstractmethod
+    def _fitting(self, split: Split, context: int) -> Split:
+        """Return what of a split a model with this context can read."""
 
     @cached_property
     def text(self) -> PackedText:
@@ -165,11 +165,24 @@ class TokenizedData(BaseTextData, Generic[Split]):
 
     def loss(self, model: Any, batch: TextBatch, unroll: Unroll, training: TrainConfig) -> Loss:
         """Return the mean cross-entropy over the window, that of the last iteration, and the tokens read."""
-        mean, by_step = self.training_loss(model, batch, unroll, training)
+        mean, by_step = self.window_loss(model, batch, unroll, training)
         last, tokens = by_step[-1], batch["attention_mask"].sum()
         if "scale" in batch:  # a process's share of the answers may be more or less than its part
             mean, last, tokens = mean * batch["scale"], last * batch["scale"], tokens * batch["processes"]
         return Loss(mean, (mean.detach(), last.detach(), tokens.to(last.dtype)))
+
+    def evaluate(self, model: nn.Module, **options: Any) -> list[Measurement]:
+        """Answer every test split whole, and report the scores of the answers and the cross-entropy.
+
+        Args:
+            model: the translator or classifier.
+            options: `metrics` (names; by default BLEU and chrF for translation, accuracy for labels), and
+                those of `language.translate.Decoding` or `language.classify.Classifier`.
+        """
+        from algoformer.data.scores import measure
+
+        self.check_model(model)
+        return measure(self, model, options.pop("metrics", self.default_metrics), options)
 
     @torch.no_grad()
     def split_loss(self, model: nn.Module, split: Split, *, bf16: bool = False) -> TokenLoss:
@@ -177,8 +190,8 @@ class TokenizedData(BaseTextData, Generic[Split]):
         total = TokenLoss()
         with evaluating(model, bf16=bf16):
             for batch, unroll in self._evaluation_batches(model, split):
-                mean, _ = self.window_loss(model, batch, unroll, smoothing=0.0)
-                count = self._count(batch)
+                mean, _ = self.window_loss(model, batch, unroll, None)
+                count = int(batch["counts"].sum())
                 total += TokenLoss(nats=float(mean) * count, tokens=count)
         return total
 
@@ -192,7 +205,7 @@ class TokenizedData(BaseTextData, Generic[Split]):
     def _plan(self, split: Split, seed: int | None) -> BatchPlan:
         """Plan the batches of a split: shuffled and all full with a seed, in order of length without."""
         return BatchPlan(
-            lengths=self._lengths(split),
+            lengths=split.lengths,
             batch_tokens=self.batch_tokens,
             pad_to_multiple_of=self.pad_to_multiple_of,
             seed=seed,
@@ -223,16 +236,6 @@ class TokenizedData(BaseTextData, Generic[Split]):
         only_words = card.get("spelling", {}).get("only_words") is True
         return {"kind": self.name, **kept, "lowercase": self.lowercase, "only_words": only_words}
 
-    def _model_sizes(self, width: int) -> dict[str, Any]:
-        return {
-            "vocabulary": len(self.known_tokenizer),
-            "context": self.context,
-            "width": width,
-            "dropout": self.dropout,
-            "attention_dropout": self.attention_dropout,
-            "word_dropout": self.word_dropout,
-        }
-
 
 class TokenBatches(HeldBatch):
     """The batches of a tokenized training split."""
@@ -256,9 +259,9 @@ class TokenBatches(HeldBatch):
         share, data = self.share, self.data
         whole: TextBatch = data._batch(self.split, rows, length, round_to=self.round_to)
         if share.processes > 1:
-            total, own = data._count(whole), rows[share.rank :: share.processes]
+            total, own = int(whole["counts"].sum()), rows[share.rank :: share.processes]
             whole = data._batch(self.split, own, length, round_to=self.round_to)
-            whole["scale"] = torch.tensor(data._count(whole) * share.processes / total)
+            whole["scale"] = torch.tensor(int(whole["counts"].sum()) * share.processes / total)
             whole["processes"] = torch.tensor(share.processes)
         key = tuple((name, value.shape) for name, value in whole.items())
         self.hold(whole, key)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-import torch
 from torch import Tensor, nn
 
 from algoformer.config import TrainConfig
@@ -15,12 +15,7 @@ from algoformer.data.text_base import Paths, TextBatch
 from algoformer.data.tokenized import TokenizedData
 from algoformer.language import corpora
 from algoformer.language.batches import translation_batch
-from algoformer.language.losses import (
-    TargetPositions,
-    step_weights_of,
-    target_positions,
-    window_cross_entropy,
-)
+from algoformer.language.losses import TargetPositions, target_positions
 from algoformer.language.text import Corpus, ParallelText
 from algoformer.language.token_model import TokenModel
 from algoformer.language.tokenizer import Tokenizer
@@ -29,7 +24,8 @@ from algoformer.model.program import Program
 from algoformer.trace import Unroll
 
 if TYPE_CHECKING:
-    from algoformer.data.scores import Measurement
+    from algoformer.language.checkpoint import TextCheckpoint
+    from algoformer.language.translate import Translator
 
 LENGTH_RATIO = 3.0
 """Pairs one of whose sides is this many times as long as the other are not trained on."""
@@ -62,7 +58,7 @@ class TranslationData(TokenizedData[TokenPairs]):
     """Use the embedding as the output matrix too."""
 
     name: ClassVar[str] = "translation"
-
+    default_metrics: ClassVar[tuple[str, ...]] = ("BLEU", "chrF")
     path_settings: ClassVar[tuple[str, ...]] = (
         *("source", "target", "validation", "test", "corpus", "also_tested"),
     )
@@ -85,53 +81,22 @@ class TranslationData(TokenizedData[TokenPairs]):
         """The maximum number of tokens of source, mark and translation together, padding counted."""
         return -(-(2 * self.max_length + 1) // self.pad_to_multiple_of) * self.pad_to_multiple_of
 
-    def build_model(self, program: Program, width: int, training: TrainConfig) -> TokenModel:
-        """Return a translator with fresh weights."""
-        sizes = self._model_sizes(width)
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(training.seed)
-            return TokenModel(program, tied=self.tied, prefix_lm=self.prefix_lm, **sizes)
+    def _new_model(self, program: Program, **sizes: Any) -> TokenModel:
+        return TokenModel(program, context=self.context, tied=self.tied, prefix_lm=self.prefix_lm, **sizes)
 
-    def check_model(self, model: nn.Module) -> None:
-        """Refuse a model of another kind or vocabulary."""
-        self._check_language_model(model, prefix_lm=self.prefix_lm)
-
-    def training_loss(
-        self, model: TokenModel, batch: TextBatch, unroll: Unroll, training: TrainConfig
+    def window_loss(
+        self, model: TokenModel, batch: TextBatch, unroll: Unroll, training: TrainConfig | None
     ) -> tuple[Tensor, Tensor]:
-        """Return the loss of the translation's tokens as training says; nothing waits for the device."""
-        positions = TargetPositions(batch["positions"], batch["counts"])
+        """Return the loss of the translation's tokens; nothing waits for the device."""
         found = token_loss(
             model,
             batch["input_ids"],
             batch["targets"],
-            positions,
+            TargetPositions(batch["positions"], batch["counts"]),
             unroll,
             training,
             prefix=batch["prefix"],
             smoothing=self.label_smoothing,
-        )
-        return found.mean, found.by_step
-
-    def window_loss(
-        self,
-        model: TokenModel,
-        batch: TextBatch,
-        unroll: Unroll,
-        *,
-        smoothing: float,
-        shares: tuple[float, ...] | None = None,
-    ) -> tuple[Tensor, Tensor]:
-        """Return the cross-entropy of the translation's tokens; nothing waits for the device."""
-        states = model.states(batch["input_ids"], unroll, prefix=batch["prefix"])
-        positions = TargetPositions(batch["positions"], batch["counts"])
-        found = window_cross_entropy(
-            states,
-            model.output_weight,
-            batch["targets"],
-            positions,
-            smoothing=smoothing,
-            step_weights=step_weights_of(shares, batch["targets"]),
         )
         return found.mean, found.by_step
 
@@ -140,28 +105,27 @@ class TranslationData(TokenizedData[TokenPairs]):
         split: Any = self.text.splits["valid"]
         return {"valid_loss": self.split_loss(model, split, bf16=bf16).per_token}
 
-    def evaluate(self, model: nn.Module, **options: Any) -> list[Measurement]:
-        """Translate every test split whole and score it with BLEU, chrF and cross-entropy.
+    def _answerer(self, checkpoint: TextCheckpoint, options: Mapping[str, Any]) -> Translator:
+        from algoformer.language.translate import Decoding, Translator
 
-        Args:
-            model: the translator.
-            options: `metrics` (names, BLEU and chrF), and those of `language.translate.Decoding`.
-        """
-        from algoformer.data.scores import measure_translation
-        from algoformer.language.translate import Decoding
+        return Translator(checkpoint, Decoding(**options))
 
-        self.check_model(model)
-        metrics = options.pop("metrics", ("BLEU", "chrF"))
-        return measure_translation(self, model, Decoding(**options), metrics=metrics)  # type: ignore[arg-type]
+    def _answers(self, answerer: Translator, split: TokenPairs) -> list[str]:
+        return answerer.translate_encoded([split.source[row].tolist() for row in range(len(split))])
+
+    def _references(self, split: TokenPairs) -> list[str]:
+        return [self.known_tokenizer.decode(split.target[row]) for row in range(len(split))]
+
+    def _fitting(self, split: TokenPairs, context: int) -> TokenPairs:
+        rows = np.flatnonzero(split.lengths <= context)
+        return TokenPairs(source=split.source.take(rows), target=split.target.take(rows))
 
     def _corpus(self) -> Corpus[ParallelText]:
         if self.source:
             from algoformer.data.files import read_parallel
 
-            given = self._paths("validation"), self._paths("test")
-            held_out = [(files[0], files[1]) if files else None for files in given]
-            pairs = list(zip(self._paths("source"), self._paths("target"), strict=True))
-            return read_parallel(pairs, validation=held_out[0], test=held_out[1], seed=self.split_seed)
+            files = {name: self._paths(name) for name in ("source", "target", "validation", "test")}
+            return read_parallel(**files, seed=self.split_seed)
         first, *others = [_named(name, self.folder) for name in self._paths("corpus")]
         tested = [_named(name, self.folder) for name in self._paths("also_tested")]
         return corpora.together(first, *others, also_tested=tested) if others or tested else first
@@ -170,9 +134,6 @@ class TranslationData(TokenizedData[TokenPairs]):
         longest = None if name.startswith("test") else self.max_length
         ratio = LENGTH_RATIO if name.startswith("train") else None
         return encode_pairs(tokenizer, split, longest=longest, ratio=ratio)
-
-    def _lengths(self, split: TokenPairs) -> np.ndarray:
-        return split.source.lengths + 1 + split.target.lengths
 
     def _batch(self, split: TokenPairs, rows: Any, length: int, *, round_to: int = 1) -> TextBatch:
         batch = translation_batch(split, rows, length=length)
@@ -185,9 +146,6 @@ class TranslationData(TokenizedData[TokenPairs]):
             "positions": positions.places,
             "counts": positions.counts,
         }
-
-    def _count(self, batch: TextBatch) -> int:
-        return int(batch["counts"].sum())
 
 
 def _named(name: str, folder: str | None) -> Corpus[ParallelText]:

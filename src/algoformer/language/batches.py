@@ -16,7 +16,7 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from algoformer.language.tokenizer import EOS, PAD, TRANSLATE
-from algoformer.language.tokens import TokenPairs, TokenTable, TokenTexts
+from algoformer.language.tokens import TokenPairs, TokenTable
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -26,17 +26,10 @@ class TokenBatch:
     Attributes:
         ids: tokens; PAD where a sequence has ended.
         mask: true where there is a token.
-        rows: the numbers of these rows in the split.
     """
 
     ids: Int[Tensor, "batch token"]
     mask: Bool[Tensor, "batch token"]
-    rows: Int[Tensor, " batch"]
-
-    @property
-    def lengths(self) -> Int[Tensor, " batch"]:
-        """The number of tokens of each sequence."""
-        return self.mask.sum(dim=1)
 
     def to(self: Batch, device: torch.device | str) -> Batch:
         """Return the same batch on another device."""
@@ -60,13 +53,6 @@ class TranslationBatch(TokenBatch):
     targets: Int[Tensor, "batch token"]
     loss_mask: Bool[Tensor, "batch token"]
     prefix: Int[Tensor, " batch"]
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class LabelledBatch(TokenBatch):
-    """Texts with the number of the class of each."""
-
-    labels: Int[Tensor, " batch"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -178,8 +164,7 @@ def _shuffled(count: int, seed: int, epoch: int, purpose: int) -> np.ndarray:
 
 def plan_pairs(pairs: TokenPairs, *, batch_tokens: int, **settings: int | bool | None) -> BatchPlan:
     """Return a plan for training on pairs: a row is source, mark and translation."""
-    lengths = pairs.source.lengths + 1 + pairs.target.lengths
-    return BatchPlan(lengths=lengths, batch_tokens=batch_tokens, **settings)  # type: ignore[arg-type]
+    return BatchPlan(lengths=pairs.lengths, batch_tokens=batch_tokens, **settings)  # type: ignore[arg-type]
 
 
 def translation_batch(
@@ -206,7 +191,6 @@ def translation_batch(
     return TranslationBatch(
         ids=torch.from_numpy(ids[:, :-1].copy()),
         mask=torch.from_numpy(mask),
-        rows=torch.as_tensor(rows.astype(np.int64)),
         targets=torch.from_numpy(targets[:, 1:].copy()),
         loss_mask=torch.from_numpy(mask & (place[:-1] >= mark)),
         prefix=torch.from_numpy(given + 1),
@@ -217,36 +201,28 @@ def source_batch(
     sources: TokenTable, rows: Int[np.ndarray, " row"], *, length: int | None = None
 ) -> TokenBatch:
     """Return the sources with these numbers, each followed by the mark that a translation begins with."""
-    return _padded(sources.take(rows), rows, _fitting(sources.lengths[rows] + 1, length), end=TRANSLATE)
+    return _padded(sources.take(rows), length, end=TRANSLATE)
 
 
-def labelled_batch(
-    texts: TokenTexts, rows: Int[np.ndarray, " row"], *, length: int | None = None
-) -> LabelledBatch:
+def text_batch(texts: TokenTable, rows: Int[np.ndarray, " row"], *, length: int | None = None) -> TokenBatch:
     """Return the texts with these numbers as tensors, padded to `length`; an empty one has one EOS token."""
-    lengths = texts.texts.lengths[rows]
-    batch = _padded(texts.texts.take(rows), rows, _fitting(np.maximum(lengths, 1), length))
-    batch.ids[lengths == 0, 0] = EOS
-    batch.mask[lengths == 0, 0] = True
-    return LabelledBatch(
-        ids=batch.ids, mask=batch.mask, rows=batch.rows, labels=torch.as_tensor(texts.labels[rows])
-    )
+    return _padded(texts.take(rows), length)
 
 
-def _fitting(lengths: Int[np.ndarray, " row"], length: int | None) -> int:
+def _padded(table: TokenTable, length: int | None, *, end: int | None = None) -> TokenBatch:
+    """Pad sequences that each have `end` behind them; without it, only an empty one has EOS."""
+    lengths = table.lengths[:, None]
+    with_end = lengths + 1 if end is not None else np.maximum(lengths, 1)
+    place = np.arange(_fitting(with_end, length))
+    ids = np.full((len(table), len(place)), PAD, dtype=np.int64)
+    mask = place < with_end
+    ids[mask] = EOS if end is None else end
+    ids[place < lengths] = table.ids
+    return TokenBatch(ids=torch.from_numpy(ids), mask=torch.from_numpy(mask))
+
+
+def _fitting(lengths: Int[np.ndarray, ...], length: int | None) -> int:
     longest = int(lengths.max())
     if length is not None and longest > length:
         raise ValueError(f"a sequence has {longest} tokens, more than the length {length} to pad to")
     return longest if length is None else length
-
-
-def _padded(table: TokenTable, rows: np.ndarray, length: int, *, end: int | None = None) -> TokenBatch:
-    place, lengths = np.arange(length), table.lengths[:, None]
-    ids = np.full((len(table), length), PAD, dtype=np.int64)
-    ids[place < lengths] = table.ids
-    if end is not None:
-        ids[place == lengths] = end
-    mask = place < lengths + (end is not None)
-    return TokenBatch(
-        ids=torch.from_numpy(ids), mask=torch.from_numpy(mask), rows=torch.as_tensor(rows.astype(np.int64))
-    )

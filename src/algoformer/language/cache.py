@@ -9,7 +9,6 @@ next iteration overwrites: what stays for later tokens are the keys and values o
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Literal, get_args
 
 import torch
@@ -59,11 +58,9 @@ def cache_bytes(
     78643200
     19660800
     """
-    numbers = sum(
-        2 * batch * length * layers.key_heads * layers.width_of_head(width)
-        for layers in slots_of(program, steps=steps, policy=policy).values()
-    )
-    return numbers * number_bytes
+    slots = slots_of(program, steps=steps, policy=policy).values()
+    numbers = sum(2 * layers.key_heads * layers.width_of_head(width) for layers in slots)
+    return batch * length * numbers * number_bytes
 
 
 class Slot:
@@ -161,6 +158,8 @@ class KeyValueCache:
             check_count(name, size, 1)
         self.batch, self.length, self.policy = batch, length, policy
         self.beams = 1
+        # off the CPU tokens attend to all places, filled or not: a step then has the same shapes for each
+        self.reads_all = torch.device(device).type != "cpu"
         self.steps = default_steps(program) if steps is None else steps
         self.device, self.dtype = torch.device(device), dtype
         self.prefix = self.tokens = 0
@@ -194,14 +193,10 @@ class KeyValueCache:
         return self.visible.shape[2] if self.reads_all else self.filled
 
     @property
-    def reads_all(self) -> bool:
-        """True if tokens attend to all places, filled or not: a step then has the same shapes for each."""
-        return self.device.type != "cpu"
-
-    @property
     def bytes(self) -> int:
         """The bytes of the keys and values."""
-        return sum(tensor.numel() * tensor.element_size() for tensor in self._tensors())
+        tensors = (tensor for slot in self.slots.values() for tensor in (slot.keys, slot.values))
+        return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
 
     def slot(self, address: str) -> Slot:
         """Return the slot of the layer at an address."""
@@ -301,8 +296,3 @@ class KeyValueCache:
             self.positions.copy_(positions)
         else:
             self.batch, self.visible, self.positions = len(rows), visible, positions
-
-    def _tensors(self) -> Iterator[Tensor]:
-        for slot in self.slots.values():
-            yield slot.keys
-            yield slot.values

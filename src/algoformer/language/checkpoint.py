@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 from torch import nn
 
 from algoformer.language.classifier import TextClassifier
 from algoformer.language.token_model import TokenModel
+from algoformer.language.tokenizer import Tokenizer
 
 
 @runtime_checkable
@@ -58,3 +60,48 @@ class TextCheckpoint:
     model: TokenModel | TextClassifier
     tokenizer: str = ""
     card: Mapping[str, Any] = field(default_factory=dict)
+
+
+Model = TypeVar("Model", TokenModel, TextClassifier)
+
+
+class TextTool(Generic[Model]):
+    """The base of translator, classifier and writer: a model and its tokenizer, ready for a user's text.
+
+    Args:
+        checkpoint: a model of text; it stays on its device.
+        kind: the class that the model must have.
+        name: what such a model is called.
+
+    Raises:
+        ValueError: the checkpoint holds another kind of model, or no tokenizer that fits it.
+
+    Attributes:
+        answers: the number of answers so far: tokens, or labels.
+    """
+
+    def __init__(self, checkpoint: TextModelFile, kind: type[Model], name: str) -> None:
+        if not isinstance(checkpoint.model, kind):
+            raise ValueError(f"this is no {name}: the checkpoint holds {held_instead(checkpoint.model)}")
+        if not checkpoint.tokenizer:
+            raise ValueError("the checkpoint has no tokenizer, so it cannot read text")
+        self.model: Model = checkpoint.model.eval()
+        self.tokenizer = Tokenizer.from_json(checkpoint.tokenizer)
+        self.lowercase = checkpoint.card.get("lowercase") is True
+        self.only_words = checkpoint.card.get("only_words") is True
+        if len(self.tokenizer) != self.model.vocabulary:
+            raise ValueError(
+                f"the tokenizer has {len(self.tokenizer)} tokens, the model {self.model.vocabulary}"
+            )
+        self.answers = 0
+        self._iterations = 0.0
+
+    @property
+    def iterations(self) -> float:
+        """The mean number of loop iterations per answer so far; NaN before the first."""
+        return self._iterations / self.answers if self.answers else math.nan
+
+    def count(self, answers: int, iterations: float) -> None:
+        """Take note of answers, and of the mean number of loop iterations that each took."""
+        self.answers += answers
+        self._iterations += answers * iterations

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Unpack
 
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from algoformer.language.trunk import TextModel, Trunk, token_context
-from algoformer.model.program import Part, Program
+from algoformer.language.trunk import TextModel, TrunkOptions, token_context
+from algoformer.model.driver import ForwardContext, Settled
+from algoformer.model.program import Part, Program, default_steps
+from algoformer.model.stopping import StoppingRule
 from algoformer.trace import Trace, Unroll
 
 
@@ -18,7 +22,7 @@ class TextClassifier(TextModel):
     The paper's classifiers are encoders: give programs with `causal=False`. Padding changes nothing.
 
     Args:
-        program: and `vocabulary`, `context`, `width` and dropout rates: as for `Trunk`.
+        program: and `vocabulary`, `context`, `width` and dropout rates (`options`): as for `Trunk`.
         labels: names of the labels; at least two, all different.
 
     >>> import torch
@@ -35,27 +39,13 @@ class TextClassifier(TextModel):
         program: Program | Part | tuple[Part, ...],
         *,
         labels: Sequence[str],
-        vocabulary: int,
-        context: int,
-        width: int = 256,
-        dropout: int | float = 0.0,
-        attention_dropout: int | float = 0.0,
-        word_dropout: int | float = 0.0,
+        **options: Unpack[TrunkOptions],
     ) -> None:
-        super().__init__()
+        super().__init__(program, **options)
         if len(labels) < 2 or len(set(labels)) < len(labels):
             raise ValueError(f"labels must be two or more different names, got {list(labels)}")
         self.labels = tuple(labels)
-        self.trunk = Trunk(
-            program,
-            vocabulary=vocabulary,
-            context=context,
-            width=width,
-            dropout=dropout,
-            attention_dropout=attention_dropout,
-            word_dropout=word_dropout,
-        )
-        self.head = nn.Linear(width, len(labels))
+        self.head = nn.Linear(self.trunk.width, len(labels))
         nn.init.normal_(self.head.weight, std=0.02)
         nn.init.zeros_(self.head.bias)
 
@@ -82,6 +72,26 @@ class TextClassifier(TextModel):
             token_context(attention_mask),
             lambda states: self.head(masked_mean(states, attention_mask))[:, :, None],
         )
+
+    def settle(
+        self,
+        input_ids: Int[Tensor, "batch token"],
+        attention_mask: Bool[Tensor, "batch token"],
+        rule: StoppingRule,
+    ) -> Settled:
+        """Return the scores of the labels when a stopping rule stops each text, and its iterations.
+
+        Every text needs a token that is not padding.
+        """
+        self.trunk.check(input_ids)
+        context = token_context(attention_mask)
+        context = replace(context, access=self.body.access((), rule.max_steps or default_steps(self.program)))
+
+        def read_out(states: Tensor, inside: ForwardContext) -> Tensor:
+            assert inside.full_mask is not None  # of the texts that have not stopped yet
+            return self.head(masked_mean(self.trunk.finish(states)[None], inside.full_mask[:, 0, 0])[0])
+
+        return self.body.settle(self.trunk.embed(input_ids), rule, read_out, context)
 
     def _built_again(self, sizes: dict[str, int]) -> TextClassifier:
         return TextClassifier(self.program, labels=self.labels, **sizes)

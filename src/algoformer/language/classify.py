@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -12,13 +12,14 @@ import torch
 from algoformer.common.products import onednn_linear
 from algoformer.common.side_by_side import run_side_by_side
 from algoformer.common.terminal import printable
-from algoformer.language.batches import labelled_batch
-from algoformer.language.checkpoint import TextModelFile, held_instead
+from algoformer.language.batches import text_batch
+from algoformer.language.checkpoint import TextModelFile, TextTool
 from algoformer.language.classifier import TextClassifier
 from algoformer.language.lines import batched, by_length, prepared
-from algoformer.language.tokenizer import Tokenizer
-from algoformer.language.tokens import TokenTable, TokenTexts
+from algoformer.language.tokens import TokenTable
 from algoformer.model.layers import check_count
+from algoformer.model.program import default_steps
+from algoformer.model.stopping import StoppingRule
 from algoformer.trace import Unroll
 
 
@@ -31,7 +32,7 @@ class Label:
     shortened: bool = False
 
 
-class Classifier:
+class Classifier(TextTool[TextClassifier]):
     """A trained classifier and its tokenizer, ready for lines of text.
 
     Args:
@@ -39,6 +40,7 @@ class Classifier:
         batch: the number of texts in a batch.
         ahead: the number of batches of lines that are read ahead, to group texts of similar length.
         steps: iterations of the loop; None means as many as in training.
+        early_exit: the stopping rule of the loop, in place of `steps`; None runs all iterations.
 
     Raises:
         ValueError: the checkpoint holds another kind of model, or has no tokenizer.
@@ -47,64 +49,62 @@ class Classifier:
     ahead = 8
 
     def __init__(
-        self, checkpoint: TextModelFile, *, batch: int = 64, ahead: int = ahead, steps: int | None = None
+        self,
+        checkpoint: TextModelFile,
+        *,
+        batch: int = 64,
+        ahead: int = ahead,
+        steps: int | None = None,
+        early_exit: StoppingRule | None = None,
     ) -> None:
-        if not isinstance(checkpoint.model, TextClassifier):
-            raise ValueError(f"this is no classifier: the checkpoint holds {held_instead(checkpoint.model)}")
-        if not checkpoint.tokenizer:
-            raise ValueError("the checkpoint has no tokenizer, so it cannot read text")
+        super().__init__(checkpoint, TextClassifier, "classifier")
         for name, count in {"batch": batch, "ahead": ahead}.items():
             check_count(name, count, 1)
-        self.model = checkpoint.model.eval()
-        self.batch, self.ahead = batch, ahead
-        self.unroll = None if steps is None else Unroll(steps=steps, window=1)
-        self.tokenizer = Tokenizer.from_json(checkpoint.tokenizer)
-        self.lowercase = checkpoint.card.get("lowercase") is True
-        self.only_words = checkpoint.card.get("only_words") is True
-        if len(self.tokenizer) != self.model.trunk.vocabulary:
-            raise ValueError(
-                f"the tokenizer has {len(self.tokenizer)} tokens, the model {self.model.trunk.vocabulary}"
-            )
+        if early_exit is not None:
+            self.model.body.check_rule(early_exit)
+        self.batch, self.ahead, self.early_exit = batch, ahead, early_exit
+        steps = default_steps(self.model.program) if steps is None else steps
+        self.unroll = Unroll(steps=steps, window=1)
 
     def classify(self, lines: Iterable[str]) -> Iterator[Label | None]:
         """Yield a label for each line, in order; None for a line without words."""
+        context = self.model.context
         for block in batched(lines, self.batch * self.ahead):
-            yield from self.classify_block(block)
+            texts = [prepared(line, lowercase=self.lowercase, only_words=self.only_words) for line in block]
+            # one token more than the model reads shows that a text was longer
+            encoded = self.tokenizer.encode_all(list(filter(None, texts)), max_tokens=context + 1)
+            chances = iter(self.probabilities(TokenTable.of(encoded)))
+            lengths = map(len, encoded)
+            for text in texts:
+                yield self._label(next(chances), shortened=next(lengths) > context) if text else None
 
-    def classify_block(self, lines: Sequence[str]) -> list[Label | None]:
-        """Return the labels of some lines."""
-        spelling = {"lowercase": self.lowercase, "only_words": self.only_words}
-        texts = [prepared(line, **spelling) for line in lines]
-        found: list[Label | None] = [None] * len(lines)
-        filled = [place for place, text in enumerate(texts) if text]
-        # one token more than the model reads shows that a text was longer
-        most = self.model.trunk.context + 1
-        table = TokenTable.of(self.tokenizer.encode_all([texts[place] for place in filled], max_tokens=most))
-        chances = self.probabilities(table)
-        for row, place in enumerate(filled):
-            best = int(chances[row].argmax())
-            found[place] = Label(
-                name=printable(self.model.labels[best]),
-                probability=float(chances[row, best]),
-                shortened=bool(table.lengths[row] > self.model.trunk.context),
-            )
-        return found
+    def _label(self, chances: np.ndarray, *, shortened: bool) -> Label:
+        best = int(chances.argmax())
+        name = printable(self.model.labels[best])
+        return Label(name=name, probability=float(chances[best]), shortened=shortened)
 
     def probabilities(self, texts: TokenTable) -> np.ndarray:
         """Return the probability of every label for every text, truncated to the model's context."""
-        table = texts.cut(self.model.trunk.context)
-        all_texts = TokenTexts(texts=table, labels=np.zeros(len(table), dtype=np.int64))
+        table = texts.cut(self.model.context)
         chances = np.zeros((len(table), len(self.model.labels)))
         device = self.model.head.weight.device
 
         @torch.no_grad()
-        def fill(rows: np.ndarray) -> None:
-            given = labelled_batch(all_texts, rows).to(device)
-            scores = self.model(given.ids, given.mask, self.unroll)[-1]
+        def fill(rows: np.ndarray) -> float:
+            """Fill in the probabilities of some texts, and return their mean number of iterations."""
+            given = text_batch(table, rows).to(device)
+            if self.early_exit is None:
+                scores, mean = self.model(given.ids, given.mask, self.unroll)[-1], float(self.unroll.steps)
+            else:
+                scores, iterations = self.model.settle(given.ids, given.mask, self.early_exit)
+                mean = float(iterations.float().mean())
             chances[rows] = scores.double().softmax(dim=-1).cpu().numpy()
+            return mean
 
-        groups = by_length(table.lengths.tolist(), self.batch)
-        batches = [partial(fill, np.array(places, dtype=np.int64)) for places in groups]
+        groups = [np.array(places) for places in by_length(table.lengths.tolist(), self.batch)]
         with onednn_linear(self.model, packed=True):
-            run_side_by_side(batches, device)
+            for rows, mean in zip(
+                groups, run_side_by_side([partial(fill, rows) for rows in groups], device), strict=True
+            ):
+                self.count(len(rows), mean)
         return chances

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -16,6 +15,7 @@ from algoformer.language.cache import KeyValueCache, Policy
 from algoformer.language.early_exit import run_with_exit
 from algoformer.language.token_model import TokenModel
 from algoformer.model.driver import ForwardContext
+from algoformer.model.inner_loops import inner_steps, with_inner_steps
 from algoformer.model.program import default_steps
 from algoformer.model.stopping import StoppingRule
 from algoformer.trace import Unroll
@@ -24,43 +24,10 @@ MOST_BEAMS = 8
 """More beams than this do not share a cache: each would have to mask the places of all others."""
 
 
-@runtime_checkable
-class NextToken(Protocol):
-    """A decoder: it scores the next token of a batch of sequences that grow by one token at a time."""
-
-    model: TokenModel
-    iterations: Float[Tensor, " batch"]
-
-    @property
-    def fixed_batch(self) -> bool:
-        """True if sequences that have ended stay in the batch until all have."""
-        ...
-
-    def prefill(
-        self, input_ids: Int[Tensor, "batch token"], attention_mask: Bool[Tensor, "batch token"] | None = None
-    ) -> Float[Tensor, "batch vocabulary"]:
-        """Read the prefixes; return the scores of the token after each."""
-        ...
-
-    def step(self, tokens: Int[Tensor, " batch"]) -> Float[Tensor, "batch vocabulary"]:
-        """Read one more token of each sequence; return the scores of the token after it."""
-        ...
-
-    def select(self, rows: Int[Tensor, " row"], *, same_prefix: bool = False) -> None:
-        """Let sequence i go on from where sequence `rows[i]` is; there may be more or fewer than before."""
-        ...
-
-    def fork(self, beams: int) -> None:
-        """Let each sequence go on in several beams, which are consecutive sequences from now on.
-
-        Directly after `prefill`. Later selections have the promise `same_prefix`.
-        """
-        ...
-
-
 class CachedDecoder:
     """A decoder that reads each token once and keeps keys and values in a cache.
 
+    A decoder scores the next token of a batch of sequences that grow by one token at a time.
     After `prefill`, a step without early exit has fixed shapes, writes in place and never waits for the
     device: on CUDA it is captured as a graph at the second token, and replayed from then on.
 
@@ -69,6 +36,7 @@ class CachedDecoder:
         batch: the number of sequences.
         length: the maximum number of tokens of a sequence, padding included.
         steps: iterations of the traced loop for every token; None means as many as the program says.
+        inner: iterations of other loops, as in `Unroll`.
         policy: the cached iterations of a loop, "full" (exact) or "last".
         early_exit: the stopping rule for a generated token. Prefixes are always read in full.
         dtype: the data type of keys and values; None means the model's.
@@ -82,6 +50,7 @@ class CachedDecoder:
         batch: int,
         length: int,
         steps: int | None = None,
+        inner: Mapping[str, int] | None = None,
         policy: Policy = "full",
         early_exit: StoppingRule | None = None,
         dtype: torch.dtype | None = None,
@@ -97,8 +66,9 @@ class CachedDecoder:
         self.model, self.early_exit = model, early_exit
         self.captured = possible if captured is None else captured
         self.graph: _StepGraph | None = None
+        self.inner = inner or {}
         self.cache = KeyValueCache(
-            model.program,
+            with_inner_steps(model.program, self.inner),
             width=model.trunk.width,
             batch=batch,
             length=length,
@@ -122,7 +92,7 @@ class CachedDecoder:
         given = check_prefix(self.model, input_ids, attention_mask)
         self.cache.begin(given)
         context = self.model.context_of(input_ids, attention_mask, given.sum(dim=1))
-        unroll = Unroll(steps=self.cache.steps, window=1)
+        unroll = Unroll(steps=self.cache.steps, window=1, inner=self.inner)
         states = self.model.trunk(input_ids, unroll, replace(context, cache=self.cache.slot))[0]
         self.cache.prefix_done()
         return self.model.scores(last_state(states, given))
@@ -142,12 +112,13 @@ class CachedDecoder:
         """The part of a step that works on the device alone, which a graph can hold."""
         cache = self.cache
         cache.advance()
-        access = self.model.body.access((), cache.steps)
+        access = self.model.body.access((), cache.steps, self.inner)
         context = ForwardContext(
             positions=cache.positions,
             causal_mask=cache.visible[:, None, :, : cache.reach],
             cache=cache.slot,
             access=access,
+            loop_steps=inner_steps(self.model.program, self.inner) if self.inner else None,
         )
         if self.early_exit is None:
             unroll = Unroll(steps=cache.steps, window=1)
@@ -158,14 +129,17 @@ class CachedDecoder:
         return scores
 
     def select(self, rows: Int[Tensor, " row"], *, same_prefix: bool = False) -> None:
-        """Let sequence i go on from where sequence `rows[i]` is."""
+        """Let sequence i go on from where sequence `rows[i]` is; there may be more or fewer than before."""
         if len(rows) != len(self.iterations):
             self.graph = None  # it works on tensors that are now replaced
         self.cache.select(rows, same_prefix=same_prefix)
         self.iterations = self.iterations.index_select(0, rows)
 
     def fork(self, beams: int) -> None:
-        """Let each sequence go on in several beams."""
+        """Let each sequence go on in several beams, which are consecutive sequences from now on.
+
+        Directly after `prefill`. Later selections have the promise `same_prefix`.
+        """
         rows = torch.arange(self.cache.batch, device=self.cache.device).repeat_interleave(beams)
         if self.early_exit is not None or not 1 < beams <= min(MOST_BEAMS, self.model.context):
             self.select(rows)  # each beam is a sequence of its own, with its own cache
@@ -201,12 +175,15 @@ class _StepGraph:
 
 
 class UncachedDecoder:
-    """A decoder that reads everything again for every token: the reference for cached decoding."""
+    """A `CachedDecoder` without a cache: it reads everything again for every token, as a reference."""
 
-    def __init__(self, model: TokenModel, *, steps: int | None = None) -> None:
+    def __init__(
+        self, model: TokenModel, *, steps: int | None = None, inner: Mapping[str, int] | None = None
+    ) -> None:
         check_ready(model, 1)
         self.model = model
-        self.steps = default_steps(model.program) if steps is None else steps
+        steps = default_steps(model.program) if steps is None else steps
+        self.unroll = Unroll(steps=steps, window=1, inner=inner or {})
         self.iterations = torch.empty(0)
         self.input_ids = self.attention_mask = self.prefix = torch.empty(0)
 
@@ -222,7 +199,7 @@ class UncachedDecoder:
         self.input_ids = input_ids
         self.attention_mask = check_prefix(self.model, input_ids, attention_mask)
         self.prefix = self.attention_mask.sum(dim=1)
-        self.iterations = torch.full((len(input_ids),), float(self.steps), device=input_ids.device)
+        self.iterations = torch.full((len(input_ids),), float(self.unroll.steps), device=input_ids.device)
         return self._scores()
 
     def step(self, tokens: Int[Tensor, " batch"]) -> Float[Tensor, "batch vocabulary"]:
@@ -243,11 +220,14 @@ class UncachedDecoder:
 
     @torch.no_grad()
     def _scores(self) -> Tensor:
-        unroll = Unroll(steps=self.steps, window=1)
         states = self.model.states(
-            self.input_ids, unroll, attention_mask=self.attention_mask, prefix=self.prefix
+            self.input_ids, self.unroll, attention_mask=self.attention_mask, prefix=self.prefix
         )[0]
         return self.model.scores(last_state(states, self.attention_mask))
+
+
+Decoder = CachedDecoder | UncachedDecoder
+"""What a search works with."""
 
 
 @contextmanager

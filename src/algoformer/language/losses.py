@@ -79,7 +79,7 @@ def window_cross_entropy(
         raise ValueError(f"smoothing must lie in 0..1, 1 left out, got {smoothing}")
     if rows < 1:
         raise ValueError(f"rows must be at least 1, got {rows}")
-    positions = None if target_mask is None else _positions(target_mask)
+    positions = _positions(target_mask)
     chosen, right = at_targets(states, positions), targets.flatten()
     if positions is not None:
         # padding may hold what is not a token
@@ -110,7 +110,7 @@ def exit_cross_entropy(
         gates: logits of the gate, from `TokenModel.states_and_halting`.
         exit_entropy: weight of the entropy, which keeps the gate from exiting at one iteration always.
     """
-    positions = None if target_mask is None else _positions(target_mask)
+    positions = _positions(target_mask)
     exits = exit_log_probabilities(gates)
     found = window_cross_entropy(
         states, weight, targets, positions, smoothing=smoothing, step_weights=exits.exp()
@@ -129,7 +129,7 @@ def gate_cross_entropy(
 
     Gradients reach the gates only; pass gates of detached states to train nothing else.
     """
-    positions = None if target_mask is None else _positions(target_mask)
+    positions = _positions(target_mask)
     found = window_cross_entropy(states.detach(), weight.detach(), targets, positions)
     each = gate_targets_loss(at_targets(gates, positions), found.by_target)
     shares = target_shares(each, positions, states.dtype)
@@ -167,8 +167,8 @@ def target_shares(right: Tensor, positions: TargetPositions | None, dtype: torch
     return counts / counts.sum()
 
 
-def _positions(mask: Tensor | TargetPositions) -> TargetPositions:
-    return mask if isinstance(mask, TargetPositions) else target_positions(mask)
+def _positions(mask: Tensor | TargetPositions | None) -> TargetPositions | None:
+    return target_positions(mask) if isinstance(mask, Tensor) else mask
 
 
 class _Streamed(torch.autograd.Function):

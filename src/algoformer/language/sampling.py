@@ -12,10 +12,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from algoformer.language.cache import Policy
-from algoformer.language.checkpoint import TextModelFile, held_instead
+from algoformer.language.checkpoint import TextModelFile, TextTool
 from algoformer.language.decode import CachedDecoder
 from algoformer.language.token_model import TokenModel
-from algoformer.language.tokenizer import EOS, Tokenizer
+from algoformer.language.tokenizer import EOS
 from algoformer.model.stopping import StoppingRule
 
 
@@ -80,7 +80,7 @@ def next_token_probabilities(
     return (limited / limited.sum()).to(logits.dtype)
 
 
-class Writer:
+class Writer(TextTool[TokenModel]):
     """A language model and its tokenizer, ready to continue texts.
 
     Args:
@@ -91,13 +91,7 @@ class Writer:
     """
 
     def __init__(self, checkpoint: TextModelFile) -> None:
-        if not isinstance(checkpoint.model, TokenModel):
-            held = held_instead(checkpoint.model)
-            raise ValueError(f"this is no language model: the checkpoint holds {held}")
-        if not checkpoint.tokenizer:
-            raise ValueError("the checkpoint has no tokenizer, so it cannot read a prompt")
-        self.model = checkpoint.model.eval()
-        self.tokenizer = Tokenizer.from_json(checkpoint.tokenizer)
+        super().__init__(checkpoint, TokenModel, "language model")
 
     def stream(self, prompt: str, sampling: Sampling | None = None) -> Iterator[str]:
         """Yield the continuation of a prompt piece by piece, as soon as its characters are complete.

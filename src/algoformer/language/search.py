@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from copy import copy
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
@@ -11,13 +11,12 @@ from torch import Tensor
 
 from algoformer.common.terminal import short
 from algoformer.language.cache import Policy
-from algoformer.language.decode import CachedDecoder, NextToken, fast_products
+from algoformer.language.decode import CachedDecoder, Decoder, fast_products
 from algoformer.language.token_model import TokenModel
 from algoformer.model.stopping import StoppingRule
 
 LARGEST_PENALTY = 10
 """The largest length penalty; with a larger one, powers of the length overflow."""
-
 
 LEAVE_AT = 0.75
 """Ended sequences leave the batch when at most this fraction of it is still running."""
@@ -62,6 +61,7 @@ def generate(
     length_penalty: int | float = 1.0,
     nbest: int = 1,
     steps: int | None = None,
+    inner: Mapping[str, int] | None = None,
     policy: Policy = "full",
     early_exit: StoppingRule | None = None,
     captured: bool | None = None,
@@ -77,7 +77,7 @@ def generate(
         beam: the beam width; 1 is greedy search.
         length_penalty: 0 favors short sequences; 1 compares mean log-probabilities.
         nbest: the number of hypotheses returned for each sequence.
-        steps: as for `CachedDecoder`, and so are `policy`, `early_exit` and `captured`.
+        steps: as for `CachedDecoder`, and so are `inner`, `policy`, `early_exit` and `captured`.
 
     >>> import torch
     >>> from algoformer import programs
@@ -87,75 +87,34 @@ def generate(
     torch.Size([2, 2, 5])
     """
     search = {"eos_id": eos_id, "max_new_tokens": max_new_tokens, "length_penalty": length_penalty}
-    check_search(model, **search, beam=beam, nbest=nbest)  # type: ignore[arg-type]
+    search |= {"beam": beam, "nbest": nbest}
+    check_search(model, **search)  # type: ignore[arg-type]
     decoder = CachedDecoder(
         model,
         batch=input_ids.shape[0],
         length=input_ids.shape[1] + max_new_tokens - 1,  # the last token is never read
         steps=steps,
+        inner=inner,
         policy=policy,
         early_exit=early_exit,
         captured=captured,
     )
     with fast_products(model):
-        if beam == 1:
-            return greedy_search(decoder, input_ids, attention_mask, **search)  # type: ignore[arg-type]
-        return beam_search(decoder, input_ids, attention_mask, **search, beam=beam, nbest=nbest)  # type: ignore[arg-type]
+        return beam_search(decoder, input_ids, attention_mask, **search)  # type: ignore[arg-type]
 
 
 def greedy_search(
-    decoder: NextToken,
+    decoder: Decoder,
     input_ids: Int[Tensor, "batch token"],
     attention_mask: Bool[Tensor, "batch token"] | None = None,
-    *,
-    eos_id: int,
-    max_new_tokens: int,
-    length_penalty: int | float = 1.0,
+    **options: int | float,
 ) -> Generation:
-    """Generate the most probable token at every step; of equal ones, the one with the smallest id.
-
-    A sequence that has reached the end token stays as it is, and on a CPU leaves the batch; the batch stops
-    when all have ended.
-
-    Args:
-        decoder: a new decoder; the other arguments are those of `generate`.
-    """
-    check_search(decoder.model, eos_id=eos_id, max_new_tokens=max_new_tokens, length_penalty=length_penalty)
-    scores = decoder.prefill(input_ids, attention_mask)
-    batch = len(input_ids)
-    tokens = torch.full((batch, max_new_tokens), eos_id, device=input_ids.device)
-    lengths = torch.zeros(batch, dtype=torch.int64, device=input_ids.device)
-    ended = torch.zeros(batch, dtype=torch.bool, device=input_ids.device)
-    total = torch.zeros(batch, device=input_ids.device)
-    iterations = torch.zeros(batch, device=input_ids.device)
-    rows = torch.arange(batch, device=input_ids.device)  # the sequences that the decoder continues
-    for place in range(max_new_tokens):
-        before = ended[rows]
-        best, token = (scores.float().log_softmax(dim=-1) + total[rows, None]).max(dim=-1)
-        total[rows] = torch.where(before, total[rows], best)
-        token = token.masked_fill(before, eos_id)
-        tokens[rows, place] = token
-        lengths[rows] += ~before
-        iterations[rows] += torch.where(before, 0, decoder.iterations)
-        ended[rows] = before | (token == eos_id)
-        if place + 1 == max_new_tokens or bool(ended.all()):
-            break
-        going = _worth_leaving(decoder, ~ended[rows])
-        if going is not None:
-            decoder.select(going)
-            rows, token = rows[going], token[going]
-        scores = decoder.step(token)
-    return Generation(
-        tokens=tokens[:, None],
-        lengths=lengths[:, None],
-        scores=(total / lengths**length_penalty)[:, None],
-        ended=ended[:, None],
-        iterations=float(iterations.sum() / lengths.sum()),
-    )
+    """Generate the most probable token at every step: `beam_search` with a beam of one."""
+    return beam_search(decoder, input_ids, attention_mask, beam=1, **options)  # type: ignore[arg-type]
 
 
 def beam_search(
-    decoder: NextToken,
+    decoder: Decoder,
     input_ids: Int[Tensor, "batch token"],
     attention_mask: Bool[Tensor, "batch token"] | None = None,
     *,
@@ -176,72 +135,63 @@ def beam_search(
     Args:
         decoder: a new decoder; the other arguments are those of `generate`.
     """
-    model = decoder.model
-    check_search(
-        model,
-        eos_id=eos_id,
-        max_new_tokens=max_new_tokens,
-        length_penalty=length_penalty,
-        beam=beam,
-        nbest=nbest,
-    )
+    options = {"eos_id": eos_id, "max_new_tokens": max_new_tokens, "length_penalty": length_penalty}
+    check_search(decoder.model, **options, beam=beam, nbest=nbest)  # type: ignore[arg-type]
     scores = decoder.prefill(input_ids, attention_mask)
+    if beam > 1:
+        decoder.fork(beam)
+        scores = scores.repeat_interleave(beam, dim=0)
     batch, device = len(input_ids), input_ids.device
+    pool = _Pool(batch, beam, max_new_tokens, eos_id, device)
     rows = torch.arange(batch, device=device)  # the sentences that the decoder continues
-    decoder.fork(beam)
-    scores = scores.repeat_interleave(beam, dim=0)
+    running = torch.ones_like(rows, dtype=torch.bool)
     total = torch.full((batch, beam), NOWHERE, device=device)
     total[:, 0] = 0.0  # all beams are alike at first
     tokens = torch.full((batch, beam, max_new_tokens), eos_id, device=device)
-    done = pool = _Pool(batch, beam, max_new_tokens, eos_id, device)
-    iterations, count = torch.zeros((), device=device), 0
+    iterations = torch.zeros(2, device=device)  # their sum over the sequences that are read, and the number
     for length in range(1, max_new_tokens + 1):
-        iterations, count = iterations + decoder.iterations.sum(), count + len(scores)
-        chances = scores.float().log_softmax(dim=-1).view(len(rows), beam, -1) + total[..., None]
-        value, index = first_largest(chances.flatten(1), 2 * beam)
-        source, token = index // model.vocabulary, index % model.vocabulary
-        candidates = _gather(tokens, source)
-        candidates[:, :, length - 1] = token
-        ends = token == eos_id
+        read = running.repeat_interleave(beam).to(iterations.dtype)
+        iterations += torch.stack([decoder.iterations @ read, read.sum()])
+        value, source, candidates = _continued(scores, total, tokens, length)
+        ends = candidates[:, :, length - 1] == eos_id
         within = ends & (torch.arange(2 * beam, device=device) < beam)
-        pool.add(value / length**length_penalty, candidates, length, ended=True, which=within)
+        pool.add(rows, value / length**length_penalty, candidates, length, ended=True, which=within)
         # at most one continuation of each beam is the end, so that there are enough others
         going = ends.int().argsort(dim=1, stable=True)[:, :beam]
-        total, tokens = value.gather(1, going), _gather(candidates, going)
-        source = source.gather(1, going)
+        total, tokens, source = value.gather(1, going), _gather(candidates, going), source.gather(1, going)
         if length == max_new_tokens:
             everyone = torch.ones_like(total, dtype=torch.bool)
-            pool.add(total / length**length_penalty, tokens, length, ended=False, which=everyone)
+            pool.add(rows, total / length**length_penalty, tokens, length, ended=False, which=everyone)
             break
         # probabilities are at most 1: no longer continuation has a better score than this
         bound = total.amax(dim=1) / max_new_tokens**length_penalty
-        running = ~pool.full & (pool.scores[:, nbest - 1] < bound)
+        running = ~pool.full(rows) & (pool.scores[rows, nbest - 1] < bound)
         if not bool(running.any()):
             break
-        kept = _worth_leaving(decoder, running)
-        if kept is not None:
-            done.store(rows, pool)
-            rows, pool = rows[kept], pool.rows(kept)
-            total, tokens, source = total[kept], tokens[kept], source[kept]
-            first = kept[:, None] * beam
-        else:
-            first = torch.arange(len(rows), device=device)[:, None] * beam  # where a sentence's beams begin
-        decoder.select((first + source).flatten(), same_prefix=True)
+        kept = _worth_moving(decoder, running)
+        rows, running, total, tokens, source = (one[kept] for one in (rows, running, total, tokens, source))
+        if beam > 1 or len(kept) < len(scores):
+            decoder.select((kept[:, None] * beam + source).flatten(), same_prefix=True)
         scores = decoder.step(tokens[:, :, length - 1].flatten())
-    done.store(rows, pool)
-    return Generation(
-        tokens=done.tokens[:, :nbest],
-        lengths=done.lengths[:, :nbest],
-        scores=done.scores[:, :nbest],
-        ended=done.ended[:, :nbest],
-        iterations=float(iterations / count),
-    )
+    return pool.best(nbest, iterations=float(iterations[0] / iterations[1]))
 
 
-def _worth_leaving(decoder: NextToken, running: Bool[Tensor, " sequence"]) -> Int[Tensor, " row"] | None:
-    """Return the sequences to go on with, if enough of them have ended to pay for moving the rest."""
+def _continued(
+    scores: Tensor, total: Tensor, tokens: Tensor, length: int
+) -> tuple[Float[Tensor, "batch best"], Int[Tensor, "batch best"], Int[Tensor, "batch best token"]]:
+    """Return twice as many continuations as beams, best first: log-probability, beam and tokens of each."""
+    chances = scores.float().log_softmax(dim=-1).view(*total.shape, -1) + total[..., None]
+    value, index = first_largest(chances.flatten(1), 2 * total.shape[1])
+    source = index // chances.shape[2]
+    candidates = _gather(tokens, source)
+    candidates[:, :, length - 1] = index % chances.shape[2]
+    return value, source, candidates
+
+
+def _worth_moving(decoder: Decoder, running: Bool[Tensor, " sequence"]) -> Int[Tensor, " row"]:
+    """Return the sentences to go on with: all, unless enough have ended to pay for moving the rest."""
     if decoder.fixed_batch or int(running.sum()) > LEAVE_AT * len(running):
-        return None
+        return torch.arange(len(running), device=running.device)
     return running.nonzero()[:, 0]
 
 
@@ -254,36 +204,29 @@ class _Pool:
         self.lengths = torch.zeros(batch, size, dtype=torch.int64, device=device)
         self.ended = torch.zeros(batch, size, dtype=torch.bool, device=device)
 
-    @property
-    def full(self) -> Tensor:
-        """Mark the sequences that have as many ended hypotheses as the beam is wide."""
-        return (self.scores > NOWHERE).all(dim=1)
+    def full(self, rows: Int[Tensor, " sentence"]) -> Bool[Tensor, " sentence"]:
+        """Return which of these sentences have as many ended hypotheses as the beam is wide."""
+        return (self.scores[rows] > NOWHERE).all(dim=1)
 
-    def add(self, scores: Tensor, tokens: Tensor, length: int, *, ended: bool, which: Tensor) -> None:
-        """Add hypotheses to the sequences that are not full, and keep the best."""
-        offered = scores.masked_fill(~which | self.full[:, None], NOWHERE)
+    def add(
+        self, rows: Tensor, scores: Tensor, tokens: Tensor, length: int, *, ended: bool, which: Tensor
+    ) -> None:
+        """Offer hypotheses to those of the sentences `rows` that are not full, and keep the best."""
+        offered = scores.masked_fill(~which | self.full(rows)[:, None], NOWHERE)
         size = self.scores.shape[1]
-        best, order = first_largest(torch.cat([self.scores, offered], dim=1), size)
+        best, order = first_largest(torch.cat([self.scores[rows], offered], dim=1), size)
         there = best > NOWHERE
-        lengths = torch.cat([self.lengths, torch.full_like(offered, length, dtype=torch.int64)], dim=1)
-        flags = torch.cat([self.ended, torch.full_like(offered, ended, dtype=torch.bool)], dim=1)
-        self.scores = best
-        self.tokens = _gather(torch.cat([self.tokens, tokens], dim=1), order)
-        self.lengths = lengths.gather(1, order) * there
-        self.ended = flags.gather(1, order) & there
+        lengths = torch.full_like(offered, length, dtype=torch.int64)
+        self.scores[rows] = best
+        self.tokens[rows] = _gather(torch.cat([self.tokens[rows], tokens], dim=1), order)
+        self.lengths[rows] = torch.cat([self.lengths[rows], lengths], dim=1).gather(1, order) * there
+        flags = torch.full_like(offered, ended, dtype=torch.bool)
+        self.ended[rows] = torch.cat([self.ended[rows], flags], dim=1).gather(1, order) & there
 
-    def rows(self, rows: Int[Tensor, " sequence"]) -> _Pool:
-        """Return the hypotheses of some of the sentences."""
-        chosen = copy(self)
-        for name, tensor in vars(self).items():
-            setattr(chosen, name, tensor[rows])
-        return chosen
-
-    def store(self, rows: Int[Tensor, " sequence"], other: _Pool) -> None:
-        """Take over the hypotheses of another pool, whose sentences have these numbers here."""
-        if other is not self:
-            for name, tensor in vars(self).items():
-                tensor[rows] = getattr(other, name)
+    def best(self, count: int, *, iterations: float) -> Generation:
+        """Return the first hypotheses of every sentence."""
+        found = {name: hypotheses[:, :count] for name, hypotheses in vars(self).items()}
+        return Generation(**found, iterations=iterations)
 
 
 def first_largest(

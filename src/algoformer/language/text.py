@@ -3,12 +3,54 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Generic, TypeVar
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, ClassVar, Generic, TypeVar
+
+
+class Columns:
+    """The base of dataclasses whose fields, but for `notes`, are columns with as many entries each."""
+
+    def __post_init__(self) -> None:
+        counts = {name: len(column) for name, column in self.by_name().items()}
+        if len(set(counts.values())) > 1:
+            found = " and ".join(map(str, counts.values()))
+            raise ValueError(f"{' and '.join(counts)} must pair line by line, got {found}")
+
+    def __len__(self) -> int:
+        return len(next(iter(self.by_name().values())))
+
+    def by_name(self) -> dict[str, Any]:
+        """Return the columns by their names."""
+        return {one.name: getattr(self, one.name) for one in fields(self) if one.name != "notes"}  # type: ignore[arg-type]
+
+
+Kind = TypeVar("Kind", bound="TextSplit")
+
+
+class TextSplit(Columns):
+    """The base of the splits of a corpus."""
+
+    text_columns: ClassVar[tuple[str, ...]]
+
+    def take(self: Kind, rows: Iterable[int]) -> Kind:
+        """Return the rows with these numbers, in this order."""
+        chosen = list(rows)
+        return type(self)(
+            **{name: tuple(column[row] for row in chosen) for name, column in self.by_name().items()}
+        )
+
+    def mapped(self: Kind, change: Callable[[str], str]) -> Kind:
+        """Return the rows with every text changed."""
+        changed = {name: tuple(map(change, getattr(self, name))) for name in self.text_columns}
+        return type(self)(**{**self.by_name(), **changed})
+
+    def columns(self) -> tuple[tuple[str, ...], ...]:
+        """Return every column of text: what must not leak from one split into another."""
+        return tuple(getattr(self, name) for name in self.text_columns)
 
 
 @dataclass(frozen=True, kw_only=True)
-class ParallelText:
+class ParallelText(TextSplit):
     """Sentences and their translations, line by line.
 
     Attributes:
@@ -19,61 +61,17 @@ class ParallelText:
     source: tuple[str, ...]
     target: tuple[str, ...]
 
-    def __post_init__(self) -> None:
-        if len(self.source) != len(self.target):
-            raise ValueError(
-                f"source and target must pair line by line, got {len(self.source)} and {len(self.target)}"
-            )
-
-    def __len__(self) -> int:
-        return len(self.source)
-
-    def take(self, rows: Iterable[int]) -> ParallelText:
-        """Return the pairs with these numbers, in this order."""
-        chosen = list(rows)
-        return ParallelText(
-            source=tuple(self.source[row] for row in chosen), target=tuple(self.target[row] for row in chosen)
-        )
-
-    def mapped(self, change: Callable[[str], str]) -> ParallelText:
-        """Return the pairs with every sentence changed."""
-        return ParallelText(source=tuple(map(change, self.source)), target=tuple(map(change, self.target)))
-
-    def columns(self) -> tuple[tuple[str, ...], ...]:
-        """Return every column of text: what must not leak from one split into another."""
-        return self.source, self.target
+    text_columns: ClassVar[tuple[str, ...]] = ("source", "target")
 
 
 @dataclass(frozen=True, kw_only=True)
-class LabelledText:
+class LabelledText(TextSplit):
     """Texts and the number of the class of each."""
 
     texts: tuple[str, ...]
     labels: tuple[int, ...]
 
-    def __post_init__(self) -> None:
-        if len(self.texts) != len(self.labels):
-            raise ValueError(
-                f"every text needs one label, got {len(self.texts)} texts, {len(self.labels)} labels"
-            )
-
-    def __len__(self) -> int:
-        return len(self.texts)
-
-    def take(self, rows: Iterable[int]) -> LabelledText:
-        """Return the texts with these numbers, in this order."""
-        chosen = list(rows)
-        return LabelledText(
-            texts=tuple(self.texts[row] for row in chosen), labels=tuple(self.labels[row] for row in chosen)
-        )
-
-    def mapped(self, change: Callable[[str], str]) -> LabelledText:
-        """Return the texts, every one changed, with their labels."""
-        return LabelledText(texts=tuple(map(change, self.texts)), labels=self.labels)
-
-    def columns(self) -> tuple[tuple[str, ...], ...]:
-        """Return the one column of text."""
-        return (self.texts,)
+    text_columns: ClassVar[tuple[str, ...]] = ("texts",)
 
 
 Split = TypeVar("Split", ParallelText, LabelledText)
@@ -126,11 +124,6 @@ class Corpus(Generic[Split]):
             change: applied to each text, say `str.lower`.
             note: what that does, for `notes`: a score on changed references is another score.
         """
-        return replace(
-            self,
-            train=self.train.mapped(change),
-            valid=self.valid.mapped(change),
-            test=self.test.mapped(change),
-            further={name: split.mapped(change) for name, split in self.further.items()},
-            notes=(*self.notes, note),
-        )
+        changed: Any = {name: split.mapped(change) for name, split in self.splits().items()}
+        given = {name: changed.pop(name) for name in ("train", "valid", "test")}
+        return replace(self, **given, further=changed, notes=(*self.notes, note))

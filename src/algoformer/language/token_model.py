@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Unpack
+
 import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from algoformer.language.trunk import TextModel, Trunk, token_context
+from algoformer.language.trunk import TextModel, TrunkOptions, token_context
 from algoformer.model.driver import ForwardContext
 from algoformer.model.program import Part, Program, modules_of
 from algoformer.trace import Trace, Unroll
@@ -16,7 +18,7 @@ class TokenModel(TextModel):
     """A language model: a program on tokens that scores every next token.
 
     Args:
-        program: and `vocabulary`, `context`, `width` and dropout rates: as for `Trunk`.
+        program: and `vocabulary`, `context`, `width` and dropout rates (`options`): as for `Trunk`.
         tied: whether the embedding is also the map to scores.
         prefix_lm: whether the tokens of a prefix (a sentence to translate) attend to each other in both
             directions. What is generated after it attends only to earlier tokens.
@@ -32,25 +34,11 @@ class TokenModel(TextModel):
         self,
         program: Program | Part | tuple[Part, ...],
         *,
-        vocabulary: int,
-        context: int,
-        width: int = 256,
         tied: bool = True,
         prefix_lm: bool = False,
-        dropout: int | float = 0.0,
-        attention_dropout: int | float = 0.0,
-        word_dropout: int | float = 0.0,
+        **options: Unpack[TrunkOptions],
     ) -> None:
-        super().__init__()
-        self.trunk = Trunk(
-            program,
-            vocabulary=vocabulary,
-            context=context,
-            width=width,
-            dropout=dropout,
-            attention_dropout=attention_dropout,
-            word_dropout=word_dropout,
-        )
+        super().__init__(program, **options)
         for layers in modules_of(self.trunk.program):
             if not layers.causal:
                 raise ValueError(
@@ -58,7 +46,7 @@ class TokenModel(TextModel):
                     "prefix_lm=True where the tokens of a prefix should see each other"
                 )
         self.tied, self.prefix_lm = tied, prefix_lm
-        self.output = None if tied else nn.Linear(width, vocabulary, bias=False)
+        self.output = None if tied else nn.Linear(self.trunk.width, self.vocabulary, bias=False)
         if self.output is not None:
             nn.init.normal_(self.output.weight, std=0.02)
 
@@ -110,7 +98,7 @@ class TokenModel(TextModel):
 
         That are the logits of its exit gate, the ponder cost of adaptive computation time, or None.
         """
-        return self.trunk.run_halting(input_ids, unroll, self.context_of(input_ids, None, prefix))
+        return self.trunk.run(input_ids, unroll, self.context_of(input_ids, None, prefix))
 
     def trace(
         self,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Int, UInt16
 
-from algoformer.language.text import LabelledText, ParallelText
+from algoformer.language.text import Columns, LabelledText, ParallelText
 from algoformer.language.tokenizer import LARGEST_VOCABULARY, Tokenizer
 
 
@@ -73,44 +73,40 @@ class TokenTable:
         return TokenTable(ids=self.ids[places], offsets=offsets)
 
 
+class TokenSplit(Columns):
+    """The base of tokenized splits; `notes` say what was shortened or left out."""
+
+    def tables(self) -> dict[str, TokenTable]:
+        """Return the columns of tokens by name."""
+        return {name: one for name, one in self.by_name().items() if isinstance(one, TokenTable)}
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
-class TokenPairs:
-    """Tokenized sentences and translations; `notes` say what was shortened or left out."""
+class TokenPairs(TokenSplit):
+    """Tokenized sentences and translations."""
 
     source: TokenTable
     target: TokenTable
     notes: tuple[str, ...] = ()
 
-    def __post_init__(self) -> None:
-        if len(self.source) != len(self.target):
-            raise ValueError(f"got {len(self.source)} sources and {len(self.target)} targets")
-
-    def __len__(self) -> int:
-        return len(self.source)
-
-    def tables(self) -> dict[str, TokenTable]:
-        """Return the columns of tokens by name."""
-        return {"source": self.source, "target": self.target}
+    @property
+    def lengths(self) -> Int[np.ndarray, " row"]:
+        """The number of tokens of each source, the mark after it and its translation."""
+        return self.source.lengths + 1 + self.target.lengths
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class TokenTexts:
-    """Tokenized texts with their labels; `notes` say what was shortened."""
+class TokenTexts(TokenSplit):
+    """Tokenized texts with their labels."""
 
     texts: TokenTable
     labels: Int[np.ndarray, " row"]
     notes: tuple[str, ...] = ()
 
-    def __post_init__(self) -> None:
-        if len(self.texts) != len(self.labels):
-            raise ValueError(f"got {len(self.texts)} texts and {len(self.labels)} labels")
-
-    def __len__(self) -> int:
-        return len(self.texts)
-
-    def tables(self) -> dict[str, TokenTable]:
-        """Return the column of tokens by name."""
-        return {"texts": self.texts}
+    @property
+    def lengths(self) -> Int[np.ndarray, " row"]:
+        """The number of tokens of each text."""
+        return self.texts.lengths
 
 
 def encode_pairs(

@@ -6,15 +6,15 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
-from typing import Any
+from itertools import chain, islice
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from algoformer.common.side_by_side import run_side_by_side
 from algoformer.language.batches import source_batch
 from algoformer.language.cache import Policy
-from algoformer.language.checkpoint import TextModelFile, held_instead
+from algoformer.language.checkpoint import TextModelFile, TextTool
 from algoformer.language.decode import fast_products
 from algoformer.language.lines import batched, one_line, prepared
 from algoformer.language.search import Generation, generate
@@ -85,7 +85,7 @@ class Translation:
     flagged: bool
 
 
-class Translator:
+class Translator(TextTool[TokenModel]):
     """A trained translation model and its tokenizer, ready for lines of text.
 
     A line is translated sentence by sentence. A sentence (or with `whole_lines` a line) that leaves no room
@@ -96,37 +96,21 @@ class Translator:
         decoding: the search options.
 
     Attributes:
-        generated: the number of tokens generated so far, end tokens included.
+        answers: the number of tokens generated so far, end tokens included.
+        iterations: the mean number of loop iterations per generated token.
 
     Raises:
         ValueError: the checkpoint holds another kind of model, or has no tokenizer.
     """
 
     def __init__(self, checkpoint: TextModelFile, decoding: Decoding | None = None) -> None:
-        if not isinstance(checkpoint.model, TokenModel):
-            raise ValueError(f"this is no translator: the checkpoint holds {held_instead(checkpoint.model)}")
-        if not checkpoint.tokenizer:
-            raise ValueError("the checkpoint has no tokenizer, so it cannot read text")
+        super().__init__(checkpoint, TokenModel, "translator")
         if not is_translator(checkpoint):
             raise ValueError(
                 "the checkpoint holds a language model that was not trained to translate; use generate, or "
                 "put card={'kind': 'translation'} into the TextCheckpoint if it was"
             )
-        self.model = checkpoint.model.eval()
         self.decoding = decoding or Decoding()
-        self.tokenizer = Tokenizer.from_json(checkpoint.tokenizer)
-        self.lowercase = checkpoint.card.get("lowercase") is True
-        if len(self.tokenizer) != self.model.vocabulary:
-            raise ValueError(
-                f"the tokenizer has {len(self.tokenizer)} tokens, the model {self.model.vocabulary}"
-            )
-        self.generated = 0
-        self._iterations = 0.0
-
-    @property
-    def iterations(self) -> float:
-        """The mean number of loop iterations per generated token; NaN before the first token."""
-        return self._iterations / self.generated if self.generated else math.nan
 
     @property
     def longest(self) -> int:
@@ -141,40 +125,21 @@ class Translator:
         """Yield the translation of each line with its score, in order."""
         for block in batched(lines, self.decoding.batch * self.decoding.ahead):
             parts = [self._parts(line) for line in block]
-            encoded = self.tokenizer.encode_all([part for some in parts for part in some])
-            found = iter(self._translate_parts(encoded))
+            found = iter(self._decode(self.tokenizer.encode_all(list(chain.from_iterable(parts)))))
             for some in parts:
-                yield self._joined(list(islice(found, len(some))))
-
-    def translate_block(self, lines: Sequence[str]) -> list[str]:
-        """Return the texts of the translations of some lines."""
-        return list(self.translate(lines))
+                yield self._joined(chain.from_iterable(islice(found, len(some))))
 
     def translate_encoded(self, encoded: Sequence[Sequence[int]]) -> list[str]:
         """Return the texts of the translations of tokenized texts, which are not split into sentences."""
-        return [self._joined([part]).text for part in self._translate_parts(encoded)]
+        return [self._joined(pieces).text for pieces in self._decode(encoded)]
 
-    def _translate_parts(self, encoded: Sequence[Sequence[int]]) -> list[list[_Decoded]]:
-        """Decode tokenized texts of any length, in the pieces they are cut into."""
-        owners, pieces = [], []
-        for number, tokens in enumerate(encoded):
-            for piece in cut(tokens, self.tokenizer, self.longest):
-                owners.append(number)
-                pieces.append(piece)
-        found: list[list[_Decoded]] = [[] for _ in encoded]
-        for owner, decoded in zip(owners, self._decode(TokenTable.of(pieces)), strict=True):
-            found[owner].append(decoded)
-        return found
-
-    def _joined(self, parts: Sequence[Sequence[_Decoded]]) -> Translation:
+    def _joined(self, pieces: Iterable[_Decoded]) -> Translation:
         """Put the pieces of one line together."""
-        texts = [" ".join(piece.text for piece in part) for part in parts]
-        tokens = sum(piece.tokens for part in parts for piece in part)
-        total = sum(piece.log_probability for part in parts for piece in part)
-        score = total / tokens if tokens else math.nan
-        return Translation(
-            text=" ".join(filter(None, texts)), score=score, flagged=score < self.decoding.flag_below
-        )
+        decoded = list(pieces)
+        tokens = sum(piece.tokens for piece in decoded)
+        score = sum(piece.log_probability for piece in decoded) / tokens if tokens else math.nan
+        text = " ".join(piece.text for piece in decoded if piece.text)
+        return Translation(text=text, score=score, flagged=score < self.decoding.flag_below)
 
     def _parts(self, line: str) -> list[str]:
         """Split a line into the parts that are translated one by one, spelled like the training text."""
@@ -183,20 +148,22 @@ class Translator:
         parts = [text] if self.decoding.whole_lines else sentences(text)
         return [prepared(part, lowercase=self.lowercase) for part in parts]
 
-    def _decode(self, sources: TokenTable) -> list[_Decoded]:
-        """Translate tokenized pieces, none of them longer than `longest`."""
+    def _decode(self, encoded: Sequence[Sequence[int]]) -> list[list[_Decoded]]:
+        """Translate tokenized texts of any length, in the pieces they are cut into."""
+        pieces = [cut(tokens, self.tokenizer, self.longest) for tokens in encoded]
+        sources = TokenTable.of(chain.from_iterable(pieces))
         groups = list(self._groups(sources.lengths.tolist()))
         batches = [
             partial(self._generate, sources, np.array(places, dtype=np.int64), length)
             for length, places in groups
         ]
-        found: list[_Decoded | None] = [None] * len(sources)
         with fast_products(self.model):
             generations = run_side_by_side(batches, self.model.output_weight.device)
+        decoded: dict[int, _Decoded] = {}
         for (_, places), generation in zip(groups, generations, strict=True):
-            for place, decoded in zip(places, self._decoded(generation), strict=True):
-                found[place] = decoded
-        return [decoded for decoded in found if decoded is not None]
+            decoded.update(zip(places, self._decoded(generation), strict=True))
+        in_order = iter(sorted(decoded))
+        return [[decoded[place] for place in islice(in_order, len(some))] for some in pieces]
 
     def _groups(self, lengths: Sequence[int]) -> Iterator[tuple[int, list[int]]]:
         """Yield batches of rows with the one length that each batch is padded to.
@@ -231,21 +198,16 @@ class Translator:
 
     def _decoded(self, found: Generation) -> list[_Decoded]:
         counts = found.lengths[:, 0].tolist()
-        tokens = sum(counts)
-        self.generated += tokens
-        self._iterations += tokens * found.iterations
+        self.count(sum(counts), found.iterations)
         return [
             _Decoded(
-                text=one_line(self.tokenizer.decode(text)),
-                tokens=count,
-                log_probability=score * count**self.decoding.length_penalty,
+                one_line(self.tokenizer.decode(text)), count, score * count**self.decoding.length_penalty
             )
             for text, count, score in zip(found.texts(), counts, found.scores[:, 0].tolist(), strict=True)
         ]
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Decoded:
+class _Decoded(NamedTuple):
     """The translation of one piece: its text, its tokens, and the sum of their log-probabilities."""
 
     text: str

@@ -6,6 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from typing import TypedDict, Unpack
 
 import torch
 import torch.nn.functional as F
@@ -20,6 +21,17 @@ from algoformer.model.program import Layers, Loop, Part, Program, as_program, de
 from algoformer.model.rebuild import why_not_rebuilt
 from algoformer.nn import set_dropout
 from algoformer.trace import Trace, Unroll
+
+
+class TrunkOptions(TypedDict, total=False):
+    """The keyword arguments of `Trunk`, which every text model has too."""
+
+    vocabulary: int
+    context: int
+    width: int
+    dropout: int | float
+    attention_dropout: int | float
+    word_dropout: int | float
 
 
 class Trunk(nn.Module):
@@ -81,22 +93,19 @@ class Trunk(nn.Module):
         context: ForwardContext = DEFAULT,
     ) -> Float[Tensor, "step batch token width"]:
         """Return the stream after the program and the norm, for each iteration in the unroll's window."""
-        unroll = unroll or Unroll(steps=default_steps(self.program), window=1)
-        if unroll.keep:
+        if unroll is not None and unroll.keep:
             raise ValueError(f"keep={unroll.keep} records hidden states; call trace(), which returns them")
-        return self.run(input_ids, unroll, context)
+        return self.run(input_ids, unroll, context)[0]
 
     def run(
-        self, input_ids: Int[Tensor, "batch token"], unroll: Unroll, context: ForwardContext
-    ) -> Float[Tensor, "step batch token width"]:
-        """Run the program; the states that `unroll.keep` names are recorded in the context's access."""
-        return self.run_halting(input_ids, unroll, context)[0]
-
-    def run_halting(
-        self, input_ids: Int[Tensor, "batch token"], unroll: Unroll, context: ForwardContext
+        self, input_ids: Int[Tensor, "batch token"], unroll: Unroll | None, context: ForwardContext
     ) -> tuple[Float[Tensor, "step batch token width"], Float[Tensor, "step batch token"] | None]:
-        """Run the program; return its states, and what its loop says about halting (`Trace.halting`)."""
+        """Run the program; return its states, and what its loop says about halting (`Trace.halting`).
+
+        The states that `unroll.keep` names are recorded in the context's access.
+        """
         self.check(input_ids)
+        unroll = unroll or Unroll(steps=default_steps(self.program), window=1)
         if context.access is None:
             context = replace(context, access=self.body.access(unroll.keep, unroll.steps, unroll.inner))
         states, halting = self.body.unroll_halting(self.embed(input_ids), unroll, context)
@@ -121,7 +130,9 @@ class Trunk(nn.Module):
 class TextModel(nn.Module):
     """The base class of language models and classifiers: a trunk and what is read from its states."""
 
-    trunk: Trunk
+    def __init__(self, program: Program | Part | tuple[Part, ...], **options: Unpack[TrunkOptions]) -> None:
+        super().__init__()
+        self.trunk = Trunk(program, **options)
 
     @property
     def program(self) -> Program:
@@ -149,8 +160,7 @@ class TextModel(nn.Module):
 
     def rebuildable(self) -> str | None:
         """Return why this model could not be built again from its program; None if it could."""
-        trunk = self.trunk
-        sizes = {"vocabulary": trunk.vocabulary, "context": trunk.context, "width": trunk.width}
+        sizes = {name: getattr(self.trunk, name) for name in ("vocabulary", "context", "width")}
         with on_meta():
             return why_not_rebuilt(self, self._built_again(sizes))
 
@@ -168,7 +178,7 @@ class TextModel(nn.Module):
         """Return what `read` makes of the final states, with the hidden states that `unroll.keep` names."""
         unroll = unroll or Unroll(steps=default_steps(self.program), window=1)
         access = self.body.access(unroll.keep, unroll.steps, unroll.inner)
-        states = self.trunk.run(input_ids, unroll, replace(context, access=access))
+        states, _ = self.trunk.run(input_ids, unroll, replace(context, access=access))
         found = {} if access is None else recorded(access)
         return Trace(predictions=read(states), first_step=unroll.first_step, states=found)
 

@@ -9,8 +9,8 @@ import pytest
 
 from algoformer.language import load_labelled, load_parallel
 from algoformer.language.corpora import LABELLED, PARALLEL, data_place
-from algoformer.language.corpora.checksums import CHECKSUMS
 from algoformer.language.corpora.files import UnknownFileWarning
+from algoformer.language.corpora.load import known_checksums
 
 # made-up files under known names are not the known files, and the library says so each time
 pytestmark = pytest.mark.filterwarnings("ignore::algoformer.language.corpora.files.UnknownFileWarning")
@@ -238,5 +238,5 @@ def test_a_set_that_is_not_on_the_hub_says_where_it_is() -> None:
 
 
 def test_every_checksum_belongs_to_a_known_set() -> None:
-    assert {path.split("/")[0] for path in CHECKSUMS} <= set(PARALLEL) | set(LABELLED)
-    assert all(len(digest) == 64 for digest in CHECKSUMS.values())
+    assert {path.split("/")[0] for path in known_checksums()} <= set(PARALLEL) | set(LABELLED)
+    assert all(len(digest) == 64 for digest in known_checksums().values())

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from algoformer.language.corpora.catalog import PARALLEL as PARALLEL
     from algoformer.language.corpora.clean import plain as plain
     from algoformer.language.corpora.clean import without_moses as without_moses
-    from algoformer.language.corpora.folder import data_place as data_place
+    from algoformer.language.corpora.load import data_place as data_place
     from algoformer.language.corpora.load import load_labelled as load_labelled
     from algoformer.language.corpora.load import load_parallel as load_parallel
     from algoformer.language.corpora.load import register_corpus as register_corpus

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -89,7 +90,7 @@ PARALLEL: Mapping[str, Source] = _by_name(
             revision="refs/convert/parquet",
             nested="translation",
         ),
-        repair=clean.entities,
+        repair=html.unescape,
         spelling=clean.without_moses,
         further=("train_extra_ted_tst2013_2014",),
     ),

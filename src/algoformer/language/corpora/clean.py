@@ -21,15 +21,6 @@ def plain(text: str) -> str:
     return " ".join(unicodedata.normalize("NFC", text).split())
 
 
-def entities(text: str) -> str:
-    """HTML entities as the characters they stand for.
-
-    >>> entities("it &apos;s &quot; r &amp; d &quot;")
-    'it \\'s " r & d "'
-    """
-    return html.unescape(text)
-
-
 def entity_remnants(text: str) -> str:
     """AG News: entities whose ampersand became a space, and backslashes in place of line breaks.
 

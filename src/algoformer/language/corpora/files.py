@@ -6,7 +6,6 @@ import csv
 import gzip
 import hashlib
 import io
-import sys
 import warnings
 import zlib
 from collections.abc import Iterator
@@ -72,24 +71,11 @@ class Reader:
 
     def lines(self, path: str) -> list[str]:
         """Return the lines of a file. Only a line feed ends a line; text may contain other separators."""
-        lines = self.text(path).split("\n")
-        if lines[-1] == "":
-            lines.pop()
-        return [line.removesuffix("\r") for line in lines]
+        return lines_of(self.text(path))
 
     def rows(self, path: str) -> Iterator[tuple[int, list[str]]]:
         """Yield the rows of a csv file, each with the number of its last line; empty rows are skipped."""
-        text = self.text(path)
-        before = csv.field_size_limit(min(sys.maxsize, 2**31 - 1))
-        try:
-            reader = csv.reader(io.StringIO(text, newline=""))
-            for row in reader:
-                if row:
-                    yield reader.line_num, row
-        except csv.Error as error:
-            raise ValueError(f"{self.folder / path} is not csv: {error}") from None
-        finally:
-            csv.field_size_limit(before)
+        return csv_rows(self.text(path), str(self.folder / path))
 
     def _check(self, path: str, digest: str) -> None:
         self.files[path] = digest
@@ -104,6 +90,26 @@ class Reader:
             raise ValueError(f"{message}; get the known file again, or load with strict=False")
         self.notes.append(message)
         warnings.warn(message, UnknownFileWarning, stacklevel=2)
+
+
+def lines_of(text: str) -> list[str]:
+    """Return the lines of a text, without the carriage returns of line ends; only a line feed ends a line."""
+    lines = text.split("\n")
+    if lines[-1] == "":
+        lines.pop()
+    return [line.removesuffix("\r") for line in lines]
+
+
+def csv_rows(text: str, path: str, *, delimiter: str = ",") -> Iterator[tuple[int, list[str]]]:
+    """Yield the rows of a csv file, each with the number of its last line; empty rows are skipped."""
+    before = csv.field_size_limit(2**31 - 1)
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+    try:
+        yield from ((reader.line_num, row) for row in reader if row)
+    except csv.Error as error:
+        raise ValueError(f"{path}, line {reader.line_num}: not readable as CSV: {error}") from None
+    finally:
+        csv.field_size_limit(before)
 
 
 def decompressed(raw: bytes) -> bytes:

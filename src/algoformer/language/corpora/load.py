@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from functools import cache
+from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from algoformer.common.names import Registry
 from algoformer.language.corpora.catalog import LABELLED, PARALLEL, Source
-from algoformer.language.corpora.checksums import CHECKSUMS
 from algoformer.language.corpora.clean import plain
 from algoformer.language.corpora.files import Reader
-from algoformer.language.corpora.folder import HUB, data_place
 from algoformer.language.corpora.hub import from_hub
 from algoformer.language.corpora.small import small_parallel, small_topics
 from algoformer.language.corpora.splits import hold_out, without_overlap
 from algoformer.language.text import Corpus, LabelledText, ParallelText, Split
+
+VARIABLE = "ALGOFORMER_DATA"
+"""The environment variable that names the data folder."""
 
 LANGUAGES = "de", "en"
 """The endings of the source and target files of parallel corpora."""
@@ -50,6 +54,40 @@ def register_corpus(name: str, load: Callable[[], Corpus[Any]]) -> None:
     if name in SOURCES:
         raise ValueError(f"the corpus {name!r} is registered already; choose another name")
     CORPORA.register(name, load)
+
+
+def data_place(data: Path | str | None = None) -> Path | Literal["hub"]:
+    """Return the folder with the corpora, or "hub" to download from the Hugging Face hub.
+
+    Args:
+        data: a folder, or "hub"; None to ask the environment variable ALGOFORMER_DATA.
+
+    Raises:
+        ValueError: neither says where, or the folder does not exist.
+    """
+    asked = data if data is not None else os.environ.get(VARIABLE) or None
+    if asked is None:
+        raise ValueError(
+            f"no data folder: give one with --data-folder FOLDER or {VARIABLE}, or --data-folder hub to "
+            "download (needs the package datasets); small_de_en and small_topics need no data"
+        )
+    if str(asked) == "hub":
+        return "hub"
+    folder = Path(asked).expanduser()
+    if not folder.is_dir():
+        origin = "--data-folder" if data is not None else VARIABLE
+        raise ValueError(f"{origin} names {folder}, which is not a folder")
+    return folder
+
+
+@cache
+def known_checksums() -> dict[str, str]:
+    """Return the SHA-256 of the files that this repository's scores were measured on, by path.
+
+    They are stored as `sha256sum` writes them. A file with another content is read, with a warning.
+    """
+    listed = files("algoformer.language").joinpath("data", "corpora.sha256").read_text(encoding="utf-8")
+    return {path: digest for digest, path in map(str.split, listed.splitlines())}
 
 
 def load_parallel(name: str, *, data: Path | str | None = None, strict: bool = False) -> Corpus[ParallelText]:
@@ -92,10 +130,10 @@ def _load(name: str, kind: type, data: Path | str | None, strict: bool) -> Corpu
     if (name in PARALLEL) != (kind is ParallelText):
         _refuse_kind(name, kind)
     place = data_place(data)
-    if place == HUB:
+    if place == "hub":
         splits, classes = from_hub(source)
         return _assembled(source, splits, Reader(Path()), classes=classes)
-    reader = Reader(Path(place), CHECKSUMS, strict)
+    reader = Reader(Path(place), known_checksums(), strict)
     read = _parallel if kind is ParallelText else _labelled
     splits = {}
     for split in ("train", "valid", source.test, *source.further):
@@ -112,12 +150,16 @@ def _refuse_kind(name: str, kind: type) -> None:
     raise ValueError(f"{name!r} is a corpus for {is_for}; give --data {data}, or choose another corpus")
 
 
-def _missing(source: Source, reader: Reader, path: str) -> str:
-    raise ValueError(
-        f"{reader.folder / path}.gz is missing (and so is {Path(path).name} without .gz). "
-        f"{source.name} ({source.about}) is {source.where}. "
-        + (f"Or download it from {source.hub.repository} with --data-folder hub." if source.hub else "")
-    )
+def _find(source: Source, reader: Reader, path: str, *, needed: bool) -> str | None:
+    """Return where a file is; None if it is missing and not needed."""
+    found = reader.find(path)
+    if found is None and needed:
+        raise ValueError(
+            f"{reader.folder / path}.gz is missing (and so is {Path(path).name} without .gz). "
+            f"{source.name} ({source.about}) is {source.where}. "
+            + (f"Or download it from {source.hub.repository} with --data-folder hub." if source.hub else "")
+        )
+    return found
 
 
 def _refuse_empty(source: Source, reader: Reader, path: str) -> None:
@@ -128,12 +170,11 @@ def _refuse_empty(source: Source, reader: Reader, path: str) -> None:
 
 
 def _parallel(reader: Reader, source: Source, path: str, *, needed: bool) -> ParallelText | None:
-    paths = [reader.find(f"{path}.{language}") for language in LANGUAGES]
-    if None in paths and not needed:
-        return None
+    paths = [_find(source, reader, f"{path}.{language}", needed=needed) for language in LANGUAGES]
     sides = []
-    for found, language in zip(paths, LANGUAGES, strict=True):
-        found = found or _missing(source, reader, f"{path}.{language}")
+    for found in paths:
+        if found is None:
+            return None
         sides.append(tuple(plain(source.repair(line)) for line in reader.lines(found)))
         if not any(sides[-1]):
             _refuse_empty(source, reader, found)
@@ -146,13 +187,10 @@ def _parallel(reader: Reader, source: Source, path: str, *, needed: bool) -> Par
 
 
 def _labelled(reader: Reader, source: Source, path: str, *, needed: bool) -> LabelledText | None:
-    found = reader.find(f"{path}.csv")
+    found = _find(source, reader, f"{path}.csv", needed=needed)
     if found is None:
-        if needed:
-            _missing(source, reader, f"{path}.csv")
         return None
-    texts, labels = [], []
-    first = 1
+    texts, labels, first = [], [], 1
     for number, (line, row) in enumerate(reader.rows(found)):
         if number == 0 and [cell.strip().lower() for cell in row] == ["label", "text"]:
             first = 0
@@ -169,9 +207,7 @@ def _labelled(reader: Reader, source: Source, path: str, *, needed: bool) -> Lab
 
 
 def _classes(source: Source, reader: Reader) -> tuple[str, ...]:
-    path = reader.find(f"{source.name}/classes.txt")
-    if path is None and not source.classes:
-        _missing(source, reader, f"{source.name}/classes.txt")
+    path = _find(source, reader, f"{source.name}/classes.txt", needed=not source.classes)
     names = () if path is None else tuple(line.strip() for line in reader.lines(path) if line.strip())
     return names or source.classes
 
@@ -183,9 +219,8 @@ def _assembled(
     notes = reader.notes
     if "valid" not in splits:
         splits["train"], valid = hold_out(splits["train"], share=VALID_SHARE)
-        splits["valid"] = without_overlap(
-            valid, [split for name, split in splits.items() if name.startswith("test")]
-        ).split
+        tests = [split for name, split in splits.items() if name.startswith("test")]
+        splits["valid"] = without_overlap(valid, tests)
         notes.append(f"valid: {len(splits['valid'])} texts of train, chosen by their hash")
     held_out = [split for name, split in splits.items() if name.startswith(("test", "valid"))]
     for name in [name for name in splits if name.startswith("train")]:
@@ -193,13 +228,11 @@ def _assembled(
             row for row, texts in enumerate(zip(*splits[name].columns(), strict=True)) if all(texts)
         )
         kept = without_overlap(written, held_out)
-        for count, reason in [
-            (len(splits[name]) - len(written), "empty"),
-            (kept.removed, "also in a held-out split"),
-        ]:
+        empty, leaked = len(splits[name]) - len(written), len(written) - len(kept)
+        for count, reason in ((empty, "empty"), (leaked, "also in a held-out split")):
             if count:
                 notes.append(f"{name}: {count} of {len(splits[name])} left out, {reason}")
-        splits[name] = kept.split
+        splits[name] = kept
     corpus = Corpus(
         name=source.name,
         train=splits.pop("train"),

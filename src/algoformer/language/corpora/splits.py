@@ -5,8 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
-from typing import Generic
+from dataclasses import replace
 
 from algoformer.language.text import Corpus, ParallelText, Split
 
@@ -27,15 +26,7 @@ def fingerprint(text: str) -> str:
     return _NOT_A_LETTER.sub("", text.casefold()) or text.strip()
 
 
-@dataclass(frozen=True, kw_only=True)
-class Kept(Generic[Split]):
-    """A split without overlap, and the number of texts that were removed."""
-
-    split: Split
-    removed: int
-
-
-def without_overlap(split: Split, held_out: Iterable[Split]) -> Kept[Split]:
+def without_overlap(split: Split, held_out: Iterable[Split]) -> Split:
     """Take out every text that also appears in a held-out split; of a pair, one side is enough.
 
     Texts are compared by `fingerprint`, so another case or a missing full stop does not hide a repeat.
@@ -51,10 +42,7 @@ def without_overlap(split: Split, held_out: Iterable[Split]) -> Kept[Split]:
         for row, text in enumerate(column)
         if fingerprint(text) in seen.get(number, ())
     }
-    if not leaked:
-        return Kept(split=split, removed=0)
-    kept = split.take(row for row in range(len(split)) if row not in leaked)
-    return Kept(split=kept, removed=len(leaked))
+    return split.take(row for row in range(len(split)) if row not in leaked) if leaked else split
 
 
 def hold_out(split: Split, *, share: float, salt: str = "valid") -> tuple[Split, Split]:
@@ -108,10 +96,9 @@ def together(
     pairs: dict[tuple[str, str], None] = {}
     for corpus in (first, *others):
         kept = without_overlap(corpus.train, held_out)
-        notes.append(
-            f"train: {len(kept.split)} pairs of {corpus.name}, {kept.removed} left out, held out elsewhere"
-        )
-        pairs |= dict.fromkeys(zip(*kept.split.columns(), strict=True))
+        removed = len(corpus.train) - len(kept)
+        notes.append(f"train: {len(kept)} pairs of {corpus.name}, {removed} left out, held out elsewhere")
+        pairs |= dict.fromkeys(zip(*kept.columns(), strict=True))
     source, target = zip(*pairs, strict=True) if pairs else ((), ())
     elsewhere = {
         f"{name}-{corpus.name}": split
