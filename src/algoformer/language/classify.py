@@ -18,7 +18,7 @@ from algoformer.language.classifier import TextClassifier
 from algoformer.language.lines import batched, by_length, prepared
 from algoformer.language.tokenizer import Tokenizer
 from algoformer.language.tokens import TokenTable, TokenTexts
-from algoformer.model.layers import check_count
+from algoformer.nn.layers import check_count
 from algoformer.trace import Unroll
 
 

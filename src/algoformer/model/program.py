@@ -14,9 +14,10 @@ from algoformer.common.names import check_choice
 from algoformer.common.terminal import short
 from algoformer.model.halting import HALTING
 from algoformer.model.injections import INJECTIONS, STARTS
-from algoformer.model.layers import Layers as Layers
-from algoformer.model.layers import check_count, check_name
 from algoformer.nn import NORMS, POSITIONS
+from algoformer.nn.layers import Layers as Layers
+from algoformer.nn.layers import check_count as check_count
+from algoformer.nn.layers import check_name
 
 Injection: TypeAlias = str
 """A name in the table `INJECTIONS`: how a loop's input reaches each iteration."""

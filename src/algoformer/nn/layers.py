@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 
 from algoformer.common.names import check_choice
 from algoformer.common.terminal import short
-from algoformer.nn import ACTIVATIONS, NORMS, PLACES, POSITIONS, QK_NORMS, check_places
+from algoformer.nn.layer import QK_NORMS
+from algoformer.nn.tables import ACTIVATIONS, NORMS, PLACES, POSITIONS, check_places
 
 LARGEST = 1_000_000
 """No count in a program may exceed this: a guard against a mangled or hostile file, not a limit of taste."""
