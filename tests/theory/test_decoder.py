@@ -8,6 +8,7 @@ from torch import Tensor
 
 from algoformer.algorithms import GradientDescent
 from algoformer.model import AlgoFormer
+from algoformer.model.presets import equation_one
 from algoformer.nn import Layer
 from algoformer.problems import pairs
 from algoformer.prompt import Prompt
@@ -126,9 +127,8 @@ def printed_layer(space: Subspaces, c: float) -> Layer:
         value=-gain * space.read("example"),
         output=space.write("weights"),
     )
-    layer = Layer(
-        width=space.width, causal=True, norm=False, scaled=False, bias=False, **layer_sizes([writer])
-    ).double()
+    layers = equation_one(1, causal=True, activation="gelu", bias=False, **layer_sizes([writer]))
+    layer = Layer(layers, space.width).double()
     writer.load(layer)
     return layer
 

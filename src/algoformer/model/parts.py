@@ -62,7 +62,7 @@ class LayersModule(nn.Module):
         super().__init__()
         self.settings, self.causal = layers, layers.causal
         sizes = LayerSizes(width=width, context=context, norm_eps=layers.norm_eps, settings=layers)
-        built = [build_layer(layers, width) for _ in range(layers.count)]
+        built = [Layer(layers, width) for _ in range(layers.count)]
         for layer in built:
             initialize(layer, depth=layers.count)
         final_norm, added = NORMS[layers.final_norm_kind].build, POSITIONS[layers.positions].added
@@ -442,29 +442,6 @@ def carried(carry: Carry, initial: Tensor) -> Tensor:
             f"{tuple(initial.shape)}; use a new Carry for other sequences"
         )
     return carry.state
-
-
-def build_layer(layers: Layers, width: int) -> Layer:
-    """Return one layer of a module, on a stream of `width`."""
-    return Layer(
-        width=width,
-        heads=layers.heads,
-        head_width=layers.width_of_head(width),
-        hidden=layers.hidden or 4 * width,
-        causal=layers.causal,
-        norm=layers.norm,
-        scaled=layers.scaled,
-        activation=layers.activation,
-        bias=layers.bias,
-        positions=layers.positions,
-        norm_at=layers.norm_at,
-        norm_eps=layers.norm_eps,
-        kv_heads=layers.kv_heads,
-        qk_norm=layers.qk_norm,
-        output_gate=layers.output_gate,
-        gated=layers.gated,
-        settings=layers,
-    )
 
 
 def build_part(part: Part, *, width: int, context: int) -> LayersModule | LoopModule | ParallelModule:

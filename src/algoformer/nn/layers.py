@@ -8,11 +8,13 @@ from typing import Any, ClassVar
 
 from algoformer.common.names import check_choice
 from algoformer.common.terminal import short
-from algoformer.nn.layer import QK_NORMS
 from algoformer.nn.tables import ACTIVATIONS, NORMS, PLACES, POSITIONS, check_places
 
 LARGEST = 1_000_000
 """No count in a program may exceed this: a guard against a mangled or hostile file, not a limit of taste."""
+
+QK_NORMS = ("none", "head", "full", "plain")
+"""RMS norms of queries and keys: of each head, of all heads together, or of each head without weights."""
 
 
 def check_count(name: str, value: object, least: int) -> None:
