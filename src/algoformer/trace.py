@@ -28,6 +28,17 @@ class Carry:
     def __init__(self, state: Tensor | None = None) -> None:
         self.state = state
 
+    def resume(self, initial: Tensor) -> Tensor:
+        """Return the state to continue from: the initial one if nothing is carried yet."""
+        if self.state is None:
+            return initial
+        if self.state.shape != initial.shape:
+            raise ValueError(
+                f"carry holds a state of shape {tuple(self.state.shape)}, the loop's has "
+                f"{tuple(initial.shape)}; use a new Carry for other sequences"
+            )
+        return self.state
+
 
 @dataclass(frozen=True, kw_only=True)
 class Unroll:

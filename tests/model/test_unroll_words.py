@@ -12,7 +12,7 @@ from algoformer.model import AlgoFormer, Layers, Loop, Parallel, Program
 from algoformer.model import presets as programs
 from algoformer.model.cost import cost
 from algoformer.model.inner_loops import inner_loops, with_inner_steps
-from algoformer.model.program import TwoStates
+from algoformer.model.two_states import TwoStates
 from algoformer.prompt import Prompt
 from algoformer.trace import Carry, Unroll
 
@@ -208,7 +208,7 @@ def test_one_tracked_round_differentiates_the_whole_inner_recursion() -> None:
     outer, inner = loop.body.parts
     entry = built.read_in(given.rows)
     with torch.no_grad():
-        state = loop.unroll(entry, Unroll(steps=2, window=1))[0]
+        state = loop.unroll(entry, Unroll(steps=2, window=1))[0][0]
     middle = outer(loop.injection(state, entry))
     state = torch.zeros_like(middle)
     for _ in range(inner.steps):

@@ -17,6 +17,7 @@ from algoformer.language.early_exit import run_with_exit
 from algoformer.language.token_model import TokenModel
 from algoformer.model.driver import ForwardContext
 from algoformer.model.program import default_steps
+from algoformer.model.settle import check_rule
 from algoformer.model.stopping import StoppingRule
 from algoformer.trace import Unroll
 
@@ -89,7 +90,7 @@ class CachedDecoder:
     ) -> None:
         check_ready(model, length)
         if early_exit is not None:
-            model.body.check_rule(early_exit)
+            check_rule(model.body, early_exit)
         weight = model.output_weight
         possible = weight.is_cuda and early_exit is None
         if captured and not possible:

@@ -99,7 +99,7 @@ class Trunk(nn.Module):
         self.check(input_ids)
         if context.access is None:
             context = replace(context, access=self.body.access(unroll.keep, unroll.steps, unroll.inner))
-        states, halting = self.body.unroll_halting(self.embed(input_ids), unroll, context)
+        states, halting = self.body.unroll(self.embed(input_ids), unroll, context)
         return self.finish(states), halting
 
     def check(self, input_ids: Tensor) -> None:

@@ -16,6 +16,7 @@ from algoformer.model.driver import Edit, ForwardContext, StateAccess, select_ro
 from algoformer.model.parts import ProgramModule
 from algoformer.model.program import Part, Program, as_program, default_steps, modules_of
 from algoformer.model.rebuild import why_not_rebuilt
+from algoformer.model.settle import settle
 from algoformer.model.stopping import StoppingRule
 from algoformer.nn.tables import LearnedPositions
 from algoformer.prompt import Prompt
@@ -143,10 +144,10 @@ class AlgoFormer(nn.Module):
         rows = self.read_rows(prompt)
         access = self.body.access(unroll.keep, unroll.steps, unroll.inner)
         if access is None:
-            states, halting = self.body.unroll_halting(stream, unroll, ForwardContext(read_rows=rows))
+            states, halting = self.body.unroll(stream, unroll, ForwardContext(read_rows=rows))
             return states, {}, halting
         # recorded and edited states are whole; else only the rows to read are computed to the end
-        states, halting = self.body.unroll_halting(stream, unroll, ForwardContext(access=access))
+        states, halting = self.body.unroll(stream, unroll, ForwardContext(access=access))
         if halting is not None and rows is not None:
             halting = halting.index_select(-1, rows)
         return select_rows(states, rows), recorded(access), halting
@@ -155,8 +156,8 @@ class AlgoFormer(nn.Module):
     def _settle(self, prompt: Prompt, rule: StoppingRule) -> Trace:
         access = self.body.access((), rule.max_steps or default_steps(self.program))
         context = ForwardContext(access=access, read_rows=self.read_rows(prompt))
-        settled = self.body.settle(
-            self.read_in(prompt.rows), rule, lambda stream, _: self.read_out(stream), context
+        settled = settle(
+            self.body, self.read_in(prompt.rows), rule, lambda stream, _: self.read_out(stream), context
         )
         return Trace(
             predictions=settled.output[None],

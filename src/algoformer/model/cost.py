@@ -21,11 +21,11 @@ from algoformer.model.program import (
     Loop,
     Part,
     Program,
-    TwoStates,
     as_program,
     default_steps,
     traced_part,
 )
+from algoformer.model.two_states import TwoStates
 from algoformer.model.work import Stream, Work, unrolled_work
 from algoformer.nn import LayerSizes
 from algoformer.trace import Unroll
