@@ -53,6 +53,11 @@ def one_network() -> Program:
     return Program(TwoStates(Loop(Layers(1, heads=2), steps=3, name="low"), steps=2, name="loop"))
 
 
+def gated() -> Program:
+    inside = Layers(1, heads=2, name="first"), Loop(Layers(1, heads=2), steps=2, name="inner")
+    return Program(Loop(inside, steps=2, name="loop", halt="gate"), Layers(1, heads=2, name="post"))
+
+
 def clocked() -> Program:
     return Program(Loop(Layers(1, heads=2), steps=4, step_signal="sinusoid", name="loop"))
 
@@ -66,6 +71,7 @@ def clocked() -> Program:
         (branches(), "before", "before"),
         (two_states(), "low", "loop/low"),
         (one_network(), "low", "loop/low"),
+        (gated(), "inner", "loop/inner"),
     ],
 )
 def test_inner_loops_run_as_if_the_program_said_so(program: Program, name: str, address: str) -> None:
