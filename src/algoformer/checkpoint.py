@@ -16,7 +16,8 @@ from algoformer.data.protocol import Data, data_from_header
 from algoformer.language.classifier import TextClassifier
 from algoformer.language.token_model import TokenModel
 from algoformer.model.algoformer import AlgoFormer
-from algoformer.model.program import Program, from_data, modules_of, to_data
+from algoformer.model.program import Program, modules_of, to_data
+from algoformer.model.read_program import from_data
 
 LATEST = "checkpoint.safetensors"
 """The newest checkpoint in the folder of a run; there is one from step 0 on."""

@@ -65,6 +65,10 @@ class Unroll:
     inner: Mapping[str, int] = field(default_factory=dict, hash=False)
     carry: Carry | None = field(default=None, compare=False)
     depths: Int[Tensor, " batch"] | None = field(default=None, compare=False)
+    length: int = field(init=False, repr=False, compare=False)
+    """The number of iterations that are read out."""
+    first_step: int = field(init=False, repr=False, compare=False)
+    """The first iteration that is read out, counting from 1."""
 
     def __post_init__(self) -> None:
         for name in ("steps", "window", "grad_steps"):
@@ -90,16 +94,8 @@ class Unroll:
             raise ValueError(
                 f"gradient_checkpointing drops the hidden states that keep={self.keep} asks for; choose one"
             )
-
-    @property
-    def length(self) -> int:
-        """The number of iterations that are read out."""
-        return self.steps if self.window is None else self.window
-
-    @property
-    def first_step(self) -> int:
-        """The first iteration that is read out, counting from 1."""
-        return self.steps - self.length + 1
+        length = self.steps if self.window is None else self.window
+        vars(self).update(length=length, first_step=self.steps - length + 1)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,7 +11,7 @@ def numbers(*shape: int, seed: int = 0) -> Tensor:
 
 
 def attention(*, heads: int, head_width: int, causal: bool = True, scale: float = 0.7) -> Attention:
-    module = Attention(Layers(1, heads=heads, head_width=head_width, causal=causal), width=6).double()
+    module = Attention(Layers(1, heads=heads, head_width=head_width, causal=causal).sizes(6)).double()
     module.scale = scale
     for seed, parameter in enumerate(module.parameters()):
         parameter.data = numbers(*parameter.shape, seed=seed)
@@ -72,7 +72,7 @@ def test_scores_grow_with_the_scale() -> None:
 
 
 def test_without_bias_zero_stays_zero() -> None:
-    module = Attention(Layers(1, heads=2, bias=False), width=6)
+    module = Attention(Layers(1, heads=2, bias=False).sizes(6))
     assert not module(torch.zeros(1, 4, 6)).any()
     assert {name for name, _ in module.named_parameters()} == {"qkv.weight", "output.weight"}
 

@@ -30,7 +30,7 @@ def test_a_pair_of_coordinates_is_a_complex_number_times_a_phase() -> None:
 
 def test_attention_depends_on_distances_alone() -> None:
     torch.manual_seed(0)
-    attention = Attention(Layers(1, heads=2, positions="rope"), width=8).double()
+    attention = Attention(Layers(1, heads=2, positions="rope").sizes(8)).double()
     stream = torch.randn(2, 5, 8, dtype=torch.float64)
     shifted = AttentionContext(positions=torch.arange(5)[None] + 1000)
     torch.testing.assert_close(attention(stream, shifted), attention(stream), rtol=0, atol=1e-10)

@@ -128,7 +128,7 @@ def printed_layer(space: Subspaces, c: float) -> Layer:
         output=space.write("weights"),
     )
     layers = equation_one(1, causal=True, activation="gelu", bias=False, **layer_sizes([writer]))
-    layer = Layer(layers, space.width).double()
+    layer = Layer(layers.sizes(space.width)).double()
     writer.load(layer)
     return layer
 

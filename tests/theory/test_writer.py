@@ -14,7 +14,7 @@ SPACE = Subspaces({"x": (2, ""), "y": (2, "")})
 def shape_of(**changes: int) -> Layer:
     sizes = {"width": 4, "heads": 1, "head_width": 2, "hidden": 4} | changes
     width = sizes.pop("width")
-    return Layer(equation_one(1, **sizes, causal=True, bias=False), width).double()
+    return Layer(equation_one(1, **sizes, causal=True, bias=False).sizes(width)).double()
 
 
 def written() -> LayerWriter:

@@ -10,7 +10,7 @@ from algoformer.theory.writer import LayerWriter, layer_sizes
 
 def layer_of(writer: LayerWriter, *, causal: bool = False) -> Layer:
     layers = equation_one(1, causal=causal, bias=False, **layer_sizes([writer]))
-    layer = Layer(layers, writer.space.width).double()
+    layer = Layer(layers.sizes(writer.space.width)).double()
     writer.load(layer)
     return layer
 

@@ -2,11 +2,11 @@ import pytest
 
 from algoformer import tasks
 from algoformer.cli.demo_runs import MODELS, plan
+from algoformer.config import iterations_at
 from algoformer.data.prompts import curricula
 from algoformer.model.presets import LOOP_MODELS, PRESETS
 from algoformer.model.program import modules_of
 from algoformer.tasks import TASKS
-from algoformer.training.config import iterations_at
 from algoformer.training.presets import experiment, named_experiment
 
 
@@ -56,7 +56,7 @@ def test_the_paper_scale_is_the_protocols_default_configuration() -> None:
         39,
         41,
     ]
-    assert [iterations_at(run.program, training, step) for step in (499, 500, 1_000, 1_500)] == [
+    assert [iterations_at(training, step, default=20) for step in (499, 500, 1_000, 1_500)] == [
         15,
         17,
         19,

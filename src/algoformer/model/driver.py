@@ -82,7 +82,6 @@ class ForwardContext:
         loop_steps: the iterations of some loops by their address without iterations, in place of the
             program's numbers; None means that all loops run as the program says.
         address: where in the program the current module stands; tracked only if something depends on it.
-        has_addresses: whether anything in this context depends on where a module stands.
     """
 
     causal_mask: Bool[Tensor, "#batch 1 #token key"] | None = None
@@ -93,12 +92,11 @@ class ForwardContext:
     read_rows: Int[Tensor, " row"] | None = None
     loop_steps: Mapping[str, int] | None = None
     address: str = ""
-    has_addresses: bool = field(init=False, repr=False)
 
-    def __post_init__(self) -> None:
-        # asked at every part of every iteration
-        depends = self.cache is not None or self.access is not None or self.loop_steps is not None
-        object.__setattr__(self, "has_addresses", depends)
+    @property
+    def has_addresses(self) -> bool:
+        """True if anything in this context depends on where a module stands."""
+        return self.cache is not None or self.access is not None or self.loop_steps is not None
 
     def steps_of_loop(self, default: int) -> int:
         """Return how often the loop at the current address runs, if the program says `default`."""

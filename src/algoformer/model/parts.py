@@ -35,11 +35,11 @@ class LayersModule(nn.Module):
     def __init__(self, layers: Layers, *, width: int, context: int) -> None:
         super().__init__()
         self.settings, self.causal = layers, layers.causal
-        sizes = LayerSizes(width=width, context=context, norm_eps=layers.norm_eps, settings=layers)
-        built = [Layer(layers, width) for _ in range(layers.count)]
+        sizes = layers.sizes(width, context)
+        final_norm, added = NORMS[layers.final_norm_kind].build, POSITIONS[layers.positions].added
+        built = [Layer(sizes) for _ in range(layers.count)]
         for layer in built:
             initialize(layer, depth=layers.count)
-        final_norm, added = NORMS[layers.final_norm_kind].build, POSITIONS[layers.positions].added
         last = final_norm(sizes) if layers.final_norm else None
         # weights are drawn layers first, and stored in this order: positions, layers, final norm
         self.positions = None if added is None else added(sizes)
@@ -76,8 +76,9 @@ class LoopModule(nn.Module):
         super().__init__()
         self.settings, self.steps, self.width = loop, loop.steps, width
         sizes = LayerSizes(width=width, context=context)
-        self.start = STARTS[loop.start_kind].build(sizes)
-        self.injection = INJECTIONS[loop.inject].build(sizes)
+        start, injection = STARTS[loop.start_kind], INJECTIONS[loop.inject]
+        self.start = start.function if start.build is None else start.build(sizes)
+        self.injection = injection.function if injection.build is None else injection.build(sizes)
         self.body = ProgramModule(loop.body, width=width, context=context)
         self.halting = None if loop.halt == "none" else HALTING[loop.halt](width)
         self.columns = 0 if self.halting is None else self.halting.columns
@@ -277,7 +278,8 @@ class ProgramModule(nn.Module):
 
     def at(self, index: int, context: ForwardContext) -> ForwardContext:
         """Return the context of a part of this program."""
-        if not context.has_addresses:
+        # `has_addresses`, written out because this is asked at every part of every iteration
+        if context.cache is None and context.access is None and context.loop_steps is None:
             return context
         return context.at(part_address(self.program, index, context.address))
 

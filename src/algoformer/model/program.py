@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from importlib import import_module
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 from algoformer.common.names import check_choice
 from algoformer.common.terminal import short
 from algoformer.model.halting import HALTING
 from algoformer.model.injections import INJECTIONS, STARTS
+from algoformer.nn import NORMS, POSITIONS
 from algoformer.nn.layers import Layers as Layers
 from algoformer.nn.layers import check_count as check_count
 from algoformer.nn.layers import check_name
-
-Injection: TypeAlias = str
-"""A name in the table `INJECTIONS`: how a loop's input reaches each iteration."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +49,9 @@ class Loop:
     step_signal: str = "none"
     halt: str = "none"
 
+    words: ClassVar[str] = ""
+    """The words of an outline for a kind of loop of its own."""
+
     def __init__(
         self,
         body: Program | Part | Sequence[Part],
@@ -73,9 +73,8 @@ class Loop:
             INJECTIONS.name_of(self.inject)  # refuses it, and names those that exist
         if self.start != "auto":
             STARTS.name_of(self.start)
-        damp = self.damp
-        if isinstance(damp, bool) or not isinstance(damp, int | float) or not 0 < damp <= 1:
-            raise ValueError(f"damp must be a number above 0 and at most 1, got {short(damp)}")
+        if isinstance(self.damp, bool) or not isinstance(self.damp, int | float) or not 0 < self.damp <= 1:
+            raise ValueError(f"damp must be a number above 0 and at most 1, got {short(self.damp)}")
         if self.step_signal not in ("none", "sinusoid"):
             check_choice("step_signal", self.step_signal, ("none", "sinusoid"))
         if not isinstance(self.halt, str) or self.halt not in HALTING:
@@ -143,8 +142,8 @@ class Program:
         for part in parts:
             if not isinstance(part, Part):
                 raise ValueError(f"a part is Layers, Loop or Parallel, got {type(part).__name__}")
-        names = Counter(part.name for part in parts if part.name)
-        twice = [name for name, times in names.items() if times > 1]
+        names = [part.name for part in parts if part.name]
+        twice = [name for name in names if names.count(name) > 1]
         if twice:
             raise ValueError(f"two parts of one program are both named {short(sorted(twice)[0])}")
 
@@ -155,8 +154,7 @@ class Program:
         return len(self.parts)
 
     def __str__(self) -> str:
-        text: str = import_module("algoformer.model.outline").outline(self)
-        return text
+        return "\n".join(_outline(self))
 
     def _repr_svg_(self) -> str:
         """Return the program as a picture, which notebooks show."""
@@ -170,11 +168,8 @@ class Program:
     @classmethod
     def from_json(cls, text: str) -> Program:
         """Read a program back; anything that is not one raises ValueError."""
-        try:
-            data = json.loads(text)
-        except (ValueError, RecursionError) as error:
-            raise ValueError(f"a program must be JSON: {error}") from None
-        return from_data(data)
+        program: Program = import_module("algoformer.model.read_program").from_json(text)
+        return program
 
 
 def as_program(body: Program | Part | Sequence[Part]) -> Program:
@@ -221,6 +216,7 @@ def unrolled_loops(program: Program) -> tuple[Loop, ...]:
     return (part,) if isinstance(part, Loop) else ()
 
 
+@lru_cache(maxsize=256)
 def default_steps(program: Program) -> int:
     """Return how often the traced loop runs unless an unroll says otherwise; 1 without a loop."""
     return max((loop.steps for loop in unrolled_loops(program)), default=1)
@@ -232,6 +228,61 @@ def halting_of(program: Program) -> str:
     index = traced_part(program)
     part = None if index is None else program.parts[index]
     return part.halt if isinstance(part, Loop) else "none"
+
+
+def _outline(program: Program, indent: str = "") -> Iterator[str]:
+    broad = max(len(part.name) for part in program.parts)
+    for part in program.parts:
+        label = indent + (part.name.ljust(broad) + "  " if broad else "")
+        if isinstance(part, Layers):
+            yield label + describe_layers(part)
+        elif isinstance(part, Loop):
+            yield label + describe_loop(part)
+            yield from _outline(part.body, indent + "  ")
+        else:
+            yield f"{label}∥ {len(part.branches)} branches, summed"
+            for number, branch in enumerate(part.branches, start=1):
+                yield f"{indent}  branch {number}"
+                yield from _outline(branch, indent + "    ")
+
+
+def describe_layers(layers: Layers) -> str:
+    """Describe layers in one line: their number and heads, and what differs from the trained default."""
+    text = f"{layers.count} layer{'' if layers.count == 1 else 's'}"
+    if layers.count:
+        text += f" × {layers.heads} head{'' if layers.heads == 1 else 's'}"
+    words = {
+        "causal": "full attention",
+        "norm": NORMS[layers.norm].outline,
+        "norm_at": f"norms {layers.norm_at.replace('+', ' and ')}",
+        "qk_norm": f"QK norm {layers.qk_norm}",
+        "scaled": "unscaled scores",
+        "bias": "QKV bias only" if layers.bias == "qkv" else "no bias",
+        "output_gate": "gated heads",
+        "positions": POSITIONS[layers.positions].outline,
+        "final_norm": "no final norm",
+    }
+    if not layers.count:
+        words = {name: words[name] for name in ("norm", "positions", "final_norm")}
+    notes = [word for name, word in words.items() if getattr(layers, name) != getattr(Layers, name)]
+    if not layers.count:
+        return ", ".join([text, *notes])
+    gated = "gated " if layers.gated else ""
+    notes += [gated + layers.activation] if gated or layers.activation != Layers.activation else []
+    notes += [f"{layers.kv_heads} KV heads"] if layers.kv_heads is not None else []
+    notes += [f"heads {layers.head_width} wide"] if layers.head_width is not None else []
+    notes += [f"hidden {layers.hidden}"] if layers.hidden is not None else []
+    return ", ".join([text, *notes])
+
+
+def describe_loop(loop: Loop) -> str:
+    """Describe a loop in one line: its steps and injection, and what differs from the default."""
+    text = f"⟲ {loop.steps} step{'' if loop.steps == 1 else 's'}, inject {loop.inject}"
+    text += loop.words
+    text += "" if loop.start == "auto" else f", start {loop.start}"
+    text += "" if loop.damp == 1 else f", damp {loop.damp:g}"
+    text += "" if loop.step_signal == "none" else f", {loop.step_signal} of the step added"
+    return text + HALTING[loop.halt].outline
 
 
 def to_data(program: Program) -> list[dict[str, Any]]:
@@ -247,37 +298,3 @@ def _part_data(part: Part) -> dict[str, Any]:
         data |= {item.name: getattr(part, item.name) for item in fields(part) if item.name != "body"}
         return data | {"body": to_data(part.body)}
     return data | {"name": part.name, "branches": [to_data(branch) for branch in part.branches]}
-
-
-def from_data(data: object, *, depth: int = 0) -> Program:
-    """Read what `to_data` wrote; unknown parts and fields raise ValueError."""
-    if not isinstance(data, list):
-        raise ValueError(f"a program is a list of parts, got {type(data).__name__}")
-    if depth > 50:
-        raise ValueError("a program nested more than 50 deep is not read")
-    return Program(*(_part_from(item, depth) for item in data))
-
-
-def _part_from(data: object, depth: int) -> Part:
-    if not isinstance(data, Mapping):
-        raise ValueError(f"a part is an object with the key 'part', got {type(data).__name__}")
-    rest = dict(data)
-    kind = rest.pop("part", None)
-    from algoformer.model.two_states import TwoStates  # a Loop, and so defined after it
-
-    known = {"layers": Layers, "loop": Loop, "twostates": TwoStates, "parallel": Parallel}
-    if not isinstance(kind, str) or kind not in known:
-        raise ValueError(f"a part is one of {', '.join(known)}, got {short(kind)}")
-    allowed = {item.name for item in fields(known[kind])}
-    strange = sorted(set(rest) - allowed)
-    if strange:
-        raise ValueError(f"{kind} has no field {short(strange[0])}; it has {', '.join(sorted(allowed))}")
-    try:
-        if kind == "parallel":
-            branches = [from_data(branch, depth=depth + 1) for branch in rest.pop("branches")]
-            return Parallel(*branches, **rest)
-        if kind != "layers":
-            rest["body"] = from_data(rest["body"], depth=depth + 1)
-        return known[kind](**rest)
-    except (TypeError, KeyError) as error:
-        raise ValueError(f"{kind} cannot be read: {str(error)[:300]}") from None

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import ClassVar, Literal, Protocol, get_args, runtime_checkable
 
 import torch
@@ -29,11 +30,6 @@ class StoppingRule(Protocol):
     A sequence stops when `unchanged` held for it at `times` consecutive readings, or after `max_steps`
     iterations (None: as many as the program says). A rule without an attribute `reads` reads the output. The
     first output is compared with nothing; state and gate also have a value before the first iteration.
-
-    Attributes:
-        max_steps: the most iterations.
-        every: number of iterations between two readings.
-        times: number of consecutive readings that must be unchanged.
     """
 
     @property
@@ -277,7 +273,7 @@ _WORDS: dict[str, tuple[str, Callable[..., StoppingRule]]] = {
     "gate": ("gate:PROBABILITY", lambda most, probability: Gate(float(probability), most)),
 }
 
-FORMS = ", ".join(form for form, _ in _WORDS.values())
+FORMS = ", ".join(map(itemgetter(0), _WORDS.values()))
 """The stopping rules as the command line writes them."""
 
 

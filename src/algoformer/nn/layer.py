@@ -9,7 +9,6 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from algoformer.nn.layers import Layers
 from algoformer.nn.tables import ACTIVATIONS, NORMS, PLACES, POSITIONS, LayerSizes
 
 
@@ -58,28 +57,26 @@ class Attention(nn.Module):
     together need not be as wide as the stream.
 
     Args:
-        layers: heads, biases, norms of queries and keys, positions that rotate them, gate of the heads.
-        width: width of the residual stream.
+        sizes: the sizes and the `Layers` that say what the attention is like.
 
     Attributes:
         scale: factor of the scores before the softmax.
         dropout: dropout rate of the attention weights; `set_dropout` sets it.
     """
 
-    def __init__(self, layers: Layers, width: int) -> None:
+    def __init__(self, sizes: LayerSizes) -> None:
         super().__init__()
-        self.heads, self.kv_heads = layers.heads, layers.key_heads
-        self.head_width = one = layers.width_of_head(width)
+        layers, width, one = sizes.settings, sizes.width, sizes.head_width
+        self.heads, self.kv_heads, self.head_width = layers.heads, layers.kv_heads or layers.heads, one
         self.causal = layers.causal
         self.scale = 1 / math.sqrt(one) if layers.scaled else 1.0
         self.dropout = 0.0
         rotation = POSITIONS[layers.positions].rotation
-        sizes = LayerSizes(width=width, head_width=one, norm_eps=layers.norm_eps, settings=layers)
         self.rotation = None if rotation is None else rotation(sizes)
         self.qkv = nn.Linear(width, (self.heads + 2 * self.kv_heads) * one, bias=bool(layers.bias))
         self.output = nn.Linear(self.heads * one, width, bias=layers.bias is True)
-        self.query_norm = _qk_norm(layers, self.heads, one)
-        self.key_norm = _qk_norm(layers, self.kv_heads, one)
+        self.query_norm = _qk_norm(sizes, self.heads)
+        self.key_norm = _qk_norm(sizes, self.kv_heads)
         self.gate = nn.Linear(width, self.heads * one, bias=False) if layers.output_gate else None
 
     def forward(
@@ -152,11 +149,13 @@ class FullHeadNorm(nn.Module):
         return self.norm(values.flatten(2)).view_as(values)
 
 
-def _qk_norm(layers: Layers, heads: int, head_width: int) -> nn.Module | None:
-    kind, eps = layers.qk_norm, layers.norm_eps
+def _qk_norm(sizes: LayerSizes, heads: int) -> nn.Module | None:
+    kind, eps = sizes.settings.qk_norm, sizes.norm_eps
     if kind == "full":
-        return FullHeadNorm(heads, head_width, eps)
-    return None if kind == "none" else nn.RMSNorm(head_width, eps=eps, elementwise_affine=kind == "head")
+        return FullHeadNorm(heads, sizes.head_width, eps)
+    return (
+        None if kind == "none" else nn.RMSNorm(sizes.head_width, eps=eps, elementwise_affine=kind == "head")
+    )
 
 
 class FeedForward(nn.Module):
@@ -165,8 +164,9 @@ class FeedForward(nn.Module):
     A gated network makes W_1 x and W_3 x, in this order, by one product `up`.
     """
 
-    def __init__(self, layers: Layers, width: int) -> None:
+    def __init__(self, sizes: LayerSizes) -> None:
         super().__init__()
+        layers, width = sizes.settings, sizes.width
         hidden, bias = layers.hidden or 4 * width, layers.bias is True
         self.activation, self.gated = ACTIVATIONS[layers.activation].function, layers.gated
         self.up = nn.Linear(width, 2 * hidden if layers.gated else hidden, bias=bias)
@@ -190,23 +190,22 @@ class Layer(nn.Module):
     the stream; `set_dropout` sets it.
 
     Args:
-        layers: what one of these layers is like.
-        width: width of the residual stream.
+        sizes: the sizes and the `Layers` that say what the layer is like: `Layers(...).sizes(width)`.
     """
 
-    def __init__(self, layers: Layers, width: int) -> None:
+    def __init__(self, sizes: LayerSizes) -> None:
         super().__init__()
-        sizes = LayerSizes(width=width, norm_eps=layers.norm_eps, settings=layers)
+        layers = sizes.settings
         places = [] if layers.norm == "none" else layers.norm_at.split("+")
         build = NORMS[layers.norm].build
         norms = [build(sizes) if place in places else None for place in PLACES for _ in range(2)]
         self.attention_norm, feedforward_norm = norms[0] or nn.Identity(), norms[1] or nn.Identity()
         self.attention_out_norm, feedforward_out_norm = norms[2:4]
         self.attention_after_norm, feedforward_after_norm = norms[4:]
-        self.attention = Attention(layers, width)
+        self.attention = Attention(sizes)
         self.feedforward_norm = feedforward_norm
         self.feedforward_out_norm, self.feedforward_after_norm = feedforward_out_norm, feedforward_after_norm
-        self.feedforward = FeedForward(layers, width)
+        self.feedforward = FeedForward(sizes)
         self.dropout = 0.0
 
     def forward(

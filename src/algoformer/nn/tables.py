@@ -25,7 +25,7 @@ class LayerSizes:
         head_width: width of one attention head.
         context: the most tokens of a sequence.
         norm_eps: what a norm adds to the mean square before it takes the root.
-        settings: the `Layers` of the program, for kinds with fields of their own; None for a single layer.
+        settings: the `Layers` of the program; None where a loop builds its start and injection.
     """
 
     width: int

@@ -9,8 +9,6 @@ from contextlib import ExitStack, contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from algoformer.training.config import Callback
-
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -31,6 +29,19 @@ CURRICULA = {"dims": "dims", "samples": "samples", "iterations": "iterations"}
 
 ShowRun = Callable[[str, int, int, Mapping[str, float]], None]
 """Called with a run's name, the steps done, the total steps, and the newest metrics."""
+
+
+class Callback:
+    """Receives the news of a run; override what is of interest. On several processes only rank zero calls."""
+
+    def on_start(self, step: int, steps: int) -> None:
+        """Called once before the first step of this session, with the steps done and the steps in all."""
+
+    def on_log(self, step: int, metrics: Mapping[str, float]) -> None:
+        """Called after every new row of metrics."""
+
+    def on_end(self, step: int) -> None:
+        """Called when the session ends, in whichever way."""
 
 
 class ProgressBar(Callback):

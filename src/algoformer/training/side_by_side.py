@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from algoformer.checkpoint import LATEST
-from algoformer.training.config import Callback, Experiment
+from algoformer.training.config import Experiment
+from algoformer.training.progress import Callback
 
 Progress = Callable[[str, int, int, Mapping[str, float]], None]
 """Called with the run's name, steps done, steps in all and the newest metrics."""
