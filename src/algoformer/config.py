@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-import typing
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from algoformer.common.names import suggests_keywords
 from algoformer.common.plain_data import MOST
@@ -195,8 +194,8 @@ class TrainConfig:
             if not absent and not holds(value):
                 raise ValueError(f"{name} {words}, got {value}")
         for name, kind in CHOICES.items():
-            if getattr(self, name) not in typing.get_args(kind):
-                allowed, got = ", ".join(typing.get_args(kind)), short(getattr(self, name))
+            if getattr(self, name) not in get_args(kind):
+                allowed, got = ", ".join(get_args(kind)), short(getattr(self, name))
                 raise ValueError(f"{name} must be one of {allowed}, got {got}")
         self._check_iterations()
         self._check_optimizer()
@@ -212,7 +211,7 @@ class TrainConfig:
         if self.inner_depth is not None and self.inner_depth.per == "sequence":
             raise ValueError(f"inner_depth={self.inner_depth}: inner loops have one depth for a whole batch")
         if isinstance(self.backprop, str):
-            if self.backprop not in typing.get_args(Backprop):
+            if self.backprop not in get_args(Backprop):
                 got = short(self.backprop)
                 raise ValueError(
                     f"backprop must be one of window, full, or a number of iterations, got {got}"
@@ -223,7 +222,7 @@ class TrainConfig:
             )
         weights = self.loss_weights
         if isinstance(weights, str):
-            if weights not in typing.get_args(LossWeights):
+            if weights not in get_args(LossWeights):
                 raise ValueError(f"loss_weights must be mean, linear, last or a list, got {short(weights)}")
         elif len(weights) != self.window or min(weights) < 0 or not 0 < weights[-1] < math.inf:
             raise ValueError(
