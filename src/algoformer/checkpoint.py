@@ -184,28 +184,11 @@ def refuse_unbuildable(model: nn.Module) -> None:
         raise ValueError(f"the model could not be rebuilt from a checkpoint: {reason}")
 
 
-def in_half_precision(model: nn.Module) -> nn.Module:
-    """Round the model's weights to half precision and back to single, as a file gives them back.
-
-    Raises:
-        ValueError: a weight is larger than half precision can hold.
-    """
-    for name, weights in model.named_parameters():
-        largest = float(weights.detach().abs().max()) if weights.numel() else 0.0
-        if largest > torch.finfo(torch.float16).max:
-            raise ValueError(
-                f"weight {name!r} holds {largest:.3g}, which half precision cannot; export with --no-half"
-            )
-    return model.half().float()
-
-
 def _load(header: dict[str, Any], tensors: dict[str, Tensor]) -> Checkpoint:
-    weights = {
-        name.removeprefix("model."): value for name, value in tensors.items() if name.startswith("model.")
-    }
-    state = {
-        name.removeprefix("state."): value for name, value in tensors.items() if name.startswith("state.")
-    }
+    weights, state = (
+        {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
+        for prefix in ("model.", "state.")
+    )
     model = _stored_model(header.get("model"), weights)
     stored, card = header.get("data"), header.get("card", {})
     if not isinstance(card, dict):

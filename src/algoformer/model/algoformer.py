@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from jaxtyping import Float, Int
@@ -91,6 +91,7 @@ class AlgoFormer(nn.Module):
         for name, size in sizes.items():
             if size < 1:
                 raise ValueError(f"{name} must be at least 1, got {size}")
+        self.sizes: dict[str, Any] = sizes | {"blanks": blanks}
         if min(blanks) < 0:
             raise ValueError(f"blanks must not be negative, got {blanks}")
         self.program = program if isinstance(program, Program) else as_program(program)
@@ -195,33 +196,14 @@ class AlgoFormer(nn.Module):
         or shape comes back as what the program builds, so that saving such a model must be refused.
         """
         with on_meta():
-            built = AlgoFormer(
-                self.program,
-                dim=self.dim,
-                out=self.out,
-                context=self.context,
-                width=self.width,
-                row_maps=self.row_maps,
-                blanks=self.blanks,
-                exact_context=self.exact_context,
-            )
+            built = AlgoFormer(self.program, **self.sizes, exact_context=self.exact_context)
         return why_not_rebuilt(self, built)
 
     def cost(self, unroll: Unroll | None = None, **batch: int) -> Cost:
         """Parameters, FLOPs and memory for one batch; `batch`, `rows`, `points` as in `model.cost.cost`."""
         from algoformer.model.cost import cost
 
-        return cost(
-            self.program,
-            dim=self.dim,
-            out=self.out,
-            context=self.context,
-            width=self.width,
-            row_maps=self.row_maps,
-            blanks=self.blanks,
-            unroll=unroll,
-            **batch,
-        )
+        return cost(self.program, **self.sizes, unroll=unroll, **batch)
 
     @property
     def has_learned_positions(self) -> bool:
