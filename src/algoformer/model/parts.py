@@ -225,7 +225,7 @@ class ProgramModule(nn.Module):
             stream = self(stream, context)
             return stream.expand(unroll.length, *stream.shape), None
         part: Any = self.parts[self.traced]
-        whole, rows = context.whole, context.read_rows
+        whole, rows = replace(context, read_rows=None), context.read_rows
         stream = self.run(stream, 0, self.traced, whole)
         if self.traced + 1 == len(self.parts):
             return part.unroll(stream, unroll, self.at(self.traced, context))

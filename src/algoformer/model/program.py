@@ -68,7 +68,6 @@ class Loop:
         self._check()
 
     def _check(self) -> None:
-        check_count("steps", self.steps, 1)
         if not isinstance(self.inject, str) or self.inject not in INJECTIONS:
             INJECTIONS.name_of(self.inject)  # refuses it, and names those that exist
         if self.start != "auto":
@@ -79,13 +78,14 @@ class Loop:
             check_choice("step_signal", self.step_signal, ("none", "sinusoid"))
         if not isinstance(self.halt, str) or self.halt not in HALTING:
             check_choice("halt", self.halt, tuple(HALTING))
-        check_name(self.name)
-        for part in self.body:
+        for part in self.body.parts:
             if part.name in {field.name for field in fields(self)}:
                 raise ValueError(
                     f"a part inside a loop cannot be named {part.name!r}, which is a setting of the loop; "
                     "choose another name"
                 )
+        check_count("steps", self.steps, 1)
+        check_name(self.name)
 
     @property
     def start_kind(self) -> str:
