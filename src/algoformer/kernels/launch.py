@@ -91,23 +91,16 @@ def add_norm(
 ) -> None:
     """See `operations.add_norm`."""
     count, width = (residual if branch is None else branch).shape
-    unused = residual
     by_token = positions if selection is None else selection.number
-    last = None if final is None else final.norm
     rows.add_norm[(-(-count // WHOLE_ROWS.rows),)](
-        unused if branch is None else branch,
+        branch,
         residual,
-        unused if positions is None else positions,
-        unused if last is None else last.hat,
-        unused if last is None else last.rstd,
-        unused if final is None else final.weight,
-        unused if final is None else final.bias,
-        unused if final is None or final.state is None else final.state,
-        unused if final is None or final.entry is None else final.entry,
-        unused if stream is None else stream,
-        unused if following is None else following.hat,
-        unused if following is None else following.rstd,
-        unused if selection is None else selection.asked,
+        positions,
+        *_parts(None if final is None else final.norm, "hat", "rstd"),
+        *_parts(final, "weight", "bias", "state", "entry"),
+        stream,
+        *_parts(following, "hat", "rstd"),
+        *_parts(selection, "asked"),
         count,
         TOKENS=0 if by_token is None else len(by_token),
         ASKED=0 if selection is None else len(selection.asked),
@@ -125,6 +118,11 @@ def add_norm(
     )
 
 
+def _parts(value: object, *names: str) -> list[Any]:
+    """Return attributes of a value; None for each if there is no value, and the kernel does not read them."""
+    return [getattr(value, name, None) for name in names]
+
+
 def add_norm_backward(
     grads: Tensor | None,
     before: Norm | None,
@@ -139,27 +137,21 @@ def add_norm_backward(
     sums: Tensor | None = None,
 ) -> None:
     """See `operations.add_norm_backward`."""
-    unused = next(tensor for tensor in (grads, out) if tensor is not None)
-    count, width = unused.shape
+    count, width = next(tensor.shape for tensor in (grads, out) if tensor is not None)
     tile = _backward_tile(count)
-    last = None if final is None else final.norm
     rows.add_norm_backward[(blocks_of(count),)](
-        unused if grads is None else grads,
-        unused if before is None else before.hat,
-        unused if before is None else before.rstd,
-        unused if residual is None else residual,
-        unused if entry_grad is None else entry_grad,
-        unused if last is None else last.hat,
-        unused if last is None else last.rstd,
-        unused if final is None else final.weight,
-        unused if final is None or final.state_grad is None else final.state_grad,
-        unused if final is None else final.sums,
+        grads,
+        *_parts(before, "hat", "rstd"),
+        residual,
+        entry_grad,
+        *_parts(None if final is None else final.norm, "hat", "rstd"),
+        *_parts(final, "weight", "state_grad", "sums"),
         0 if final is None else final.sums.stride(0),
-        unused if out is None else out,
-        unused if out_half is None else out_half,
-        unused if sums is None else sums,
+        out,
+        out_half,
+        sums,
         0 if sums is None else sums.stride(0),
-        unused if selection is None else selection.number,
+        *_parts(selection, "number"),
         count,
         TOKENS=0 if selection is None else len(selection.number),
         ASKED=0 if selection is None else len(selection.asked),

@@ -261,12 +261,8 @@ def row_index(reads: tuple[int, ...], offset: int, device: torch.device) -> Tens
     """The rows that are read, moved by `offset`, as a tensor."""
     # what the compiler, torch.export or a transform of torch.func makes is of no use after it: not kept
     if torch.compiler.is_compiling() or torch._C._functorch.peek_interpreter_stack() is not None:
-        return _new_row_index(reads, offset, device)
+        return torch.tensor([row + offset for row in reads], device=device)
     return _kept_row_index(reads, offset, device)
-
-
-def _new_row_index(reads: tuple[int, ...], offset: int, device: torch.device) -> Tensor:
-    return torch.tensor([row + offset for row in reads], device=device)
 
 
 @lru_cache(maxsize=64)
@@ -274,4 +270,4 @@ def _kept_row_index(reads: tuple[int, ...], offset: int, device: torch.device) -
     # kept on the device, so that a captured step copies nothing from the host; and an ordinary tensor even
     # if first asked for in inference mode, so that training can use it later
     with torch.inference_mode(False):
-        return _new_row_index(reads, offset, device)
+        return torch.tensor([row + offset for row in reads], device=device)

@@ -84,18 +84,14 @@ def compiled_body(model: AlgoFormer, *, backend: str = "inductor") -> Iterator[N
         if context.has_addresses or unroll.gradient_checkpointing or special or not torch.is_grad_enabled():
             return ProgramModule.unroll(body, stream, unroll, context)
         if unroll not in compiled:
-            compiled[unroll] = _compile(partial(_run_body, body, unroll), backend)
-        return compiled[unroll](stream, context)
+            compiled[unroll] = _compile(partial(ProgramModule.unroll, body, unroll=unroll), backend)
+        return compiled[unroll](stream, context=context)
 
     body.unroll = run  # type: ignore[method-assign]
     try:
         yield
     finally:
         del body.unroll
-
-
-def _run_body(body: ProgramModule, unroll: Unroll, stream: Tensor, context: ForwardContext) -> Unrolled:
-    return ProgramModule.unroll(body, stream, unroll, context)
 
 
 def _compile(function: Callable[..., Any], backend: str) -> Callable[..., Any]:

@@ -24,8 +24,8 @@ WIDE = 100
 RECENT = 20
 """Rows of metrics from which the time left is estimated; curricula change the speed."""
 
-CURRICULA = {"dims": "dims", "samples": "samples", "iterations": "iterations"}
-"""Metrics that a curriculum raises, and what a progress line calls them."""
+CURRICULA = ("dims", "samples", "iterations")
+"""Metrics that a curriculum raises."""
 
 ShowRun = Callable[[str, int, int, Mapping[str, float]], None]
 """Called with a run's name, the steps done, the total steps, and the newest metrics."""
@@ -146,8 +146,8 @@ class _News:
     def _curricula(self, metrics: Mapping[str, float]) -> list[str]:
         """Name the curricula that have grown since the row before, with both values."""
         facts = [
-            f"{word} {self._grown[name]:g}→{metrics[name]:g}"
-            for name, word in CURRICULA.items()
+            f"{name} {self._grown[name]:g}→{metrics[name]:g}"
+            for name in CURRICULA
             if name in metrics and self._grown.get(name, metrics[name]) < metrics[name]
         ]
         self._grown = {name: metrics[name] for name in CURRICULA if name in metrics}
