@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -174,12 +174,8 @@ def refuse_unbuildable(model: nn.Module) -> None:
     Raises:
         ValueError: with the first difference.
     """
-    rebuildable: Callable[[], str | None] | None = getattr(model, "rebuildable", None)
-    if callable(rebuildable):
-        reason = rebuildable()
-    else:
-        shapes = {name: tuple(value.shape) for name, value in model.state_dict().items()}
-        reason = _difference(_on_meta(*_read_model(model_header(model))), shapes)
+    model_header(model)  # refuses other models than this library's, all of which know the reason
+    reason = cast(Any, model).rebuildable()
     if reason is not None:
         raise ValueError(f"the model could not be rebuilt from a checkpoint: {reason}")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -21,7 +21,10 @@ def pick_device(name: str) -> str:
     """
     if name == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
-    found = {"cuda": torch.cuda.is_available, "mps": torch.backends.mps.is_available}
+    found: dict[str, Callable[[], bool]] = {
+        "cuda": torch.cuda.is_available,
+        "mps": torch.backends.mps.is_available,
+    }
     if name in found and not found[name]():
         raise ValueError(f"device {name} was asked for, but PyTorch sees none; choose cpu or auto")
     return name

@@ -203,7 +203,7 @@ class AlgoFormer(nn.Module):
         """Parameters, FLOPs and memory for one batch; `batch`, `rows`, `points` as in `model.cost.cost`."""
         from algoformer.model.cost import cost
 
-        return cost(self.program, **self.sizes, unroll=unroll, **batch)
+        return cost(self.program, unroll=unroll, **self.sizes | batch)
 
     @property
     def has_learned_positions(self) -> bool:

@@ -69,7 +69,13 @@ class Experiment:
         training: TrainConfig | None = None,
     ) -> None:
         training = TrainConfig() if training is None else training
-        _refuse_wrong_types(program, training)
+        if not isinstance(program, Program):
+            raise ValueError(
+                f"program must be a Program, such as programs.looped(), got {program!r:.60} "
+                f"of type {type(program).__name__}"
+            )
+        if not isinstance(training, TrainConfig):
+            raise ValueError(f"training must be a TrainConfig, got {type(training).__name__}")
         if type(width) is not int or width < 1:
             raise ValueError(f"width must be a whole number of at least 1, got {width!r}")
         found = {"program": program, "data": as_data_object(data), "width": width, "training": training}
@@ -196,16 +202,6 @@ def refuse_unlike(experiment: Experiment, initial: nn.Module) -> None:
             "choose the data, program and scale that it was trained with"
         )
     experiment.data.check_model(initial)
-
-
-def _refuse_wrong_types(program: object, training: object) -> None:
-    if not isinstance(program, Program):
-        raise ValueError(
-            f"program must be a Program, such as programs.looped(), got {program!r:.60} "
-            f"of type {type(program).__name__}"
-        )
-    if not isinstance(training, TrainConfig):
-        raise ValueError(f"training must be a TrainConfig, got {type(training).__name__}")
 
 
 @lru_cache(maxsize=256)
