@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 
 from algoformer.common.devices import matmul_precision
+from algoformer.config import learning_rate
 from algoformer.training import Experiment, build_model
 from algoformer.training.config import unroll_at
 from algoformer.training.engine import Plan, open_engine
-from algoformer.training.optimizer import learning_rate
 from algoformer.training.step import Step
 from benchmarks.cases import first_step
 from benchmarks.plain import PlainData, PlainModel, loss_of

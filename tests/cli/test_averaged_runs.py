@@ -8,7 +8,7 @@ import pytest
 
 from algoformer.cli import main
 from algoformer.training import load_checkpoint, load_experiment
-from algoformer.training.restore import raw_model
+from algoformer.training.step import raw_model
 from tiny import TINY
 from training.small import same_weights
 

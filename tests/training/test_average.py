@@ -6,7 +6,7 @@ import torch
 
 from algoformer.training import build_model, load_checkpoint, train
 from algoformer.training.average import Average
-from algoformer.training.restore import raw_model
+from algoformer.training.step import raw_model
 from training.small import same_weights, small, stepper
 
 

@@ -10,12 +10,12 @@ import pytest
 import torch
 
 from algoformer import AlgoFormer, programs, tasks
-from algoformer.config import iteration_shares, sequence_depths
+from algoformer.config import iteration_shares
 from algoformer.depth import Depth
 from algoformer.model.program import Layers, Loop, Parallel, Program
 from algoformer.trace import Carry, Unroll
 from algoformer.training import build_model, train
-from algoformer.training.config import unroll_at
+from algoformer.training.config import sequence_depths, unroll_at
 from algoformer.training.optimizer import ModelOptimizer
 from training.small import loss_at, same_weights, small, stepper, told
 

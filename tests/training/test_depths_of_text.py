@@ -8,13 +8,12 @@ import torch
 import torch.nn.functional as F
 
 from algoformer import programs
-from algoformer.config import sequence_depths
 from algoformer.data import TextData
 from algoformer.data.protocol import Share
 from algoformer.depth import Depth
 from algoformer.trace import Unroll
 from algoformer.training import Experiment, TrainConfig, build_model
-from algoformer.training.config import unroll_at
+from algoformer.training.config import sequence_depths, unroll_at
 from algoformer.training.step import ProcessGroup, Step
 from tests.data.small_text import small_experiment
 from training.small import loss_at, small, stepper

@@ -2,11 +2,11 @@ import pytest
 
 from algoformer import tasks
 from algoformer.cli.demo_runs import MODELS, plan
-from algoformer.config import iterations_at
 from algoformer.data.prompts import curricula
 from algoformer.model.presets import LOOP_MODELS, PRESETS
 from algoformer.model.program import modules_of
 from algoformer.tasks import TASKS
+from algoformer.training.config import iterations_at
 from algoformer.training.presets import experiment, named_experiment
 
 

@@ -8,10 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from algoformer import programs, tasks
-from algoformer.config import ramp_value
+from algoformer.config import learning_rate, ramp_value
 from algoformer.training import Ramp, TrainConfig
 from algoformer.training.config import unroll_at
-from algoformer.training.optimizer import learning_rate
 from small_tasks import small_task
 from training.small import small, stepper
 

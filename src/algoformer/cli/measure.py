@@ -22,8 +22,8 @@ from algoformer.model.program import default_steps
 from algoformer.report import error_by_sample, error_by_step, save
 from algoformer.shipped import load
 from algoformer.tasks import PuzzleTask, Task
-from algoformer.training.restore import raw_model
 from algoformer.training.solver import open_solver
+from algoformer.training.step import raw_model
 
 if TYPE_CHECKING:
     from algoformer.prompt import Prompt

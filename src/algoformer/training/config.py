@@ -17,7 +17,7 @@ from algoformer.common.plain_data import as_data, read_dataclass
 from algoformer.config import Precision as Precision
 from algoformer.config import Ramp as Ramp
 from algoformer.config import TrainConfig as TrainConfig
-from algoformer.config import iterations_at, tracked_iterations
+from algoformer.config import ramp_value
 from algoformer.data.protocol import Data, as_data_object, data_from_header
 from algoformer.depth import Depth
 from algoformer.model.initial import scale_by_unrolled_depth
@@ -230,6 +230,27 @@ def unroll_at(program: Program, config: TrainConfig, step: int) -> Unroll:
         gradient_checkpointing=config.gradient_checkpointing,
         inner={} if config.inner_depth is None else _inner(program, config, config.inner_depth, step),
     )
+
+
+def iterations_at(config: TrainConfig, step: int, *, default: int) -> int:
+    """Return the iterations of the traced loop, by default the program's, without burn-in, at `step`."""
+    if config.depth is not None:
+        return max(sequence_depths(config, step))
+    return ramp_value(config.iterations, step, steps=config.steps, end=default)
+
+
+def sequence_depths(config: TrainConfig, step: int) -> tuple[int, ...]:
+    """Return the iterations of each sequence of the whole batch, or one number for all of them."""
+    assert config.depth is not None
+    count = config.batch_size if config.depth.per == "sequence" else 1
+    return config.depth.draw(f"{config.seed}/{step}/depth", count)
+
+
+def tracked_iterations(config: TrainConfig, *, window: int, iterations: int) -> int:
+    """Return how many of the last iterations the gradient passes through, of so many that are run."""
+    if isinstance(config.backprop, str):
+        return window if config.backprop == "window" else iterations
+    return min(config.backprop, iterations)
 
 
 def _inner(program: Program, config: TrainConfig, depth: Depth, step: int) -> dict[str, int]:

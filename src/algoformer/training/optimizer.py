@@ -1,8 +1,7 @@
-"""The learning rate, which rule moves which weight, and all that the rules remember between two steps."""
+"""Which rule moves which weight, and all that the rules remember between two steps."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,32 +10,6 @@ from torch import Tensor, nn
 
 from algoformer.config import TrainConfig
 from algoformer.training.muon import TensorRateMuon
-
-
-def learning_rate(config: TrainConfig, step: int) -> float:
-    """Return the learning rate for `step` (counted from 0): linear warm-up, then the schedule.
-
-    "wsd" stays constant until its cooldown, and decays there as 1 - √progress: at once steep, then ever less,
-    which left lower losses than a straight line in Hägele et al., arXiv 2405.18392.
-
-    >>> learning_rate(TrainConfig(steps=100, lr=1.0, warmup=0.1), 4)
-    0.5
-    >>> config = TrainConfig(steps=100, lr=1.0, schedule="wsd", cooldown=0.25, min_lr_ratio=0.0)
-    >>> [learning_rate(config, step) for step in (74, 75, 76, 84)]
-    [1.0, 1.0, 0.8, 0.4]
-    """
-    warm = config.warmup * config.steps
-    if step < warm:
-        return config.lr * min(1.0, (step + 1) / warm)
-    if config.schedule == "constant":
-        return config.lr
-    if config.schedule == "cosine":
-        progress = (step - warm) / max(1.0, config.steps - warm)
-        falling = 0.5 * (1 + math.cos(math.pi * progress))
-    else:
-        cool = config.cooldown * config.steps
-        falling = 1 - math.sqrt(max(0.0, step - (config.steps - cool)) / cool)
-    return config.lr * (config.min_lr_ratio + (1 - config.min_lr_ratio) * falling)
 
 
 def hidden_matrices(model: nn.Module) -> list[Tensor]:

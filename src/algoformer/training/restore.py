@@ -1,16 +1,15 @@
-"""Checkpoints of a run back into live objects: a training step, or the weights that the optimizer moved."""
+"""Bring a fresh training step to where a checkpoint was made."""
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Mapping
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from algoformer.checkpoint import Checkpoint
 from algoformer.training.config import is_data_of
-from algoformer.training.step import RAW, Step
+from algoformer.training.step import RAW, Step, checked_tensor
 
 
 def restore(step: Step, checkpoint: Checkpoint) -> tuple[int, float]:
@@ -43,23 +42,6 @@ def restore(step: Step, checkpoint: Checkpoint) -> tuple[int, float]:
     return done, seconds
 
 
-def raw_model(checkpoint: Checkpoint) -> nn.Module:
-    """Return the model with the weights that the optimizer moved last, also where the file has their average.
-
-    Raises:
-        ValueError: the checkpoint holds nothing but the average.
-    """
-    model: nn.Module = checkpoint.model
-    if checkpoint.card.get("weights") != "average":
-        return model
-    model = copy.deepcopy(model)
-    for name, value in model.state_dict().items():
-        if f"{RAW}{name}" not in checkpoint.state:
-            raise ValueError("it holds an average of weights only, without the weights themselves")
-        value.copy_(_checked(checkpoint.state, f"{RAW}{name}", value))
-    return model
-
-
 def _restore_optimizer(step: Step, state: Mapping[str, Tensor]) -> None:
     for name, weight in step.model.named_parameters():
         kept = _tensors(step, state, f"optimizer.{name}.", step.optimizer.state_like(weight))
@@ -71,17 +53,5 @@ def _restore_optimizer(step: Step, state: Mapping[str, Tensor]) -> None:
 def _tensors(
     step: Step, state: Mapping[str, Tensor], prefix: str, like: Mapping[str, Tensor]
 ) -> Mapping[str, Tensor]:
-    whole = {name: _checked(state, f"{prefix}{name}", value) for name, value in like.items()}
+    whole = {name: checked_tensor(state, f"{prefix}{name}", value) for name, value in like.items()}
     return step.group.shard_like(whole, like)
-
-
-def _checked(state: Mapping[str, Tensor], name: str, like: Tensor) -> Tensor:
-    found = state.get(name)
-    if found is None:
-        raise ValueError(f"the checkpoint lacks {name!r}")
-    if found.shape != like.shape or found.dtype != like.dtype:
-        raise ValueError(
-            f"the checkpoint's {name!r} is {tuple(found.shape)} of {found.dtype}, "
-            f"needed is {tuple(like.shape)} of {like.dtype}"
-        )
-    return found

@@ -19,11 +19,9 @@ from algoformer.checkpoint import Checkpoint
 from algoformer.common.devices import device_name, matmul_precision, source_commit
 from algoformer.common.plain_data import MOST
 from algoformer.common.terminal import short
-from algoformer.config import iterations_at
 from algoformer.model.program import default_steps
-from algoformer.training.config import RunOptions
+from algoformer.training.config import RunOptions, iterations_at
 from algoformer.training.engine import Plan, open_engine
-from algoformer.training.optimizer import learning_rate
 from algoformer.training.progress import Callback
 from algoformer.training.restore import restore
 from algoformer.training.run_folder import ORIGIN, Metrics, RunFolder
@@ -190,7 +188,7 @@ class Session:
         numbers = {
             "step": self.step,
             **dict(zip(learner.data.measures, means, strict=True)),
-            "lr": learning_rate(config, self.step - 1),
+            "lr": learner.rate,
             "iterations": iterations_at(config, self.step - 1, default=default_steps(program)),
             **learner.batches.metrics(self.step - 1),
             "seconds": now,

@@ -15,14 +15,14 @@ import torch
 from torch import Tensor, nn
 
 from algoformer.checkpoint import Checkpoint
-from algoformer.config import sequence_depths
+from algoformer.config import learning_rate
 from algoformer.data.protocol import Loss, Share
 from algoformer.model.algoformer import AlgoFormer
 from algoformer.model.program import traced_part
 from algoformer.trace import Carry, Unroll
 from algoformer.training.average import Average
-from algoformer.training.config import Experiment, unroll_at
-from algoformer.training.optimizer import ModelOptimizer, learning_rate
+from algoformer.training.config import Experiment, sequence_depths, unroll_at
+from algoformer.training.optimizer import ModelOptimizer
 from algoformer.training.precision import HalfBody, HalfLoss
 
 Result = TypeVar("Result")
@@ -133,6 +133,8 @@ class Step:
         self.sums = torch.zeros(len(self.data.measures), dtype=torch.float64, device=self.device)
         self.unroll: Unroll
         """How far the loops run in the prepared step."""
+        self.rate: float
+        """The learning rate of the prepared step."""
         self.depths = self._depths()
         """The iterations of each sequence, in place; None where all sequences have the same."""
         self.solver: Callable[..., Any] = model
@@ -164,7 +166,8 @@ class Step:
 
     def prepare(self, step: int) -> Hashable:
         """Set learning rate, unroll and batch of a step; steps with equal keys launch the same work."""
-        self.optimizer.set_rate(learning_rate(self.training, step))
+        self.rate = learning_rate(self.training, step)
+        self.optimizer.set_rate(self.rate)
         self.unroll = unroll_at(self.experiment.program, self.training, step)
         if self.depths is not None:
             first = self.group.share().rank * len(self.depths)
@@ -265,3 +268,33 @@ def state_of(step: Step) -> dict[str, Tensor]:
     if step.average is not None:
         state |= {f"{RAW}{name}": value for name, value in step.model.state_dict().items()}
     return step.group.full_state(state)
+
+
+def raw_model(checkpoint: Checkpoint) -> nn.Module:
+    """Return the model with the weights that the optimizer moved last, also where the file has their average.
+
+    Raises:
+        ValueError: the checkpoint holds nothing but the average.
+    """
+    model: nn.Module = checkpoint.model
+    if checkpoint.card.get("weights") != "average":
+        return model
+    model = copy.deepcopy(model)
+    for name, value in model.state_dict().items():
+        if f"{RAW}{name}" not in checkpoint.state:
+            raise ValueError("it holds an average of weights only, without the weights themselves")
+        value.copy_(checked_tensor(checkpoint.state, f"{RAW}{name}", value))
+    return model
+
+
+def checked_tensor(state: Mapping[str, Tensor], name: str, like: Tensor) -> Tensor:
+    """Return a tensor of a checkpoint's state; refuse one of another shape or type than `like`."""
+    found = state.get(name)
+    if found is None:
+        raise ValueError(f"the checkpoint lacks {name!r}")
+    if found.shape != like.shape or found.dtype != like.dtype:
+        raise ValueError(
+            f"the checkpoint's {name!r} is {tuple(found.shape)} of {found.dtype}, "
+            f"needed is {tuple(like.shape)} of {like.dtype}"
+        )
+    return found
