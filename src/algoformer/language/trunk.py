@@ -12,12 +12,11 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from algoformer.common.meta import on_meta
+from algoformer.common.meta import on_meta, why_not_rebuilt
 from algoformer.model.algoformer import recorded
 from algoformer.model.driver import DEFAULT, Edit, ForwardContext
 from algoformer.model.parts import ProgramModule
 from algoformer.model.program import Layers, Loop, Part, Program, as_program, default_steps
-from algoformer.model.rebuild import why_not_rebuilt
 from algoformer.nn import set_dropout
 from algoformer.trace import Trace, Unroll
 

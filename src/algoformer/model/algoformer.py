@@ -11,11 +11,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from algoformer.common.meta import on_meta
+from algoformer.common.meta import on_meta, why_not_rebuilt
 from algoformer.model.driver import Edit, ForwardContext, StateAccess, select_rows
 from algoformer.model.parts import ProgramModule
 from algoformer.model.program import Part, Program, as_program, default_steps, modules_of
-from algoformer.model.rebuild import why_not_rebuilt
 from algoformer.model.settle import settle
 from algoformer.model.stopping import StoppingRule
 from algoformer.nn.tables import LearnedPositions

@@ -21,7 +21,6 @@ from algoformer.model.halting import HALTING
 from algoformer.model.injections import INJECTIONS, STARTS
 from algoformer.model.inner_loops import inner_steps, with_inner_steps
 from algoformer.model.program import Layers, Loop, Parallel, Part, Program, traced_part
-from algoformer.model.recompute import run_again
 from algoformer.nn import NORMS, POSITIONS, AttentionContext, Layer, LayerSizes, initialize, sinusoids
 from algoformer.trace import Unroll
 
@@ -118,6 +117,8 @@ class LoopModule(nn.Module):
             state = unroll.carry.resume(state)
         waiting = None if unroll is None or unroll.depths is None else unroll.steps - unroll.depths
         if unroll is not None and unroll.gradient_checkpointing:
+            from algoformer.model.recompute import run_again  # not needed for anything else
+
             step = run_again(self, self.step)
             if not INJECTIONS[self.settings.inject].sees_input:
                 entry = entry.detach()  # no iteration sees it, so the graph that made it must not be kept

@@ -51,9 +51,9 @@ class RunFolder:
         """The path of the newest checkpoint."""
         return self.path / LATEST
 
-    def load(self) -> Checkpoint:
-        """Return the newest checkpoint."""
-        return load_checkpoint(self.checkpoint_path)
+    def load(self) -> Checkpoint | None:
+        """Return the newest checkpoint, if there is one: another process may see another folder."""
+        return load_checkpoint(self.checkpoint_path) if self.checkpoint_path.exists() else None
 
     def save(self, checkpoint: Checkpoint) -> None:
         """Put a new checkpoint in the place of the old one."""
