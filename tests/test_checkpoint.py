@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 
 from algoformer import AlgoFormer, Unroll, programs, tasks
-from algoformer.checkpoint import in_half_precision, model_kind
+from algoformer.checkpoint import model_kind
 from algoformer.common.files import FORMAT, checksum
 from algoformer.data import PromptData
 from algoformer.model.presets import PRESETS
 from algoformer.training import Checkpoint, build_model, load_checkpoint, save_checkpoint
+from algoformer.training.export import in_half_precision
 from small_tasks import small_task
 from training.small import same_weights, small
 

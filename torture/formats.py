@@ -152,7 +152,7 @@ def _configs(runs: dict[str, Path]) -> Source:
 
     reads = (
         *("algoformer.training.config.Experiment.from_data", "algoformer.tasks.catalog.from_data"),
-        *("algoformer.model.program.from_data", "algoformer.common.plain_data.read_dataclass"),
+        *("algoformer.model.read_program.from_data", "algoformer.common.plain_data.read_dataclass"),
         *(f"{DATA}prompts.PromptData.from_header", f"{DATA}text.TextData.from_header"),
         *(f"{DATA}labelled.LabelledData.from_header", f"{DATA}tokenized.TokenizedData.from_header"),
     )

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -16,7 +16,8 @@ from algoformer.data.protocol import Data, data_from_header
 from algoformer.language.classifier import TextClassifier
 from algoformer.language.token_model import TokenModel
 from algoformer.model.algoformer import AlgoFormer
-from algoformer.model.program import Program, from_data, modules_of, to_data
+from algoformer.model.program import Program, modules_of, to_data
+from algoformer.model.read_program import from_data
 
 LATEST = "checkpoint.safetensors"
 """The newest checkpoint in the folder of a run; there is one from step 0 on."""
@@ -173,38 +174,17 @@ def refuse_unbuildable(model: nn.Module) -> None:
     Raises:
         ValueError: with the first difference.
     """
-    rebuildable: Callable[[], str | None] | None = getattr(model, "rebuildable", None)
-    if callable(rebuildable):
-        reason = rebuildable()
-    else:
-        shapes = {name: tuple(value.shape) for name, value in model.state_dict().items()}
-        reason = _difference(_on_meta(*_read_model(model_header(model))), shapes)
+    model_header(model)  # refuses other models than this library's, all of which know the reason
+    reason = cast(Any, model).rebuildable()
     if reason is not None:
         raise ValueError(f"the model could not be rebuilt from a checkpoint: {reason}")
 
 
-def in_half_precision(model: nn.Module) -> nn.Module:
-    """Round the model's weights to half precision and back to single, as a file gives them back.
-
-    Raises:
-        ValueError: a weight is larger than half precision can hold.
-    """
-    for name, weights in model.named_parameters():
-        largest = float(weights.detach().abs().max()) if weights.numel() else 0.0
-        if largest > torch.finfo(torch.float16).max:
-            raise ValueError(
-                f"weight {name!r} holds {largest:.3g}, which half precision cannot; export with --no-half"
-            )
-    return model.half().float()
-
-
 def _load(header: dict[str, Any], tensors: dict[str, Tensor]) -> Checkpoint:
-    weights = {
-        name.removeprefix("model."): value for name, value in tensors.items() if name.startswith("model.")
-    }
-    state = {
-        name.removeprefix("state."): value for name, value in tensors.items() if name.startswith("state.")
-    }
+    weights, state = (
+        {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
+        for prefix in ("model.", "state.")
+    )
     model = _stored_model(header.get("model"), weights)
     stored, card = header.get("data"), header.get("card", {})
     if not isinstance(card, dict):

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-import typing
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
+from typing import Any, Literal, get_args
 
 from algoformer.common.names import suggests_keywords
 from algoformer.common.plain_data import MOST
@@ -64,6 +64,28 @@ def ramp_value(ramp: Ramp | None, step: int, *, steps: int, end: int) -> int:
     # 7 / (0.07 * 100) is a little less than 1
     rounds = max(0.0, (step - ramp.delay * steps) / (ramp.interval * steps) + 1e-9)
     return end if rounds >= end else min(end, ramp.start + ramp.increment * int(rounds))
+
+
+CHOICES = {"optimizer": OptimizerName, "schedule": Schedule, "loss": LossName}
+CHOICES |= {"init": Initialization, "precision": Precision}
+"""The settings that have a choice of words."""
+
+COUNTED = ("steps", "batch_size", "window", "segments", "log_every", "checkpoint_every")
+BOUNDS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    **dict.fromkeys(COUNTED, (lambda count: 1 <= count <= MOST, f"must lie in 1..{MOST}")),
+    "seed": (lambda seed: 0 <= seed <= LARGEST_SEED, f"must lie in 0..{LARGEST_SEED}"),
+    "lr": (lambda rate: 0 < rate <= LARGEST_RATE, f"must be a positive number of at most {LARGEST_RATE}"),
+    "weight_decay": (lambda rate: 0 <= rate <= LARGEST_RATE, f"must be a number in 0..{LARGEST_RATE}"),
+    "ema": (lambda decay: 0 < decay < 1, "is a decay between 0 and 1, say 0.999, or None for none"),
+    "warmup": (lambda part: 0 <= part < 1, "is a fraction of the run in [0, 1)"),
+    "min_lr_ratio": (lambda ratio: 0 <= ratio <= 1, "is a fraction of lr in [0, 1]"),
+    "clip_norm": (lambda norm: norm > 0, "must be positive, or None for no clipping"),
+    "exit_entropy": (lambda weight: 0 <= weight <= LARGEST_RATE, "must not be negative"),
+    "ponder_cost": (lambda weight: 0 <= weight <= LARGEST_RATE, "must not be negative"),
+    "burn_in": (lambda many: all(0 <= n <= MOST for n in many), "counts iterations and cannot be negative"),
+    "patience": (lambda count: 1 <= count <= MOST, "must be at least 1, or None to never stop early"),
+}
+"""The numbers that a setting may have, and how a message puts it."""
 
 
 @suggests_keywords(
@@ -166,48 +188,40 @@ class TrainConfig:
     """Steps between two checkpoints."""
 
     def __post_init__(self) -> None:
-        counted = ("steps", "batch_size", "window", "segments", "log_every", "checkpoint_every")
-        counts = dict.fromkeys(counted, (1, MOST))
-        for name, (least, most) in (counts | {"seed": (0, LARGEST_SEED)}).items():
-            if not least <= getattr(self, name) <= most:
-                raise ValueError(f"{name} must lie in {least}..{most}, got {getattr(self, name)}")
-        choices = {
-            "optimizer": OptimizerName,
-            "schedule": Schedule,
-            "loss": LossName,
-            "init": Initialization,
-            "precision": Precision,
-        }
-        for name, allowed in choices.items():
-            if getattr(self, name) not in typing.get_args(allowed):
-                words = ", ".join(typing.get_args(allowed))
-                raise ValueError(f"{name} must be one of {words}, got {short(getattr(self, name))}")
-        for name in ("exit_entropy", "ponder_cost"):
-            if not 0 <= getattr(self, name) <= LARGEST_RATE:
-                raise ValueError(f"{name} must not be negative, got {getattr(self, name)}")
+        for name, (holds, words) in BOUNDS.items():
+            value = getattr(self, name)
+            absent = value is None and name in ("ema", "clip_norm", "patience")
+            if not absent and not holds(value):
+                raise ValueError(f"{name} {words}, got {value}")
+        for name, kind in CHOICES.items():
+            if getattr(self, name) not in get_args(kind):
+                allowed, got = ", ".join(get_args(kind)), short(getattr(self, name))
+                raise ValueError(f"{name} must be one of {allowed}, got {got}")
         self._check_iterations()
         self._check_optimizer()
-        self._check_schedule()
-        self._check_validation()
-        if self.clip_norm is not None and not self.clip_norm > 0:
-            raise ValueError(f"clip_norm must be positive, or None for no clipping, got {self.clip_norm}")
+        every = self.validate_every
+        if every is not None and (not 1 <= every <= MOST or every % self.log_every):
+            words = f"a multiple of log_every ({self.log_every}), or None"
+            raise ValueError(f"validate_every must be {words}, got {every}")
+        if self.patience is not None and every is None:
+            raise ValueError("patience counts validations, and there are none; set validate_every")
 
     def _check_iterations(self) -> None:
-        if not all(0 <= extra <= MOST for extra in self.burn_in):
-            raise ValueError(f"burn_in counts iterations and cannot be negative, got {self.burn_in}")
         if self.inner_depth is not None and self.inner_depth.per == "sequence":
             raise ValueError(f"inner_depth={self.inner_depth}: inner loops have one depth for a whole batch")
         if isinstance(self.backprop, str):
-            if self.backprop not in typing.get_args(Backprop):
-                words = "one of window, full, or a number of iterations"
-                raise ValueError(f"backprop must be {words}, got {short(self.backprop)}")
+            if self.backprop not in get_args(Backprop):
+                got = short(self.backprop)
+                raise ValueError(
+                    f"backprop must be one of window, full, or a number of iterations, got {got}"
+                )
         elif not self.window <= self.backprop <= MOST:
             raise ValueError(
                 f"backprop must reach through the window of {self.window} iterations, got {self.backprop}"
             )
         weights = self.loss_weights
         if isinstance(weights, str):
-            if weights not in typing.get_args(LossWeights):
+            if weights not in get_args(LossWeights):
                 raise ValueError(f"loss_weights must be mean, linear, last or a list, got {short(weights)}")
         elif len(weights) != self.window or min(weights) < 0 or not 0 < weights[-1] < math.inf:
             raise ValueError(
@@ -223,10 +237,6 @@ class TrainConfig:
             )
 
     def _check_optimizer(self) -> None:
-        if not 0 < self.lr <= LARGEST_RATE:
-            raise ValueError(f"lr must be a positive number of at most {LARGEST_RATE}, got {self.lr}")
-        if not 0 <= self.weight_decay <= LARGEST_RATE:
-            raise ValueError(f"weight_decay must be a number in 0..{LARGEST_RATE}, got {self.weight_decay}")
         if self.weight_decay and self.optimizer == "adam":
             raise ValueError(
                 f"optimizer 'adam' has no weight decay, got weight_decay {self.weight_decay}; "
@@ -234,12 +244,6 @@ class TrainConfig:
             )
         if len(self.betas) != 2 or not all(0 <= beta < 1 for beta in self.betas):
             raise ValueError(f"betas must be two numbers in [0, 1), got {self.betas}")
-        if self.ema is not None and not 0 < self.ema < 1:
-            raise ValueError(f"ema is a decay between 0 and 1, say 0.999, or None for none, got {self.ema}")
-
-    def _check_schedule(self) -> None:
-        if not 0 <= self.warmup < 1:
-            raise ValueError(f"warmup is a fraction of the run in [0, 1), got {self.warmup}")
         if not (self.cooldown >= 0 and self.warmup + self.cooldown <= 1):
             raise ValueError(
                 "cooldown is a fraction of the run in [0, 1], and with the warm-up at most 1, "
@@ -251,19 +255,6 @@ class TrainConfig:
             )
         if self.schedule == "wsd" and not self.cooldown:
             raise ValueError("schedule 'wsd' needs a cooldown, the fraction of the run it decays in; try 0.2")
-        if not 0 <= self.min_lr_ratio <= 1:
-            raise ValueError(f"min_lr_ratio is a fraction of lr in [0, 1], got {self.min_lr_ratio}")
-
-    def _check_validation(self) -> None:
-        every = self.validate_every
-        if every is not None and (not 1 <= every <= MOST or every % self.log_every):
-            raise ValueError(
-                f"validate_every must be a multiple of log_every ({self.log_every}), or None, got {every}"
-            )
-        if self.patience is not None and not 1 <= self.patience <= MOST:
-            raise ValueError(f"patience must be at least 1, or None to never stop early, got {self.patience}")
-        if self.patience is not None and every is None:
-            raise ValueError("patience counts validations, and there are none; set validate_every")
 
 
 def learning_rate(config: TrainConfig, step: int) -> float:
@@ -301,13 +292,9 @@ def iteration_shares(config: TrainConfig, count: int) -> tuple[float, ...] | Non
     >>> iteration_shares(TrainConfig(window=3, loss_weights=(0.0, 1.0, 3.0)), 2)
     (0.25, 0.75)
     """
-    weights = config.loss_weights
-    if weights == "mean":
+    if config.loss_weights == "mean":
         return None
-    if weights == "last":
-        weights = (*(0.0 for _ in range(count - 1)), 1.0)
-    elif weights == "linear":
-        weights = tuple(float(place + 1) for place in range(count))
-    else:
-        weights = weights[-count:]
+    named: dict[str, Sequence[float]] = {"last": [0] * (count - 1) + [1], "linear": range(1, count + 1)}
+    given = config.loss_weights
+    weights = named[given] if isinstance(given, str) else given[-count:]
     return tuple(weight / sum(weights) for weight in weights)

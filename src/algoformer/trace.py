@@ -30,6 +30,17 @@ class Carry:
     def __init__(self, state: Tensor | None = None) -> None:
         self.state = state
 
+    def resume(self, initial: Tensor) -> Tensor:
+        """Return the state to continue from: the initial one if nothing is carried yet."""
+        if self.state is None:
+            return initial
+        if self.state.shape != initial.shape:
+            raise ValueError(
+                f"carry holds a state of shape {tuple(self.state.shape)}, the loop's has "
+                f"{tuple(initial.shape)}; use a new Carry for other sequences"
+            )
+        return self.state
+
 
 @dataclass(frozen=True, kw_only=True)
 class Unroll:
@@ -56,6 +67,10 @@ class Unroll:
     inner: Mapping[str, int] = field(default_factory=dict, hash=False)
     carry: Carry | None = field(default=None, compare=False)
     depths: Int[Tensor, " batch"] | None = field(default=None, compare=False)
+    length: int = field(init=False, repr=False, compare=False)
+    """The number of iterations that are read out."""
+    first_step: int = field(init=False, repr=False, compare=False)
+    """The first iteration that is read out, counting from 1."""
 
     def __post_init__(self) -> None:
         for name in ("steps", "window", "grad_steps"):
@@ -81,16 +96,8 @@ class Unroll:
             raise ValueError(
                 f"gradient_checkpointing drops the hidden states that keep={self.keep} asks for; choose one"
             )
-
-    @property
-    def length(self) -> int:
-        """The number of iterations that are read out."""
-        return self.steps if self.window is None else self.window
-
-    @property
-    def first_step(self) -> int:
-        """The first iteration that is read out, counting from 1."""
-        return self.steps - self.length + 1
+        length = self.steps if self.window is None else self.window
+        vars(self).update(length=length, first_step=self.steps - length + 1)
 
 
 @dataclass(frozen=True, kw_only=True)

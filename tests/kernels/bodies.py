@@ -67,7 +67,7 @@ def by_modules(case: Case) -> tuple[Tensor, list[Tensor]]:
     loop = loop_of(case)
     entry = entry_of(case)
     unroll = Unroll(steps=case.steps, window=case.window, grad_steps=case.tracked)
-    states = loop.unroll(entry, unroll)[:, :, case.rows]
+    states = loop.unroll(entry, unroll)[0][:, :, case.rows]
     return states.detach(), gradients(states, entry, loop)
 
 

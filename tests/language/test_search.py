@@ -19,7 +19,7 @@ from algoformer.language import (
     generate,
     greedy_search,
 )
-from algoformer.language.search import first_largest
+from algoformer.language.beams import first_largest
 from tests.language.small_models import PROGRAMS, lively, padded, token_model
 
 END = 0

@@ -19,7 +19,7 @@ def test_scores_are_embedding_program_projection(tied: bool) -> None:
     model = token_model(PROGRAMS["algoformer"], tied=tied)
     ids, unroll = padded((5, 5), "right")[0], Unroll(steps=6, window=2)
     stream = model.trunk.embedding.weight[ids]
-    states = model.trunk.body.unroll(stream, unroll)
+    states, _ = model.trunk.body.unroll(stream, unroll)
     weight = model.trunk.embedding.weight if tied else model.output.weight
     assert torch.equal(model(ids, unroll), torch.nn.functional.linear(states, weight))
     assert (model.output is None) == tied

@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from algoformer.model import Layers, Loop, Parallel, Program
-from algoformer.model.program import from_data, to_data
+from algoformer.model.program import to_data
+from algoformer.model.read_program import from_data
 from tests.random_programs import programs
 
 ONE = Program(Layers(1, name="pre"), Loop(Parallel(Layers(1), Layers(2)), 3, name="loop"))

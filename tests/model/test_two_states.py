@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 
 from algoformer import AlgoFormer, Layers, Loop, Program, TwoStates, Unroll
-from algoformer.model.parts import ProgramModule, TwoStatesModule
+from algoformer.model.parts import ProgramModule
+from algoformer.model.two_states import TwoStatesModule
 from algoformer.tasks import LinearRegression
 
 WORDS = {"heads": 2, "positions": "rope"}
@@ -52,7 +53,7 @@ def written_out(module: TwoStatesModule, entry: Tensor, *, steps: int, low_steps
 )
 def test_every_iteration_is_the_recursion(part: TwoStates, low_steps: int) -> None:
     module = module_of(part)
-    states = module.unroll(ENTRY, Unroll(steps=4))
+    states, _ = module.unroll(ENTRY, Unroll(steps=4))
     expected = written_out(module, ENTRY, steps=4, low_steps=low_steps)
     torch.testing.assert_close(states, torch.stack(expected), rtol=0, atol=1e-12)
     torch.testing.assert_close(module(ENTRY), expected[1], rtol=0, atol=1e-12)

@@ -12,7 +12,7 @@ from algoformer.model import AlgoFormer, Layers, Loop, Parallel, Program
 from algoformer.model import presets as programs
 from algoformer.model.cost import cost
 from algoformer.model.inner_loops import inner_loops, with_inner_steps
-from algoformer.model.program import TwoStates
+from algoformer.model.two_states import TwoStates
 from algoformer.prompt import Prompt
 from algoformer.trace import Carry, Unroll
 
@@ -53,6 +53,11 @@ def one_network() -> Program:
     return Program(TwoStates(Loop(Layers(1, heads=2), steps=3, name="low"), steps=2, name="loop"))
 
 
+def gated() -> Program:
+    inside = Layers(1, heads=2, name="first"), Loop(Layers(1, heads=2), steps=2, name="inner")
+    return Program(Loop(inside, steps=2, name="loop", halt="gate"), Layers(1, heads=2, name="post"))
+
+
 def clocked() -> Program:
     return Program(Loop(Layers(1, heads=2), steps=4, step_signal="sinusoid", name="loop"))
 
@@ -66,6 +71,7 @@ def clocked() -> Program:
         (branches(), "before", "before"),
         (two_states(), "low", "loop/low"),
         (one_network(), "low", "loop/low"),
+        (gated(), "inner", "loop/inner"),
     ],
 )
 def test_inner_loops_run_as_if_the_program_said_so(program: Program, name: str, address: str) -> None:
@@ -208,7 +214,7 @@ def test_one_tracked_round_differentiates_the_whole_inner_recursion() -> None:
     outer, inner = loop.body.parts
     entry = built.read_in(given.rows)
     with torch.no_grad():
-        state = loop.unroll(entry, Unroll(steps=2, window=1))[0]
+        state = loop.unroll(entry, Unroll(steps=2, window=1))[0][0]
     middle = outer(loop.injection(state, entry))
     state = torch.zeros_like(middle)
     for _ in range(inner.steps):

@@ -1,5 +1,6 @@
 """Every word of the vocabulary of layers and loops: its formula, its cost, its outline."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -85,7 +86,7 @@ def test_a_word_is_written_to_json_and_shown_in_the_outline(name: str) -> None:
 
 def layer(**words: Any) -> Layer:
     torch.manual_seed(0)
-    made = Layer(width=8, heads=4, head_width=4, hidden=6, **words).double()
+    made = Layer(Layers(1, heads=4, head_width=4, hidden=6, **words).sizes(8)).double()
     with torch.no_grad():
         for weight in made.parameters():
             weight.add_(0.3 * torch.randn_like(weight))
@@ -111,8 +112,9 @@ def test_a_norm_stands_where_it_is_put(place: str) -> None:
 
 def test_grouped_keys_are_keys_repeated_for_every_head_of_a_group() -> None:
     torch.manual_seed(0)
-    options = {"width": 8, "heads": 4, "head_width": 4, "causal": True, "scale": 0.5}
-    grouped, whole = Attention(**options, kv_heads=2).double(), Attention(**options).double()
+    layers = Layers(1, heads=4, head_width=4)
+    grouped = Attention(replace(layers, kv_heads=2).sizes(8)).double()
+    whole = Attention(layers.sizes(8)).double()
     with torch.no_grad():
         query, key, value = grouped.qkv.weight.split([16, 8, 8])
         offset_query, offset_key, offset_value = grouped.qkv.bias.split([16, 8, 8])

@@ -3,6 +3,7 @@ import torch
 from torch import Tensor
 
 from algoformer.nn import Attention, AttentionContext
+from algoformer.nn.layers import Layers
 
 
 def numbers(*shape: int, seed: int = 0) -> Tensor:
@@ -10,7 +11,8 @@ def numbers(*shape: int, seed: int = 0) -> Tensor:
 
 
 def attention(*, heads: int, head_width: int, causal: bool = True, scale: float = 0.7) -> Attention:
-    module = Attention(width=6, heads=heads, head_width=head_width, causal=causal, scale=scale).double()
+    module = Attention(Layers(1, heads=heads, head_width=head_width, causal=causal).sizes(6)).double()
+    module.scale = scale
     for seed, parameter in enumerate(module.parameters()):
         parameter.data = numbers(*parameter.shape, seed=seed)
     return module
@@ -70,7 +72,7 @@ def test_scores_grow_with_the_scale() -> None:
 
 
 def test_without_bias_zero_stays_zero() -> None:
-    module = Attention(width=6, heads=2, head_width=3, causal=True, scale=1.0, bias=False)
+    module = Attention(Layers(1, heads=2, bias=False).sizes(6))
     assert not module(torch.zeros(1, 4, 6)).any()
     assert {name for name, _ in module.named_parameters()} == {"qkv.weight", "output.weight"}
 

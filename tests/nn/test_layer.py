@@ -6,6 +6,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from algoformer.nn import AttentionContext, Layer, initialize
+from algoformer.nn.layers import Layers
 
 
 def numbers(*shape: int, seed: int = 0) -> Tensor:
@@ -19,7 +20,7 @@ def scramble(module: nn.Module) -> None:
 
 @pytest.mark.parametrize("causal", [True, False])
 def test_the_trained_layer_is_pytorchs_pre_norm_layer_with_tanh_gelu(causal: bool) -> None:
-    layer = Layer(width=8, heads=2, head_width=4, hidden=32, causal=causal).double()
+    layer = Layer(Layers(1, heads=2, causal=causal).sizes(8)).double()
     scramble(layer)
     reference = nn.TransformerEncoderLayer(
         d_model=8,
@@ -52,16 +53,8 @@ def test_the_trained_layer_is_pytorchs_pre_norm_layer_with_tanh_gelu(causal: boo
 
 
 def equation_one_layer(*, width: int, heads: int, head_width: int, hidden: int) -> Layer:
-    return Layer(
-        width=width,
-        heads=heads,
-        head_width=head_width,
-        hidden=hidden,
-        causal=False,
-        norm=False,
-        scaled=False,
-        activation="relu",
-    ).double()
+    plain = {"causal": False, "norm": "none", "scaled": False, "activation": "relu"}
+    return Layer(Layers(1, heads=heads, head_width=head_width, hidden=hidden, **plain).sizes(width)).double()
 
 
 @pytest.mark.parametrize("heads", [1, 2, 3])
@@ -100,19 +93,19 @@ def test_heads_need_not_divide_the_stream() -> None:
 
 
 def test_scores_are_divided_by_the_root_of_the_head_width() -> None:
-    sizes = {"width": 8, "heads": 2, "head_width": 3, "hidden": 4}
-    assert Layer(**sizes).attention.scale == pytest.approx(1 / math.sqrt(3))
-    assert Layer(**sizes, scaled=False).attention.scale == 1
+    for scaled, scale in ((True, 1 / math.sqrt(3)), (False, 1)):
+        layers = Layers(1, heads=2, head_width=3, hidden=4, scaled=scaled)
+        assert Layer(layers.sizes(8)).attention.scale == pytest.approx(scale)
 
 
 def test_a_block_of_width_256_has_as_many_parameters_as_the_protocol_says() -> None:
-    layer = Layer(width=256, heads=8, head_width=32, hidden=1024)
+    layer = Layer(Layers(1, heads=8).sizes(256))
     assert sum(parameter.numel() for parameter in layer.parameters()) == 789_760
 
 
 @pytest.mark.parametrize("depth", [1, 12])
 def test_initialization_has_gpt2s_scales(depth: int) -> None:
-    layer = Layer(width=128, heads=4, head_width=32, hidden=512)
+    layer = Layer(Layers(1, heads=4).sizes(128))
     torch.manual_seed(0)
     initialize(layer, depth=depth)
     small = 0.02 / math.sqrt(2 * depth)
@@ -130,7 +123,7 @@ def test_initialization_has_gpt2s_scales(depth: int) -> None:
 
 
 def test_initialization_takes_layers_without_bias() -> None:
-    layer = Layer(width=8, heads=2, head_width=4, hidden=8, bias=False)
+    layer = Layer(Layers(1, heads=2, hidden=8, bias=False).sizes(8))
     initialize(layer, depth=1)
     assert {name for name, _ in layer.named_parameters() if name.endswith("bias")} == {
         "attention_norm.bias",
@@ -143,7 +136,7 @@ def test_an_attention_module_of_ones_own_need_not_know_about_query_rows() -> Non
         def forward(self, stream: torch.Tensor) -> torch.Tensor:
             return stream.mean(dim=1, keepdim=True).expand_as(stream)
 
-    layer = Layer(width=8, heads=2, head_width=4, hidden=16).double()
+    layer = Layer(Layers(1, heads=2, hidden=16).sizes(8)).double()
     layer.attention = Mean()
     stream = torch.randn(2, 5, 8, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     rows = torch.tensor([1, 4])

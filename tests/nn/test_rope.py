@@ -7,7 +7,7 @@ import torch
 
 from algoformer.language import CachedDecoder, UncachedDecoder
 from algoformer.model import AlgoFormer, Layers, Loop, Program, presets
-from algoformer.nn import POSITIONS, Attention, AttentionContext, LayerSizes
+from algoformer.nn import Attention, AttentionContext
 from algoformer.nn.tables import RotaryPositions
 from tests.language.small_models import padded, token_model
 from tests.model.test_cost import SIZES
@@ -29,11 +29,8 @@ def test_a_pair_of_coordinates_is_a_complex_number_times_a_phase() -> None:
 
 
 def test_attention_depends_on_distances_alone() -> None:
-    sizes = LayerSizes(width=8, head_width=4)
     torch.manual_seed(0)
-    attention = Attention(
-        width=8, heads=2, head_width=4, causal=True, scale=0.5, rotation=POSITIONS["rope"].rotation(sizes)
-    ).double()
+    attention = Attention(Layers(1, heads=2, positions="rope").sizes(8)).double()
     stream = torch.randn(2, 5, 8, dtype=torch.float64)
     shifted = AttentionContext(positions=torch.arange(5)[None] + 1000)
     torch.testing.assert_close(attention(stream, shifted), attention(stream), rtol=0, atol=1e-10)

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from algoformer.algorithms import GradientDescent
 from algoformer.model import AlgoFormer
+from algoformer.model.presets import equation_one
 from algoformer.nn import Layer
 from algoformer.problems import pairs
 from algoformer.prompt import Prompt
@@ -108,9 +109,8 @@ def printed_layer(space: Subspaces, c: float) -> Layer:
     writer.heads.append(Head(query=query, key=key, value=gain * space.read("x"), output=weights))
     query, key = torch.cat([feature, one]), torch.cat([c * space.read("y"), sink])
     writer.heads.append(Head(query=query, key=key, value=-gain * space.read("example"), output=weights))
-    layer = Layer(
-        width=space.width, causal=True, norm=False, scaled=False, bias=False, **layer_sizes([writer])
-    ).double()
+    layers = equation_one(1, causal=True, activation="gelu", bias=False, **layer_sizes([writer]))
+    layer = Layer(layers.sizes(space.width)).double()
     writer.load(layer)
     return layer
 

@@ -1,6 +1,7 @@
 import pytest
 import torch
 
+from algoformer.model.presets import equation_one
 from algoformer.nn import Layer
 from algoformer.theory.subspace import Subspaces
 from algoformer.theory.writer import Head, LayerWriter
@@ -12,7 +13,8 @@ SPACE = Subspaces({"x": (2, ""), "y": (2, "")})
 
 def shape_of(**changes: int) -> Layer:
     sizes = {"width": 4, "heads": 1, "head_width": 2, "hidden": 4} | changes
-    return Layer(**sizes, norm=False, scaled=False, activation="relu", bias=False).double()
+    width = sizes.pop("width")
+    return Layer(equation_one(1, **sizes, causal=True, bias=False).sizes(width)).double()
 
 
 def written() -> LayerWriter:

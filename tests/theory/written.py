@@ -3,20 +3,14 @@
 import torch
 from torch import Tensor
 
+from algoformer.model.presets import equation_one
 from algoformer.nn import Layer
 from algoformer.theory.writer import LayerWriter, layer_sizes
 
 
 def layer_of(writer: LayerWriter, *, causal: bool = False) -> Layer:
-    layer = Layer(
-        width=writer.space.width,
-        causal=causal,
-        norm=False,
-        scaled=False,
-        activation="relu",
-        bias=False,
-        **layer_sizes([writer]),
-    ).double()
+    layers = equation_one(1, causal=causal, bias=False, **layer_sizes([writer]))
+    layer = Layer(layers.sizes(writer.space.width)).double()
     writer.load(layer)
     return layer
 

@@ -39,7 +39,7 @@ def _enter(folder: Path, seed: int, barrier: Any, results: Any) -> None:
             barrier.wait()
             try:
                 with open_folder(folder / str(number), small(seed=seed), resume=False) as opened:
-                    opened.write_config(small(seed=seed))
+                    opened.write_config(small(seed=seed).to_data())
                     barrier.wait()  # the other one has been refused by now, or is inside too
                     results.put((number, seed))
             except ValueError:

@@ -127,7 +127,7 @@ def with_folder(data: Any, folder: str) -> Any:
 def read_program(path: Path) -> Program:
     """Read a program from a JSON file."""
     from algoformer.common.files import read_json
-    from algoformer.model.program import from_data
+    from algoformer.model.read_program import from_data
 
     return from_data(read_json(path))
 

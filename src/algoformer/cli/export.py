@@ -66,11 +66,12 @@ def run_export(arguments: list[str]) -> int:
 
 
 def _export_prompts(chosen: ExportOptions, device: str) -> None:
-    from algoformer.checkpoint import Checkpoint, in_half_precision, save_checkpoint
+    from algoformer.checkpoint import Checkpoint, save_checkpoint
     from algoformer.cli.measure import load_contender
     from algoformer.insight import certify
     from algoformer.insight.instrument import has_single_loop
     from algoformer.shipped import load
+    from algoformer.training.export import in_half_precision
     from algoformer.training.run_folder import exported_facts
 
     contender = load_contender(chosen.run, raw=chosen.raw)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -21,10 +21,12 @@ def pick_device(name: str) -> str:
     """
     if name == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
-    if name == "cuda" and not torch.cuda.is_available():
-        raise ValueError("device cuda was asked for, but PyTorch sees none; choose cpu or auto")
-    if name == "mps" and not torch.backends.mps.is_available():
-        raise ValueError("device mps was asked for, but PyTorch sees none; choose cpu or auto")
+    found: dict[str, Callable[[], bool]] = {
+        "cuda": torch.cuda.is_available,
+        "mps": torch.backends.mps.is_available,
+    }
+    if name in found and not found[name]():
+        raise ValueError(f"device {name} was asked for, but PyTorch sees none; choose cpu or auto")
     return name
 
 

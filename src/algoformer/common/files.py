@@ -103,16 +103,17 @@ def read_json(path: Path) -> Any:
 
 
 def check_readable(path: Path) -> None:
-    """Refuse a file that may not be read; safetensors would say that there is none.
+    """Refuse what is not a file, or may not be read, of which safetensors would say that there is none.
 
     Raises:
-        ValueError: it is there, but cannot be opened; the message says why.
+        ValueError: it is not there, or cannot be opened; the message says why.
     """
-    if path.is_file():
-        try:
-            path.open("rb").close()
-        except OSError as error:
-            raise ValueError(f"{path} cannot be read: {error.strerror or error}") from None
+    if not path.is_file():
+        raise ValueError(f"{path} does not exist or is not a file")
+    try:
+        path.open("rb").close()
+    except OSError as error:
+        raise ValueError(f"{path} cannot be read: {error.strerror or error}") from None
 
 
 def _named(error: OSError, path: Path) -> OSError:
@@ -190,8 +191,6 @@ def read_tensors(
     """
     from safetensors import SafetensorError, safe_open
 
-    if not path.is_file():
-        raise ValueError(f"{path} does not exist or is not a file")
     check_readable(path)
     try:
         with safe_open(path, framework="pt", device="cpu") as file:
@@ -214,8 +213,6 @@ def read_header(path: Path) -> dict[str, Any]:
     """
     from safetensors import SafetensorError, safe_open
 
-    if not path.is_file():
-        raise ValueError(f"{path} does not exist or is not a file")
     check_readable(path)
     try:
         with safe_open(path, framework="pt", device="cpu") as file:

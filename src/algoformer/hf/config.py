@@ -4,7 +4,8 @@ from typing import Any
 
 from algoformer.hf.installed import transformers
 from algoformer.language.cache import slots_of
-from algoformer.model.program import Program, default_steps, from_data, to_data
+from algoformer.model.program import Program, default_steps, to_data
+from algoformer.model.read_program import from_data
 
 
 class AlgoformerConfig(transformers.PreTrainedConfig):

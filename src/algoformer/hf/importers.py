@@ -12,7 +12,8 @@ from torch import Tensor
 from algoformer.hf.looped_config import LoopedConfig
 from algoformer.hf.model import AlgoformerForCausalLM
 from algoformer.language.token_model import TokenModel
-from algoformer.model.program import Layers, Loop, Part, Program, TwoStates
+from algoformer.model.program import Layers, Loop, Part, Program
+from algoformer.model.two_states import TwoStates
 
 PRE_NORM = {"attention_norm": "input_layernorm", "feedforward_norm": "post_attention_layernorm"}
 ACTIVATIONS = {

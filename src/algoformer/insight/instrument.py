@@ -75,7 +75,7 @@ def shared_context_answers(model: AlgoFormer, rows: Tensor, queries: Tensor, ste
     shared = shared_context(context, count, length)
     read_rows = context + length - 1 + length * torch.arange(count)
     stream = model.read_in(torch.cat([rows, queries.flatten(1, 2)], dim=1))
-    states = model.body.unroll(stream, Unroll(steps=steps), replace(shared, read_rows=read_rows))
+    states, _ = model.body.unroll(stream, Unroll(steps=steps), replace(shared, read_rows=read_rows))
     answers: Tensor = model.read_out(states)
     return answers
 

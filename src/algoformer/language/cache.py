@@ -16,8 +16,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from algoformer.model.address import layer_addresses
-from algoformer.model.layers import check_count
 from algoformer.model.program import Layers, Program, default_steps
+from algoformer.nn.layers import check_count
 
 Policy = Literal["full", "last"]
 """The cached iterations of a loop: all (exact), or only the last one, which all iterations then read."""

@@ -17,9 +17,9 @@ from algoformer.language.checkpoint import TextModelFile, TextTool
 from algoformer.language.classifier import TextClassifier
 from algoformer.language.lines import batched, by_length, prepared
 from algoformer.language.tokens import TokenTable
-from algoformer.model.layers import check_count
 from algoformer.model.program import default_steps
 from algoformer.model.stopping import StoppingRule
+from algoformer.nn.layers import check_count
 from algoformer.trace import Unroll
 
 

@@ -17,6 +17,7 @@ from algoformer.language.token_model import TokenModel
 from algoformer.model.driver import ForwardContext
 from algoformer.model.inner_loops import inner_steps, with_inner_steps
 from algoformer.model.program import default_steps
+from algoformer.model.settle import check_rule
 from algoformer.model.stopping import StoppingRule
 from algoformer.trace import Unroll
 
@@ -58,7 +59,7 @@ class CachedDecoder:
     ) -> None:
         check_ready(model, length)
         if early_exit is not None:
-            model.body.check_rule(early_exit)
+            check_rule(model.body, early_exit)
         weight = model.output_weight
         possible = weight.is_cuda and early_exit is None
         if captured and not possible:

@@ -8,8 +8,9 @@ from torch import Tensor
 
 from algoformer.language.cache import KeyValueCache
 from algoformer.language.token_model import TokenModel
-from algoformer.model.driver import ForwardContext, LoopDriver, Settled, run_until
+from algoformer.model.driver import ForwardContext, LoopDriver
 from algoformer.model.parts import LoopModule
+from algoformer.model.settle import Settled, run_until
 from algoformer.model.stopping import StoppingRule
 
 
@@ -62,4 +63,4 @@ def run_with_exit(
         return model.scores(trunk.finish(states)[0, :, 0])
 
     driver = CachedDriver(loop, trunk.body.before(trunk.embed(tokens[:, None]), context), inside, cache)
-    return run_until(driver, rule, loop.readings(output), max_steps=cache.steps)
+    return run_until(driver, loop, rule, output, max_steps=cache.steps)

@@ -10,6 +10,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from algoformer.common.terminal import short
+from algoformer.language.beams import NOWHERE, Hypotheses, first_largest, gather_beams
 from algoformer.language.cache import Policy
 from algoformer.language.decode import CachedDecoder, Decoder, fast_products
 from algoformer.language.token_model import TokenModel
@@ -20,9 +21,6 @@ LARGEST_PENALTY = 10
 
 LEAVE_AT = 0.75
 """Ended sequences leave the batch when at most this fraction of it is still running."""
-
-NOWHERE = float("-inf")
-"""The score of a missing hypothesis."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,8 +85,7 @@ def generate(
     torch.Size([2, 2, 5])
     """
     search = {"eos_id": eos_id, "max_new_tokens": max_new_tokens, "length_penalty": length_penalty}
-    search |= {"beam": beam, "nbest": nbest}
-    check_search(model, **search)  # type: ignore[arg-type]
+    check_search(model, **search, beam=beam, nbest=nbest)  # type: ignore[arg-type]
     decoder = CachedDecoder(
         model,
         batch=input_ids.shape[0],
@@ -100,17 +97,59 @@ def generate(
         captured=captured,
     )
     with fast_products(model):
-        return beam_search(decoder, input_ids, attention_mask, **search)  # type: ignore[arg-type]
+        if beam == 1:
+            return greedy_search(decoder, input_ids, attention_mask, **search)  # type: ignore[arg-type]
+        return beam_search(decoder, input_ids, attention_mask, **search, beam=beam, nbest=nbest)  # type: ignore[arg-type]
 
 
 def greedy_search(
     decoder: Decoder,
     input_ids: Int[Tensor, "batch token"],
     attention_mask: Bool[Tensor, "batch token"] | None = None,
-    **options: int | float,
+    *,
+    eos_id: int,
+    max_new_tokens: int,
+    length_penalty: int | float = 1.0,
 ) -> Generation:
-    """Generate the most probable token at every step: `beam_search` with a beam of one."""
-    return beam_search(decoder, input_ids, attention_mask, beam=1, **options)  # type: ignore[arg-type]
+    """Generate the most probable token at every step; of equal ones, the one with the smallest id.
+
+    A sequence that has reached the end token stays as it is, and on a CPU leaves the batch; the batch stops
+    when all have ended. A beam search with a beam of one gives the same tokens, with three times as many
+    operations for each of them: on a GPU these take as long as the model.
+
+    Args:
+        decoder: a new decoder; the other arguments are those of `generate`.
+    """
+    check_search(decoder.model, eos_id=eos_id, max_new_tokens=max_new_tokens, length_penalty=length_penalty)
+    scores = decoder.prefill(input_ids, attention_mask)
+    batch, device = len(input_ids), input_ids.device
+    tokens = torch.full((batch, max_new_tokens), eos_id, device=device)
+    ended = torch.zeros(batch, dtype=torch.bool, device=device)
+    lengths, total, iterations = (torch.zeros(batch, device=device) for _ in range(3))
+    rows = torch.arange(batch, device=device)  # the sequences that the decoder continues
+    for place in range(max_new_tokens):
+        before = ended[rows]
+        best, token = (scores.float().log_softmax(dim=-1) + total[rows, None]).max(dim=-1)
+        total[rows] = torch.where(before, total[rows], best)
+        token = token.masked_fill(before, eos_id)
+        tokens[rows, place] = token
+        lengths[rows] += ~before
+        iterations[rows] += torch.where(before, 0, decoder.iterations)
+        ended[rows] = before | (token == eos_id)
+        if place + 1 == max_new_tokens or bool(ended.all()):
+            break
+        going = _worth_moving(decoder, ~ended[rows])
+        if len(going) < len(rows):
+            decoder.select(going)
+            rows, token = rows[going], token[going]
+        scores = decoder.step(token)
+    return Generation(
+        tokens=tokens[:, None],
+        lengths=lengths[:, None].long(),
+        scores=(total / lengths**length_penalty)[:, None],
+        ended=ended[:, None],
+        iterations=float(iterations.sum() / lengths.sum()),
+    )
 
 
 def beam_search(
@@ -138,11 +177,10 @@ def beam_search(
     options = {"eos_id": eos_id, "max_new_tokens": max_new_tokens, "length_penalty": length_penalty}
     check_search(decoder.model, **options, beam=beam, nbest=nbest)  # type: ignore[arg-type]
     scores = decoder.prefill(input_ids, attention_mask)
-    if beam > 1:
-        decoder.fork(beam)
-        scores = scores.repeat_interleave(beam, dim=0)
+    decoder.fork(beam)
+    scores = scores.repeat_interleave(beam, dim=0)
     batch, device = len(input_ids), input_ids.device
-    pool = _Pool(batch, beam, max_new_tokens, eos_id, device)
+    pool = Hypotheses(batch, beam, max_new_tokens, eos_id, device)
     rows = torch.arange(batch, device=device)  # the sentences that the decoder continues
     running = torch.ones_like(rows, dtype=torch.bool)
     total = torch.full((batch, beam), NOWHERE, device=device)
@@ -158,7 +196,11 @@ def beam_search(
         pool.add(rows, value / length**length_penalty, candidates, length, ended=True, which=within)
         # at most one continuation of each beam is the end, so that there are enough others
         going = ends.int().argsort(dim=1, stable=True)[:, :beam]
-        total, tokens, source = value.gather(1, going), _gather(candidates, going), source.gather(1, going)
+        total, tokens, source = (
+            value.gather(1, going),
+            gather_beams(candidates, going),
+            source.gather(1, going),
+        )
         if length == max_new_tokens:
             everyone = torch.ones_like(total, dtype=torch.bool)
             pool.add(rows, total / length**length_penalty, tokens, length, ended=False, which=everyone)
@@ -170,10 +212,9 @@ def beam_search(
             break
         kept = _worth_moving(decoder, running)
         rows, running, total, tokens, source = (one[kept] for one in (rows, running, total, tokens, source))
-        if beam > 1 or len(kept) < len(scores):
-            decoder.select((kept[:, None] * beam + source).flatten(), same_prefix=True)
+        decoder.select((kept[:, None] * beam + source).flatten(), same_prefix=True)
         scores = decoder.step(tokens[:, :, length - 1].flatten())
-    return pool.best(nbest, iterations=float(iterations[0] / iterations[1]))
+    return Generation(**pool.best(nbest), iterations=float(iterations[0] / iterations[1]))
 
 
 def _continued(
@@ -183,7 +224,7 @@ def _continued(
     chances = scores.float().log_softmax(dim=-1).view(*total.shape, -1) + total[..., None]
     value, index = first_largest(chances.flatten(1), 2 * total.shape[1])
     source = index // chances.shape[2]
-    candidates = _gather(tokens, source)
+    candidates = gather_beams(tokens, source)
     candidates[:, :, length - 1] = index % chances.shape[2]
     return value, source, candidates
 
@@ -193,69 +234,6 @@ def _worth_moving(decoder: Decoder, running: Bool[Tensor, " sequence"]) -> Int[T
     if decoder.fixed_batch or int(running.sum()) > LEAVE_AT * len(running):
         return torch.arange(len(running), device=running.device)
     return running.nonzero()[:, 0]
-
-
-class _Pool:
-    """The best hypotheses of each sentence, best first."""
-
-    def __init__(self, batch: int, size: int, longest: int, eos_id: int, device: torch.device) -> None:
-        self.scores = torch.full((batch, size), NOWHERE, device=device)
-        self.tokens = torch.full((batch, size, longest), eos_id, device=device)
-        self.lengths = torch.zeros(batch, size, dtype=torch.int64, device=device)
-        self.ended = torch.zeros(batch, size, dtype=torch.bool, device=device)
-
-    def full(self, rows: Int[Tensor, " sentence"]) -> Bool[Tensor, " sentence"]:
-        """Return which of these sentences have as many ended hypotheses as the beam is wide."""
-        return (self.scores[rows] > NOWHERE).all(dim=1)
-
-    def add(
-        self, rows: Tensor, scores: Tensor, tokens: Tensor, length: int, *, ended: bool, which: Tensor
-    ) -> None:
-        """Offer hypotheses to those of the sentences `rows` that are not full, and keep the best."""
-        offered = scores.masked_fill(~which | self.full(rows)[:, None], NOWHERE)
-        size = self.scores.shape[1]
-        best, order = first_largest(torch.cat([self.scores[rows], offered], dim=1), size)
-        there = best > NOWHERE
-        lengths = torch.full_like(offered, length, dtype=torch.int64)
-        self.scores[rows] = best
-        self.tokens[rows] = _gather(torch.cat([self.tokens[rows], tokens], dim=1), order)
-        self.lengths[rows] = torch.cat([self.lengths[rows], lengths], dim=1).gather(1, order) * there
-        flags = torch.full_like(offered, ended, dtype=torch.bool)
-        self.ended[rows] = torch.cat([self.ended[rows], flags], dim=1).gather(1, order) & there
-
-    def best(self, count: int, *, iterations: float) -> Generation:
-        """Return the first hypotheses of every sentence."""
-        found = {name: hypotheses[:, :count] for name, hypotheses in vars(self).items()}
-        return Generation(**found, iterations=iterations)
-
-
-def first_largest(
-    scores: Float[Tensor, "batch choice"], count: int
-) -> tuple[Float[Tensor, "batch best"], Int[Tensor, "batch best"]]:
-    """Return the largest scores and their indices, largest first; of equal scores, the first one.
-
-    `torch.topk` does not define which of equal scores it takes. Where there may be equal ones, score and
-    index are packed into one integer, no two of which are equal: the bits of the score, in an order that
-    follows its value, then the index.
-
-    >>> first_largest(torch.tensor([[1.0, 3.0, -2.0, 3.0]]), 3)[1].tolist()
-    [[1, 3, 0]]
-    """
-    if scores.device.type == "cpu" and count < scores.shape[1]:
-        value, index = scores.topk(count + 1, dim=1)
-        if bool((value[:, 1:] < value[:, :-1]).all()):  # there is one order only
-            return value[:, :count], index[:, :count]
-    bits = (scores.float() + 0.0).view(torch.int32)  # + 0.0 makes one zero of the two there are
-    ordered = bits ^ ((bits >> 31) & 0x7FFFFFFF)
-    last = (1 << 32) - 1
-    places = last - torch.arange(scores.shape[1], device=scores.device)
-    best = ((ordered.long() << 32) | places).topk(count, dim=1).values
-    index = last - (best & last)
-    return scores.gather(1, index), index
-
-
-def _gather(tokens: Tensor, index: Tensor) -> Tensor:
-    return tokens.gather(1, index[..., None].expand(-1, -1, tokens.shape[-1]))
 
 
 def check_search(

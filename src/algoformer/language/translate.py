@@ -22,8 +22,8 @@ from algoformer.language.sentences import sentences
 from algoformer.language.token_model import TokenModel
 from algoformer.language.tokenizer import EOS, Tokenizer
 from algoformer.language.tokens import TokenTable
-from algoformer.model.layers import check_count
 from algoformer.model.stopping import StoppingRule
+from algoformer.nn.layers import check_count
 
 SIGNS = (".", "!", "?", ":", ";")
 """Punctuation after which a text that is too long is cut first."""

@@ -13,12 +13,11 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from algoformer.common.meta import on_meta
+from algoformer.common.meta import on_meta, why_not_rebuilt
 from algoformer.model.algoformer import recorded
 from algoformer.model.driver import DEFAULT, Edit, ForwardContext
 from algoformer.model.parts import ProgramModule
 from algoformer.model.program import Layers, Loop, Part, Program, as_program, default_steps
-from algoformer.model.rebuild import why_not_rebuilt
 from algoformer.nn import set_dropout
 from algoformer.trace import Trace, Unroll
 
@@ -108,7 +107,7 @@ class Trunk(nn.Module):
         unroll = unroll or Unroll(steps=default_steps(self.program), window=1)
         if context.access is None:
             context = replace(context, access=self.body.access(unroll.keep, unroll.steps, unroll.inner))
-        states, halting = self.body.unroll_halting(self.embed(input_ids), unroll, context)
+        states, halting = self.body.unroll(self.embed(input_ids), unroll, context)
         return self.finish(states), halting
 
     def check(self, input_ids: Tensor) -> None:

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from algoformer.model.program import Loop as Loop
     from algoformer.model.program import Parallel as Parallel
     from algoformer.model.program import Program as Program
-    from algoformer.model.program import TwoStates as TwoStates
     from algoformer.model.stopping import Converged as Converged
     from algoformer.model.stopping import Fixed as Fixed
     from algoformer.model.stopping import Gate as Gate
@@ -23,5 +22,6 @@ if TYPE_CHECKING:
     from algoformer.model.stopping import StateDifference as StateDifference
     from algoformer.model.stopping import StoppingRule as StoppingRule
     from algoformer.model.stopping import parse_stopping as parse_stopping
+    from algoformer.model.two_states import TwoStates as TwoStates
 else:
     __getattr__, __dir__ = partial(lazy_attribute, __name__), partial(lazy_dir, __name__)

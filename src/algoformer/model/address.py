@@ -10,7 +10,8 @@ address too: `loop[3]/0/attention`.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from algoformer.model.program import Layers, Loop, Part, Program, traced_part
@@ -53,25 +54,39 @@ def layer_addresses(program: Program, steps: int | None = None) -> Iterator[tupl
             yield address, layers
 
 
-def _in_program(program: Program, prefix: str, steps: int | None) -> Iterator[tuple[str, Layers | None]]:
+def _in_program(
+    program: Program, prefix: str, steps: int | None, towards: str | None = None
+) -> Iterator[tuple[str, Layers | None]]:
+    """Yield the addresses inside a program, those of layers with their module.
+
+    With `towards` only the way to that address is gone, however often the loops on it run.
+    """
     traced = traced_part(program)
     for index, part in enumerate(program):
         address = part_address(program, index, prefix)
+        if towards is not None and not towards.startswith(address):
+            continue
         if address != prefix and not isinstance(part, Loop):
             yield address, None
-        yield from _in_part(part, address, steps if index == traced else None)
+        yield from _in_part(part, address, steps if index == traced else None, towards)
 
 
-def _in_part(part: Part, address: str, steps: int | None) -> Iterator[tuple[str, Layers | None]]:
+def _in_part(
+    part: Part, address: str, steps: int | None, towards: str | None
+) -> Iterator[tuple[str, Layers | None]]:
     if isinstance(part, Layers):
         yield from ((f"{address}/{layer}", part) for layer in range(part.count))
     elif isinstance(part, Loop):
-        for iteration in range(1, (steps or part.steps) + 1):
+        iterations: Sequence[int] = range(1, (steps or part.steps) + 1)
+        if towards is not None:
+            named = re.match(r"\[([1-9]\d{0,8})\]", towards.removeprefix(address), re.ASCII)
+            iterations = [int(named[1])] if named and int(named[1]) in iterations else []
+        for iteration in iterations:
             yield f"{address}[{iteration}]", None
-            yield from _in_program(part.body, f"{address}[{iteration}]", None)
+            yield from _in_program(part.body, f"{address}[{iteration}]", None, towards)
     else:
         for number, branch in enumerate(part.branches):
-            yield from _in_program(branch, f"{address}/branch{number}", steps)
+            yield from _in_program(branch, f"{address}/branch{number}", steps, towards)
 
 
 def check_address(program: Program, address: str, steps: int) -> None:
@@ -80,43 +95,11 @@ def check_address(program: Program, address: str, steps: int) -> None:
     Raises:
         ValueError: the message names the nearest address that exists.
     """
-    if _is_in_program(program, "", steps, address):
-        return
+    layer = address.removesuffix("/attention")
+    for found, layers in _in_program(program, "", steps, towards=address):
+        if found == address or (found == layer and layers is not None):
+            return
     known = list(islice(addresses(program, steps), SUGGESTED_FROM))
     near = difflib.get_close_matches(address, known, n=1)
     hint = f"did you mean {near[0]!r}?" if near else f"there are {len(known)} addresses, e.g. {known[0]!r}"
     raise ValueError(f"no state at address {address!r} when the loop runs {steps} step(s); {hint}")
-
-
-def _is_in_program(program: Program, prefix: str, steps: int | None, address: str) -> bool:
-    traced = traced_part(program)
-    for index, part in enumerate(program):
-        here = part_address(program, index, prefix)
-        if here == address:
-            return here != prefix and not isinstance(part, Loop)
-        inside = address.startswith(here) and _is_in_part(
-            part, here, steps if index == traced else None, address
-        )
-        if inside:
-            return True
-    return False
-
-
-def _is_in_part(part: Part, prefix: str, steps: int | None, address: str) -> bool:
-    rest = address.removeprefix(prefix)
-    if isinstance(part, Layers):
-        number = rest.removeprefix("/").removesuffix("/attention")
-        return rest.startswith("/") and _is_number(number) and int(number) < part.count
-    if isinstance(part, Loop):
-        number, closed, _ = rest.removeprefix("[").partition("]")
-        within = rest.startswith("[") and bool(closed) and _is_number(number)
-        if not within or not 1 <= int(number) <= (steps or part.steps):
-            return False
-        here = f"{prefix}[{number}]"
-        return address == here or _is_in_program(part.body, here, None, address)
-    branches = enumerate(part.branches)
-    return any(_is_in_program(branch, f"{prefix}/branch{n}", steps, address) for n, branch in branches)
-
-
-def _is_number(text: str) -> bool:
-    return text.isascii() and text.isdecimal() and len(text) < 10 and text == str(int(text))

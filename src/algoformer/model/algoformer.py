@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from algoformer.common.meta import on_meta
+from algoformer.common.meta import on_meta, why_not_rebuilt
 from algoformer.model.driver import Edit, ForwardContext, StateAccess, select_rows
 from algoformer.model.parts import ProgramModule
 from algoformer.model.program import Part, Program, as_program, default_steps, modules_of
-from algoformer.model.rebuild import why_not_rebuilt
+from algoformer.model.settle import settle
 from algoformer.model.stopping import StoppingRule
 from algoformer.nn.tables import LearnedPositions
 from algoformer.prompt import Prompt
@@ -90,6 +90,7 @@ class AlgoFormer(nn.Module):
         for name, size in sizes.items():
             if size < 1:
                 raise ValueError(f"{name} must be at least 1, got {size}")
+        self.sizes: dict[str, Any] = sizes | {"blanks": blanks}
         if min(blanks) < 0:
             raise ValueError(f"blanks must not be negative, got {blanks}")
         self.program = program if isinstance(program, Program) else as_program(program)
@@ -143,10 +144,10 @@ class AlgoFormer(nn.Module):
         rows = self.read_rows(prompt)
         access = self.body.access(unroll.keep, unroll.steps, unroll.inner)
         if access is None:
-            states, halting = self.body.unroll_halting(stream, unroll, ForwardContext(read_rows=rows))
+            states, halting = self.body.unroll(stream, unroll, ForwardContext(read_rows=rows))
             return states, {}, halting
         # recorded and edited states are whole; else only the rows to read are computed to the end
-        states, halting = self.body.unroll_halting(stream, unroll, ForwardContext(access=access))
+        states, halting = self.body.unroll(stream, unroll, ForwardContext(access=access))
         if halting is not None and rows is not None:
             halting = halting.index_select(-1, rows)
         return select_rows(states, rows), recorded(access), halting
@@ -155,8 +156,8 @@ class AlgoFormer(nn.Module):
     def _settle(self, prompt: Prompt, rule: StoppingRule) -> Trace:
         access = self.body.access((), rule.max_steps or default_steps(self.program))
         context = ForwardContext(access=access, read_rows=self.read_rows(prompt))
-        settled = self.body.settle(
-            self.read_in(prompt.rows), rule, lambda stream, _: self.read_out(stream), context
+        settled = settle(
+            self.body, self.read_in(prompt.rows), rule, lambda stream, _: self.read_out(stream), context
         )
         return Trace(
             predictions=settled.output[None],
@@ -194,33 +195,14 @@ class AlgoFormer(nn.Module):
         or shape comes back as what the program builds, so that saving such a model must be refused.
         """
         with on_meta():
-            built = AlgoFormer(
-                self.program,
-                dim=self.dim,
-                out=self.out,
-                context=self.context,
-                width=self.width,
-                row_maps=self.row_maps,
-                blanks=self.blanks,
-                exact_context=self.exact_context,
-            )
+            built = AlgoFormer(self.program, **self.sizes, exact_context=self.exact_context)
         return why_not_rebuilt(self, built)
 
     def cost(self, unroll: Unroll | None = None, **batch: int) -> Cost:
         """Parameters, FLOPs and memory for one batch; `batch`, `rows`, `points` as in `model.cost.cost`."""
         from algoformer.model.cost import cost
 
-        return cost(
-            self.program,
-            dim=self.dim,
-            out=self.out,
-            context=self.context,
-            width=self.width,
-            row_maps=self.row_maps,
-            blanks=self.blanks,
-            unroll=unroll,
-            **batch,
-        )
+        return cost(self.program, unroll=unroll, **self.sizes | batch)
 
     @property
     def has_learned_positions(self) -> bool:
@@ -278,12 +260,8 @@ def row_index(reads: tuple[int, ...], offset: int, device: torch.device) -> Tens
     """The rows that are read, moved by `offset`, as a tensor."""
     # what the compiler, torch.export or a transform of torch.func makes is of no use after it: not kept
     if torch.compiler.is_compiling() or torch._C._functorch.peek_interpreter_stack() is not None:
-        return _new_row_index(reads, offset, device)
+        return torch.tensor([row + offset for row in reads], device=device)
     return _kept_row_index(reads, offset, device)
-
-
-def _new_row_index(reads: tuple[int, ...], offset: int, device: torch.device) -> Tensor:
-    return torch.tensor([row + offset for row in reads], device=device)
 
 
 @lru_cache(maxsize=64)
@@ -291,4 +269,4 @@ def _kept_row_index(reads: tuple[int, ...], offset: int, device: torch.device) -
     # kept on the device, so that a captured step copies nothing from the host; and an ordinary tensor even
     # if first asked for in inference mode, so that training can use it later
     with torch.inference_mode(False):
-        return _new_row_index(reads, offset, device)
+        return torch.tensor([row + offset for row in reads], device=device)

@@ -21,11 +21,11 @@ from algoformer.model.program import (
     Loop,
     Part,
     Program,
-    TwoStates,
     as_program,
     default_steps,
     traced_part,
 )
+from algoformer.model.two_states import TwoStates
 from algoformer.model.work import Stream, Work, unrolled_work
 from algoformer.nn import LayerSizes
 from algoformer.trace import Unroll
@@ -211,13 +211,10 @@ def _layers_parameters(layers: Layers, width: int, context: int) -> tuple[int, i
 def _loop_parameters(inject: str, start: str, halt: str, width: int) -> int:
     sizes = LayerSizes(width=width)
     with on_meta():
-        modules = INJECTIONS[inject].build(sizes), STARTS[start].build(sizes), HALTING[halt](width)
-    return sum(
-        parameter.numel()
-        for module in modules
-        if isinstance(module, nn.Module)
-        for parameter in module.parameters()
-    )
+        kinds = INJECTIONS[inject].build, STARTS[start].build
+        modules = [HALTING[halt](width), *(build(sizes) for build in kinds if build is not None)]
+    weighted = (module for module in modules if isinstance(module, nn.Module))
+    return sum(parameter.numel() for module in weighted for parameter in module.parameters())
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,13 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Int
 from torch import Tensor
 
-from algoformer.model.stopping import StoppingRule, what_it_reads
 from algoformer.nn import AttentionContext, KVCache
 
 Edit = Callable[[Tensor], Tensor] | Tensor
@@ -84,7 +82,6 @@ class ForwardContext:
         loop_steps: the iterations of some loops by their address without iterations, in place of the
             program's numbers; None means that all loops run as the program says.
         address: where in the program the current module stands; tracked only if something depends on it.
-        has_addresses: whether anything in this context depends on where a module stands.
     """
 
     causal_mask: Bool[Tensor, "#batch 1 #token key"] | None = None
@@ -95,12 +92,11 @@ class ForwardContext:
     read_rows: Int[Tensor, " row"] | None = None
     loop_steps: Mapping[str, int] | None = None
     address: str = ""
-    has_addresses: bool = field(init=False, repr=False)
 
-    def __post_init__(self) -> None:
-        # asked at every part of every iteration
-        depends = self.cache is not None or self.access is not None or self.loop_steps is not None
-        object.__setattr__(self, "has_addresses", depends)
+    @property
+    def has_addresses(self) -> bool:
+        """True if anything in this context depends on where a module stands."""
+        return self.cache is not None or self.access is not None or self.loop_steps is not None
 
     def steps_of_loop(self, default: int) -> int:
         """Return how often the loop at the current address runs, if the program says `default`."""
@@ -277,82 +273,3 @@ class LoopDriver:
 
     def finish(self) -> None:
         """Called once, when the last sequence has stopped."""
-
-
-class Settled(NamedTuple):
-    """The result of a loop under a stopping rule: the last output of each sequence, and its iterations."""
-
-    output: Float[Tensor, "batch ..."]
-    iterations: Int[Tensor, " batch"]
-
-
-@dataclass(frozen=True)
-class Readings:
-    """The functions by which a stopping rule reads a loop.
-
-    Attributes:
-        output: from a state and its context, what is read out.
-        state: from a state, what the rest of the program sees of it.
-        exited: from the probabilities to have exited at the iteration before (zeros at first; any shape that
-            broadcasts), a state and its context: those at this iteration, for each token that is read.
-    """
-
-    output: Callable[[Tensor, ForwardContext], Tensor]
-    state: Callable[[Tensor], Tensor]
-    exited: Callable[[Tensor, Tensor, ForwardContext], Tensor]
-
-
-def run_until(driver: LoopDriver, rule: StoppingRule, readings: Readings, *, max_steps: int) -> Settled:
-    """Run a loop until a stopping rule has stopped every sequence of the batch.
-
-    A sequence stops as if it were alone, whatever other sequences are in the batch. With a rule that reads
-    state or gate, the output is read once, at the end.
-
-    Args:
-        driver: a loop that has not run yet.
-        rule: when a sequence stops.
-        readings: what can be read of the loop.
-        max_steps: the most iterations, where the rule itself allows more or does not say.
-    """
-    steps = max_steps if rule.max_steps is None else min(rule.max_steps, max_steps)
-    reads, whole = what_it_reads(rule), driver.context
-    device, batch = driver.state.device, driver.state.shape[0]
-    sequences = torch.arange(batch, device=device)  # which sequence each row of the batch is
-    running = torch.ones(batch, dtype=torch.bool, device=device)
-    iterations = torch.full((batch,), steps, device=device)
-    streak = torch.zeros(batch, dtype=torch.int64, device=device)
-    exited = driver.state.new_zeros(batch, 1)
-    final: Tensor | None = None  # the output of each sequence; its state, if that is not read out yet
-    before: Tensor | None = None
-    if reads != "output":
-        before = rule.summary(readings.state(driver.state) if reads == "state" else exited)
-    for _ in driver.run(steps):
-        last = driver.iteration == steps
-        if reads == "gate":
-            exited = readings.exited(exited, driver.state, driver.context)
-        if driver.iteration % rule.every and not last:
-            continue
-        found = readings.output(driver.state, driver.context) if reads == "output" else driver.state
-        final = found.clone() if final is None else final
-        if last:
-            final[sequences[running]] = found[running]
-            break
-        if reads == "output":
-            now = rule.summary(found)
-        else:
-            now = rule.summary(readings.state(found) if reads == "state" else exited)
-        if before is not None:
-            streak = torch.where(rule.unchanged(before, now), streak + 1, 0)
-        stopping = running & (streak >= rule.times)
-        final[sequences[stopping]] = found[stopping]
-        iterations[sequences[stopping]] = driver.iteration
-        running, before = running & ~stopping, now
-        if not bool(running.any()):
-            break
-        remaining = driver.leave(running) if bool(stopping.any()) else None
-        if remaining is not None:
-            sequences, streak, before = sequences[remaining], streak[remaining], before[remaining]
-            running, exited = running[remaining], exited[remaining]
-    driver.finish()
-    assert final is not None
-    return Settled(final if reads == "output" else readings.output(final, whole), iterations)

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from algoformer.model.program import Layers, Loop, Part, Program, TwoStates, modules_of
+from algoformer.model.program import Layers, Loop, Part, Program, modules_of
+from algoformer.model.two_states import TwoStates
 from algoformer.nn import POSITIONS
 
 MODERN: dict[str, Any] = {

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from algoformer.model.address import part_address
 from algoformer.model.program import Loop, Parallel, Part, Program, traced_part
@@ -83,8 +84,8 @@ def _changed(program: Program, prefix: str, steps: Mapping[str, int]) -> Program
 
 def _changed_part(part: Part, address: str, steps: Mapping[str, int]) -> Part:
     if isinstance(part, Loop):
-        own = {name: getattr(part, name) for name in ("inject", "name", "start", "damp", "step_signal")}
-        return type(part)(_changed(part.body, address, steps), steps.get(address, part.steps), **own)
+        body = _changed(part.body, address, steps)
+        return replace(part, body=body, steps=steps.get(address, part.steps))
     if isinstance(part, Parallel):
         branches = enumerate(part.branches)
         changed = (_changed(branch, f"{address}/branch{number}", steps) for number, branch in branches)

@@ -12,7 +12,8 @@ from collections.abc import Callable
 from inspect import signature
 from typing import Any
 
-from algoformer.model.program import Layers, Loop, Program, TwoStates, modules_of
+from algoformer.model.program import Layers, Loop, Program, modules_of
+from algoformer.model.two_states import TwoStates
 
 LLAMA: dict[str, Any] = {
     "norm": "rms",

@@ -5,10 +5,10 @@ Every module is called with the stream and a `ForwardContext`, and can be called
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 import torch.nn.functional as F
@@ -16,43 +16,16 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from algoformer.model.address import check_address, part_address
-from algoformer.model.driver import (
-    DEFAULT,
-    Edit,
-    ForwardContext,
-    LoopDriver,
-    Readings,
-    Settled,
-    StateAccess,
-    run_until,
-    select_rows,
-)
+from algoformer.model.driver import DEFAULT, Edit, ForwardContext, LoopDriver, StateAccess, select_rows
 from algoformer.model.halting import HALTING
 from algoformer.model.injections import INJECTIONS, STARTS
 from algoformer.model.inner_loops import inner_steps, with_inner_steps
-from algoformer.model.program import (
-    Layers,
-    Loop,
-    Parallel,
-    Part,
-    Program,
-    TwoStates,
-    halting_of,
-    traced_part,
-)
-from algoformer.model.recompute import run_again
-from algoformer.model.stopping import StoppingRule, what_it_reads
-from algoformer.nn import (
-    NORMS,
-    POSITIONS,
-    AttentionContext,
-    Layer,
-    LayerSizes,
-    LearnedPositions,
-    initialize,
-    sinusoids,
-)
-from algoformer.trace import Carry, Unroll
+from algoformer.model.program import Layers, Loop, Parallel, Part, Program, traced_part
+from algoformer.nn import NORMS, POSITIONS, AttentionContext, Layer, LayerSizes, initialize, sinusoids
+from algoformer.trace import Unroll
+
+Unrolled: TypeAlias = tuple[Float[Tensor, "step batch row width"], Float[Tensor, "step batch row"] | None]
+"""The states of the iterations in a window, and what their loop says about halting (`Trace.halting`)."""
 
 
 class LayersModule(nn.Module):
@@ -61,16 +34,14 @@ class LayersModule(nn.Module):
     def __init__(self, layers: Layers, *, width: int, context: int) -> None:
         super().__init__()
         self.settings, self.causal = layers, layers.causal
-        sizes = LayerSizes(width=width, context=context, norm_eps=layers.norm_eps, settings=layers)
-        built = [build_layer(layers, width) for _ in range(layers.count)]
+        sizes = layers.sizes(width, context)
+        final_norm, added = NORMS[layers.final_norm_kind].build, POSITIONS[layers.positions].added
+        built = [Layer(sizes) for _ in range(layers.count)]
         for layer in built:
             initialize(layer, depth=layers.count)
-        final_norm, added = NORMS[layers.final_norm_kind].build, POSITIONS[layers.positions].added
         last = final_norm(sizes) if layers.final_norm else None
+        # weights are drawn layers first, and stored in this order: positions, layers, final norm
         self.positions = None if added is None else added(sizes)
-        if isinstance(self.positions, LearnedPositions):
-            self.positions.reset_parameters()  # drawn last
-        # weights are stored in this order: positions, layers, final norm
         self.layers: list[Layer] = nn.ModuleList(built)  # type: ignore[assignment]
         self.final_norm = last
 
@@ -79,26 +50,22 @@ class LayersModule(nn.Module):
         if self.positions is not None:
             stream = self.positions(stream, context.positions)
         mask = context.causal_mask if self.causal else context.full_mask
-        last = len(self.layers) - 1
-        for number, layer in enumerate(self.layers):
-            rows = context.read_rows if number == last else None
+        for number, layer in enumerate(self.layers, start=1):
+            here = context if number == len(self.layers) else context.whole
             if context.access is not None or context.cache is not None:
-                stream = self._run_at(number, stream, context if number == last else context.whole)
-            elif mask is None and context.positions is None and rows is None:
+                here = here.enter(str(number - 1))
+                attention = here.attention(causal=self.causal)
+                stream = here.visit(layer(stream) if attention.is_default else layer(stream, attention))
+            elif mask is None and context.positions is None and here.read_rows is None:
                 stream = layer(stream)
             else:
-                attention = AttentionContext(mask=mask, positions=context.positions, query_rows=rows)
+                attention = AttentionContext(
+                    mask=mask, positions=context.positions, query_rows=here.read_rows
+                )
                 stream = layer(stream, attention)
         if not self.layers:
             stream = select_rows(stream, context.read_rows)
         return stream if self.final_norm is None else self.final_norm(stream)
-
-    def _run_at(self, number: int, stream: Tensor, context: ForwardContext) -> Tensor:
-        """Run a layer with its cache, and edit or record its state."""
-        here = context.enter(str(number))
-        attention = here.attention(causal=self.causal)
-        layer = self.layers[number]
-        return here.visit(layer(stream) if attention.is_default else layer(stream, attention))
 
 
 class LoopModule(nn.Module):
@@ -108,8 +75,9 @@ class LoopModule(nn.Module):
         super().__init__()
         self.settings, self.steps, self.width = loop, loop.steps, width
         sizes = LayerSizes(width=width, context=context)
-        self.start = STARTS[loop.start_kind].build(sizes)
-        self.injection = INJECTIONS[loop.inject].build(sizes)
+        start, injection = STARTS[loop.start_kind], INJECTIONS[loop.inject]
+        self.start = start.function if start.build is None else start.build(sizes)
+        self.injection = injection.function if injection.build is None else injection.build(sizes)
         self.body = ProgramModule(loop.body, width=width, context=context)
         self.halting = None if loop.halt == "none" else HALTING[loop.halt](width)
         self.columns = 0 if self.halting is None else self.halting.columns
@@ -140,31 +108,17 @@ class LoopModule(nn.Module):
         """Return what is added to the state before an iteration: the sinusoids of its number."""
         return F.pad(sinusoids(iteration, self.width), (0, self.columns))
 
-    def readings(self, output: Callable[[Tensor, ForwardContext], Tensor]) -> Readings:
-        """Return what a stopping rule can read of this loop.
-
-        Args:
-            output: what is read out of a state that the rest of the program sees, in its context.
-        """
-        return Readings(
-            output=lambda state, context: output(self.visible(state), context),
-            state=self.visible,
-            exited=self._exited,
-        )
-
-    def _exited(self, before: Tensor, state: Tensor, context: ForwardContext) -> Tensor:
-        assert self.halting is not None
-        return self.halting.exited(before, select_rows(state, context.read_rows))
-
     def driver(
         self, entry: Tensor, context: ForwardContext = DEFAULT, *, unroll: Unroll | None = None
     ) -> LoopDriver:
         """Return a driver that runs this loop on `entry`, from where and as the unroll says."""
         step, state = self.step, self.initial_state(entry)
         if unroll is not None and unroll.carry is not None:
-            state = carried(unroll.carry, state)
+            state = unroll.carry.resume(state)
         waiting = None if unroll is None or unroll.depths is None else unroll.steps - unroll.depths
         if unroll is not None and unroll.gradient_checkpointing:
+            from algoformer.model.recompute import run_again  # not needed for anything else
+
             step = run_again(self, self.step)
             if not INJECTIONS[self.settings.inject].sees_input:
                 entry = entry.detach()  # no iteration sees it, so the graph that made it must not be kept
@@ -174,75 +128,31 @@ class LoopModule(nn.Module):
     def forward(self, stream: Tensor, context: ForwardContext = DEFAULT) -> Tensor:
         """Run as often as the program or the context says; return the last state."""
         steps = context.steps_of_loop(self.steps)
-        return self.unroll(stream, Unroll(steps=steps, window=1), context)[0]
+        return self.unroll(stream, Unroll(steps=steps, window=1), context)[0][0]
 
     def unroll(
         self,
         entry: Float[Tensor, "batch token width"],
         unroll: Unroll,
         context: ForwardContext = DEFAULT,
-    ) -> Float[Tensor, "step batch row width"]:
-        """Run as often as the unroll says; return the states of its window, stacked.
+    ) -> Unrolled:
+        """Run as often as the unroll says; return the states of its window, and what they say about halting.
 
         Iterations before the last `grad_steps` keep no graph, so memory grows with those and not with
         the number of steps. With `gradient_checkpointing` each of those keeps its input only.
         """
-        return self.visible(self._states(entry, unroll, context))
-
-    def unroll_halting(
-        self, entry: Tensor, unroll: Unroll, context: ForwardContext = DEFAULT
-    ) -> tuple[Tensor, Tensor | None]:
-        """Return the states as `unroll` does, and what the loop says about halting at each of them."""
-        states = self._states(entry, unroll, context)
-        return self.visible(states), None if self.halting is None else self.halting.report(states)
-
-    def _states(self, entry: Tensor, unroll: Unroll, context: ForwardContext) -> Tensor:
         driver = self.driver(entry, context, unroll=unroll)
-        states, first, rows = [], unroll.first_step, context.read_rows
+        found, first, rows = [], unroll.first_step, context.read_rows
         # if nothing continues from the last state, unread rows can be left out there
         final = unroll.carry is None
         for state in driver.run(unroll.steps, tracked=unroll.grad_steps, final=final):
             if driver.iteration >= first:
                 whole = rows is None or (final and driver.iteration == unroll.steps)
-                states.append(state if whole else select_rows(state, rows))
+                found.append(state if whole else select_rows(state, rows))
         if unroll.carry is not None:
             unroll.carry.state = driver.state.detach()
-        return torch.stack(states)
-
-
-class TwoStatesModule(LoopModule):
-    """A loop whose state is a slow one, which is read out, and beside it the fast one of the low network."""
-
-    settings: TwoStates
-
-    def __init__(self, loop: TwoStates, *, width: int, context: int) -> None:
-        super().__init__(loop, width=width, context=context)
-        self.low_start = STARTS[loop.low_start].build(LayerSizes(width=width, context=context))
-
-    def initial_state(self, entry: Tensor) -> Tensor:
-        """Return both states, one after the other along the stream's axis."""
-        return torch.cat([self.start(entry), self.low_start(entry)], dim=-1)
-
-    def visible(self, state: Tensor) -> Tensor:
-        """Return the slow state, as a copy: a view would keep the fast one in memory."""
-        return state[..., : self.width].contiguous()
-
-    def step(self, state: Tensor, entry: Tensor, context: ForwardContext = DEFAULT) -> Tensor:
-        """Run the low network as often as it says, then the high one."""
-        # copies: a view that is taken without gradients still claims to require one
-        high, low = (each.contiguous() for each in state.split(self.width, dim=-1))
-        network: LoopModule = self.body.parts[0]  # type: ignore[assignment]
-        here = self.body.at(0, context)
-        driver = LoopDriver(network.step, low, self.injection(high, entry), here)
-        *_, low = driver.run(here.steps_of_loop(network.steps) - self.settings.shared)
-        if self.settings.shared:
-            driver.state, driver.entry = high, low
-            high = driver.advance(final=True)
-        else:
-            high = self.body.run(high + low, 1, len(self.body.parts), context)
-        if context.access is not None:
-            high = context.visit(high)
-        return torch.cat([high, select_rows(low, context.read_rows)], dim=-1)
+        states = torch.stack(found)
+        return self.visible(states), None if self.halting is None else self.halting.report(states)
 
 
 class ParallelModule(nn.Module):
@@ -259,12 +169,12 @@ class ParallelModule(nn.Module):
         results = [branch(stream, here) for branch, here in self._branches(context)]
         return torch.stack(results).sum(0)
 
-    def unroll(self, entry: Tensor, unroll: Unroll, context: ForwardContext = DEFAULT) -> Tensor:
+    def unroll(self, entry: Tensor, unroll: Unroll, context: ForwardContext = DEFAULT) -> Unrolled:
         """Unroll every branch with a loop alike; one without contributes the same at each step."""
         if unroll.carry is not None:
             raise ValueError("carry holds the state of one loop, the program has branches side by side")
-        results = [branch.unroll(entry, unroll, here) for branch, here in self._branches(context)]
-        return torch.stack(results).sum(0)
+        results = [branch.unroll(entry, unroll, here)[0] for branch, here in self._branches(context)]
+        return context.visit(torch.stack(results).sum(0)), None
 
     def _branches(self, context: ForwardContext) -> list[tuple[ProgramModule, ForwardContext]]:
         return [(branch, context.enter(f"branch{number}")) for number, branch in enumerate(self.branches)]
@@ -304,75 +214,26 @@ class ProgramModule(nn.Module):
         stream: Float[Tensor, "batch token width"],
         unroll: Unroll,
         context: ForwardContext = DEFAULT,
-    ) -> Float[Tensor, "step batch row width"]:
-        """Return the stream after the whole program, once for each iteration in the unroll's window."""
+    ) -> Unrolled:
+        """Run the traced loop as requested; return the stream after the whole program for each iteration.
+
+        Beside it stands what the traced loop says about halting at the same places: the logits of a gate, the
+        ponder cost of adaptive computation time, or None.
+        """
         if unroll.inner and context.loop_steps is None:
             context = replace(context, loop_steps=inner_steps(self.program, unroll.inner))
         if self.traced is None:
             stream = self(stream, context)
-            return stream.expand(unroll.length, *stream.shape)
-        return self._unroll(stream, unroll, context, halting=False)[0]
-
-    def unroll_halting(
-        self, stream: Tensor, unroll: Unroll, context: ForwardContext = DEFAULT
-    ) -> tuple[Float[Tensor, "step batch row width"], Float[Tensor, "step batch row"] | None]:
-        """Return what `unroll` does, and what the traced loop says about halting at the same places.
-
-        That are the logits of a gate, the ponder cost of adaptive computation time, or None.
-        """
-        if halting_of(self.program) == "none":
-            return self.unroll(stream, unroll, context), None
-        return self._unroll(stream, unroll, context, halting=True)
-
-    def _unroll(
-        self, stream: Tensor, unroll: Unroll, context: ForwardContext, *, halting: bool
-    ) -> tuple[Tensor, Tensor | None]:
-        assert self.traced is not None
-        whole = context.whole
-        stream = self.run(stream, 0, self.traced, whole)
-        ends = self.traced + 1 == len(self.parts)
-        here = self.at(self.traced, context if ends else whole)
+            return stream.expand(unroll.length, *stream.shape), None
         part: Any = self.parts[self.traced]
-        report: Tensor | None = None
-        if halting:
-            states, report = part.unroll_halting(stream, unroll, here)
-        else:
-            states = part.unroll(stream, unroll, here)
-        if isinstance(part, ParallelModule):
-            states = here.visit(states)
-        if ends:
-            return states, report
-        if report is not None and context.read_rows is not None:
-            report = report.index_select(-1, context.read_rows)
-        return self.after(states, context), report
-
-    def settle(
-        self,
-        stream: Float[Tensor, "batch token width"],
-        rule: StoppingRule,
-        read_out: Callable[[Tensor, ForwardContext], Tensor],
-        context: ForwardContext = DEFAULT,
-    ) -> Settled:
-        """Run the traced loop until a stopping rule has stopped every sequence.
-
-        Args:
-            stream: what enters the program.
-            rule: when a sequence stops.
-            read_out: the output of the stream after the whole program, in a context.
-            context: masks and positions of the whole batch.
-
-        Raises:
-            ValueError: the program's traced part is not a loop, so that there is nothing to stop.
-        """
-        self.check_rule(rule)
-        loop, here = self.traced_loop(context)
-
-        def output(state: Tensor, inside: ForwardContext) -> Tensor:
-            now = inside.at(context.address)
-            return read_out(self.after(state[None], now)[0], now)
-
-        driver = loop.driver(self.before(stream, context), here)
-        return run_until(driver, rule, loop.readings(output), max_steps=rule.max_steps or loop.steps)
+        whole, rows = replace(context, read_rows=None), context.read_rows
+        stream = self.run(stream, 0, self.traced, whole)
+        if self.traced + 1 == len(self.parts):
+            return part.unroll(stream, unroll, self.at(self.traced, context))
+        states, halting = part.unroll(stream, unroll, self.at(self.traced, whole))
+        if halting is not None and rows is not None:
+            halting = halting.index_select(-1, rows)
+        return self.after(states, context), halting
 
     def traced_loop(self, context: ForwardContext = DEFAULT) -> tuple[LoopModule, ForwardContext]:
         """Return the traced loop and its context; refuse a program that has none."""
@@ -380,15 +241,6 @@ class ProgramModule(nn.Module):
         if self.traced is None or not isinstance(loop, LoopModule):
             raise ValueError("early stopping needs a program whose last looping part is a Loop of its own")
         return loop, self.at(self.traced, context)
-
-    def check_rule(self, rule: StoppingRule) -> None:
-        """Refuse a stopping rule that cannot stop this program, or reads what its loop does not have."""
-        loop, _ = self.traced_loop()
-        if what_it_reads(rule) == "gate" and loop.settings.halt == "none":
-            raise ValueError(
-                "this stopping rule reads an exit gate, and the loop has none; build and train it with "
-                'Loop(halt="gate"), or choose a rule that reads the state or the output'
-            )
 
     @contextmanager
     def edit(self, edits: Mapping[str, Edit]) -> Iterator[None]:
@@ -427,52 +279,20 @@ class ProgramModule(nn.Module):
 
     def at(self, index: int, context: ForwardContext) -> ForwardContext:
         """Return the context of a part of this program."""
-        if not context.has_addresses:
+        # `has_addresses`, written out because this is asked at every part of every iteration
+        if context.cache is None and context.access is None and context.loop_steps is None:
             return context
         return context.at(part_address(self.program, index, context.address))
-
-
-def carried(carry: Carry, initial: Tensor) -> Tensor:
-    """Return the state to continue from: the initial one if nothing is carried yet."""
-    if carry.state is None:
-        return initial
-    if carry.state.shape != initial.shape:
-        raise ValueError(
-            f"carry holds a state of shape {tuple(carry.state.shape)}, the loop's has "
-            f"{tuple(initial.shape)}; use a new Carry for other sequences"
-        )
-    return carry.state
-
-
-def build_layer(layers: Layers, width: int) -> Layer:
-    """Return one layer of a module, on a stream of `width`."""
-    return Layer(
-        width=width,
-        heads=layers.heads,
-        head_width=layers.width_of_head(width),
-        hidden=layers.hidden or 4 * width,
-        causal=layers.causal,
-        norm=layers.norm,
-        scaled=layers.scaled,
-        activation=layers.activation,
-        bias=layers.bias,
-        positions=layers.positions,
-        norm_at=layers.norm_at,
-        norm_eps=layers.norm_eps,
-        kv_heads=layers.kv_heads,
-        qk_norm=layers.qk_norm,
-        output_gate=layers.output_gate,
-        gated=layers.gated,
-        settings=layers,
-    )
 
 
 def build_part(part: Part, *, width: int, context: int) -> LayersModule | LoopModule | ParallelModule:
     """Return the module of one part."""
     if isinstance(part, Layers):
         return LayersModule(part, width=width, context=context)
-    if isinstance(part, TwoStates):
-        return TwoStatesModule(part, width=width, context=context)
-    if isinstance(part, Loop):
+    if type(part) is Loop:
         return LoopModule(part, width=width, context=context)
+    if isinstance(part, Loop):
+        from algoformer.model.two_states import TwoStatesModule  # which is a LoopModule
+
+        return TwoStatesModule(part, width=width, context=context)  # type: ignore[arg-type]
     return ParallelModule(part, width=width, context=context)

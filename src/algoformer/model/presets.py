@@ -25,7 +25,7 @@ from algoformer.model.loop_models import parcae as parcae
 from algoformer.model.loop_models import retrofit as retrofit
 from algoformer.model.loop_models import trm as trm
 from algoformer.model.loop_models import universal as universal
-from algoformer.model.program import Injection, Layers, Loop, Part, Program
+from algoformer.model.program import Layers, Loop, Part, Program
 
 
 def standard(layers: int = 12, **layer: Any) -> Program:
@@ -33,13 +33,13 @@ def standard(layers: int = 12, **layer: Any) -> Program:
     return Program(Layers(layers, name="layers", **layer))
 
 
-def looped(layers: int = 1, *, steps: int = 20, inject: Injection = "add", **layer: Any) -> Program:
+def looped(layers: int = 1, *, steps: int = 20, inject: str = "add", **layer: Any) -> Program:
     """The looped transformer of Yang et al.: nothing but a loop, its input added at every step."""
     return Program(Loop(Layers(layers, **layer), steps=steps, inject=inject, name="loop"))
 
 
 def algoformer(
-    pre: int = 1, loop: int = 1, post: int = 1, *, steps: int = 20, inject: Injection = "add", **layer: Any
+    pre: int = 1, loop: int = 1, post: int = 1, *, steps: int = 20, inject: str = "add", **layer: Any
 ) -> Program:
     """The paper's three modules: prepare, iterate, finish. `pre` or `post` may be 0, and is then left out."""
     parts: list[Part] = [Layers(pre, name="pre", **layer)] if pre else []
@@ -56,7 +56,7 @@ def nested(
     *,
     steps: int = 5,
     inner_steps: int = 4,
-    inject: Injection = "add",
+    inject: str = "add",
     **layer: Any,
 ) -> Program:
     """A loop in a loop: each of `steps` rounds re-weights (`outer`), then solves by `inner_steps` iterations.
@@ -82,7 +82,7 @@ def two_loops(
     *,
     first_steps: int = 3,
     steps: int = 20,
-    inject: Injection = "add",
+    inject: str = "add",
     **layer: Any,
 ) -> Program:
     """Two loops in a row: one builds features layer by layer, the next regresses on them.

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from importlib import import_module
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 from algoformer.common.names import check_choice
 from algoformer.common.terminal import short
 from algoformer.model.halting import HALTING
 from algoformer.model.injections import INJECTIONS, STARTS
-from algoformer.model.layers import Layers as Layers
-from algoformer.model.layers import check_count, check_name
 from algoformer.nn import NORMS, POSITIONS
-
-Injection: TypeAlias = str
-"""A name in the table `INJECTIONS`: how a loop's input reaches each iteration."""
+from algoformer.nn.layers import Layers as Layers
+from algoformer.nn.layers import check_count as check_count
+from algoformer.nn.layers import check_name
 
 
 @dataclass(frozen=True)
@@ -52,6 +49,9 @@ class Loop:
     step_signal: str = "none"
     halt: str = "none"
 
+    words: ClassVar[str] = ""
+    """The words of an outline for a kind of loop of its own."""
+
     def __init__(
         self,
         body: Program | Part | Sequence[Part],
@@ -63,32 +63,29 @@ class Loop:
         step_signal: str = "none",
         halt: str = "none",
     ) -> None:
-        object.__setattr__(self, "body", as_program(body))
-        object.__setattr__(self, "steps", steps)
-        object.__setattr__(self, "inject", inject)
-        object.__setattr__(self, "name", name)
-        object.__setattr__(self, "start", start)
-        object.__setattr__(self, "damp", damp)
-        object.__setattr__(self, "step_signal", step_signal)
-        object.__setattr__(self, "halt", halt)
-        check_count("steps", steps, 1)
-        if not isinstance(inject, str) or inject not in INJECTIONS:
-            INJECTIONS.name_of(inject)  # refuses it, and names those that exist
-        if start != "auto":
-            STARTS.name_of(start)
-        if isinstance(damp, bool) or not isinstance(damp, int | float) or not 0 < damp <= 1:
-            raise ValueError(f"damp must be a number above 0 and at most 1, got {short(damp)}")
-        if step_signal not in ("none", "sinusoid"):
-            check_choice("step_signal", step_signal, ("none", "sinusoid"))
-        if not isinstance(halt, str) or halt not in HALTING:
-            check_choice("halt", halt, tuple(HALTING))
-        check_name(name)
-        for part in self.body:
+        settings = {"steps": steps, "inject": inject, "name": name, "start": start, "damp": damp}
+        vars(self).update(body=as_program(body), **settings, step_signal=step_signal, halt=halt)
+        self._check()
+
+    def _check(self) -> None:
+        if not isinstance(self.inject, str) or self.inject not in INJECTIONS:
+            INJECTIONS.name_of(self.inject)  # refuses it, and names those that exist
+        if self.start != "auto":
+            STARTS.name_of(self.start)
+        if isinstance(self.damp, bool) or not isinstance(self.damp, int | float) or not 0 < self.damp <= 1:
+            raise ValueError(f"damp must be a number above 0 and at most 1, got {short(self.damp)}")
+        if self.step_signal not in ("none", "sinusoid"):
+            check_choice("step_signal", self.step_signal, ("none", "sinusoid"))
+        if not isinstance(self.halt, str) or self.halt not in HALTING:
+            check_choice("halt", self.halt, tuple(HALTING))
+        for part in self.body.parts:
             if part.name in {field.name for field in fields(self)}:
                 raise ValueError(
                     f"a part inside a loop cannot be named {part.name!r}, which is a setting of the loop; "
                     "choose another name"
                 )
+        check_count("steps", self.steps, 1)
+        check_name(self.name)
 
     @property
     def start_kind(self) -> str:
@@ -99,82 +96,6 @@ class Loop:
     def bodies(self) -> tuple[Program, ...]:
         """The programs inside this part: the body."""
         return (self.body,)
-
-
-@dataclass(frozen=True, init=False)
-class TwoStates(Loop):
-    """A loop with a fast and a slow state, as in the hierarchical reasoning model (HRM).
-
-    The first part of the body is a `Loop`, the low network; the parts after it are the high network. An
-    iteration runs the low network on its own state, which it keeps from one iteration to the next, and on
-    the slow state, which is added each time. Then the high network replaces the slow state:
-
-        low ← L(low + high + input), `body.parts[0].steps` times
-        high ← H(high + low)
-
-    The slow state is what is read out. If nothing follows the low network it takes both roles: the last of
-    its steps computes high ← L(high + low), as in the tiny recursive model (TRM).
-
-    Attributes:
-        body: the low network as a `Loop` that adds its input, and the parts of the high network.
-        steps: number of iterations.
-        inject: "add" lets the low network see the input at every step, "none" does not.
-        name: for addresses and outlines; empty means the part's place in its program.
-        start: the slow state before the first iteration: "vector" (a learned vector for each of the two
-            states), or "input" (and zeros for the fast state); "auto" means "vector" with "add" and
-            "input" with "none".
-
-    >>> print(Program(TwoStates((Loop(Layers(2), steps=3, name="low"), Layers(2, name="high")), steps=2)))
-    ⟲ 2 steps, inject add, two states
-      low   ⟲ 3 steps, inject add
-        2 layers × 8 heads
-      high  2 layers × 8 heads
-    """
-
-    def __init__(
-        self,
-        body: Program | Part | Sequence[Part],
-        steps: int,
-        inject: str = "add",
-        name: str = "",
-        start: str = "auto",
-        damp: int | float = 1,
-        step_signal: str = "none",
-        halt: str = "none",
-    ) -> None:
-        super().__init__(body, steps, inject, name, start, damp, step_signal, halt)
-        if damp != 1 or step_signal != "none" or halt != "none":
-            raise ValueError("a part with two states has no damp, step_signal or halt; leave them out")
-        check_choice("inject", inject, ("add", "none"))
-        check_choice("start", start, ("auto", "vector", "input"))
-        low = self.body.parts[0]
-        if type(low) is not Loop or low.inject != "add" or low.start != "auto" or low.halt != "none":
-            raise ValueError(
-                "the first part of a body with two states is the low network: "
-                'a Loop with inject="add", and no start or halt of its own'
-            )
-        if self.shared and low.steps < 2:
-            raise ValueError(
-                "without a high network the last step of the low one takes its role, so that it needs "
-                f"at least 2 steps, got {low.steps}"
-            )
-
-    @property
-    def shared(self) -> bool:
-        """True if the low network also updates the slow state."""
-        return len(self.body) == 1
-
-    @property
-    def start_kind(self) -> str:
-        """The start of the slow state, with "auto" resolved."""
-        if self.start != "auto":
-            return self.start
-        return "vector" if INJECTIONS[self.inject].sees_input else "input"
-
-    @property
-    def low_start(self) -> str:
-        """The start of the fast state."""
-        return "vector" if self.start_kind == "vector" else "zeros"
 
 
 @dataclass(frozen=True)
@@ -221,8 +142,8 @@ class Program:
         for part in parts:
             if not isinstance(part, Part):
                 raise ValueError(f"a part is Layers, Loop or Parallel, got {type(part).__name__}")
-        names = Counter(part.name for part in parts if part.name)
-        twice = [name for name, times in names.items() if times > 1]
+        names = [part.name for part in parts if part.name]
+        twice = [name for name in names if names.count(name) > 1]
         if twice:
             raise ValueError(f"two parts of one program are both named {short(sorted(twice)[0])}")
 
@@ -247,11 +168,8 @@ class Program:
     @classmethod
     def from_json(cls, text: str) -> Program:
         """Read a program back; anything that is not one raises ValueError."""
-        try:
-            data = json.loads(text)
-        except (ValueError, RecursionError) as error:
-            raise ValueError(f"a program must be JSON: {error}") from None
-        return from_data(data)
+        program: Program = import_module("algoformer.model.read_program").from_json(text)
+        return program
 
 
 def as_program(body: Program | Part | Sequence[Part]) -> Program:
@@ -289,16 +207,19 @@ def traced_part(program: Program) -> int | None:
 
 
 @lru_cache(maxsize=256)
+def unrolled_loops(program: Program) -> tuple[Loop, ...]:
+    """Return the loops that an unroll runs, instead of as often as they say: several in parallel branches."""
+    traced = traced_part(program)
+    part = None if traced is None else program.parts[traced]
+    if isinstance(part, Parallel):
+        return tuple(loop for branch in part.branches for loop in unrolled_loops(branch))
+    return (part,) if isinstance(part, Loop) else ()
+
+
+@lru_cache(maxsize=256)
 def default_steps(program: Program) -> int:
     """Return how often the traced loop runs unless an unroll says otherwise; 1 without a loop."""
-    index = traced_part(program)
-    if index is None:
-        return 1
-    part = program.parts[index]
-    if isinstance(part, Loop):
-        return part.steps
-    assert isinstance(part, Parallel)
-    return max(default_steps(branch) for branch in part.branches)
+    return max((loop.steps for loop in unrolled_loops(program)), default=1)
 
 
 @lru_cache(maxsize=256)
@@ -310,8 +231,8 @@ def halting_of(program: Program) -> str:
 
 
 def _outline(program: Program, indent: str = "") -> Iterator[str]:
-    broad = max(len(part.name) for part in program)
-    for part in program:
+    broad = max(len(part.name) for part in program.parts)
+    for part in program.parts:
         label = indent + (part.name.ljust(broad) + "  " if broad else "")
         if isinstance(part, Layers):
             yield label + describe_layers(part)
@@ -357,7 +278,7 @@ def describe_layers(layers: Layers) -> str:
 def describe_loop(loop: Loop) -> str:
     """Describe a loop in one line: its steps and injection, and what differs from the default."""
     text = f"⟲ {loop.steps} step{'' if loop.steps == 1 else 's'}, inject {loop.inject}"
-    text += ", two states" if isinstance(loop, TwoStates) else ""
+    text += loop.words
     text += "" if loop.start == "auto" else f", start {loop.start}"
     text += "" if loop.damp == 1 else f", damp {loop.damp:g}"
     text += "" if loop.step_signal == "none" else f", {loop.step_signal} of the step added"
@@ -377,35 +298,3 @@ def _part_data(part: Part) -> dict[str, Any]:
         data |= {item.name: getattr(part, item.name) for item in fields(part) if item.name != "body"}
         return data | {"body": to_data(part.body)}
     return data | {"name": part.name, "branches": [to_data(branch) for branch in part.branches]}
-
-
-def from_data(data: object, *, depth: int = 0) -> Program:
-    """Read what `to_data` wrote; unknown parts and fields raise ValueError."""
-    if not isinstance(data, list):
-        raise ValueError(f"a program is a list of parts, got {type(data).__name__}")
-    if depth > 50:
-        raise ValueError("a program nested more than 50 deep is not read")
-    return Program(*(_part_from(item, depth) for item in data))
-
-
-def _part_from(data: object, depth: int) -> Part:
-    if not isinstance(data, Mapping):
-        raise ValueError(f"a part is an object with the key 'part', got {type(data).__name__}")
-    rest = dict(data)
-    kind = rest.pop("part", None)
-    known = {"layers": Layers, "loop": Loop, "twostates": TwoStates, "parallel": Parallel}
-    if not isinstance(kind, str) or kind not in known:
-        raise ValueError(f"a part is one of {', '.join(known)}, got {short(kind)}")
-    allowed = {item.name for item in fields(known[kind])}
-    strange = sorted(set(rest) - allowed)
-    if strange:
-        raise ValueError(f"{kind} has no field {short(strange[0])}; it has {', '.join(sorted(allowed))}")
-    try:
-        if kind == "layers":
-            return Layers(**rest)
-        if kind in ("loop", "twostates"):
-            return known[kind](from_data(rest.pop("body"), depth=depth + 1), **rest)
-        branches = [from_data(branch, depth=depth + 1) for branch in rest.pop("branches")]
-        return Parallel(*branches, **rest)
-    except (TypeError, KeyError) as error:
-        raise ValueError(f"{kind} cannot be read: {str(error)[:300]}") from None

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from operator import attrgetter
+from operator import itemgetter
 from typing import ClassVar, Literal, Protocol, get_args, runtime_checkable
 
 import torch
@@ -30,11 +30,6 @@ class StoppingRule(Protocol):
     A sequence stops when `unchanged` held for it at `times` consecutive readings, or after `max_steps`
     iterations (None: as many as the program says). A rule without an attribute `reads` reads the output. The
     first output is compared with nothing; state and gate also have a value before the first iteration.
-
-    Attributes:
-        max_steps: the most iterations.
-        every: number of iterations between two readings.
-        times: number of consecutive readings that must be unchanged.
     """
 
     @property
@@ -69,33 +64,33 @@ def what_it_reads(rule: StoppingRule) -> Reads:
     return reads
 
 
-def _check(rule: StoppingRule) -> None:
-    steps = rule.max_steps
-    if steps is not None and steps < 1:
-        raise ValueError(f"max_steps must be at least 1, got {steps}")
-    for name in ("every", "times"):
-        if getattr(rule, name) < 1:
-            raise ValueError(f"{name} must be at least 1, got {getattr(rule, name)}")
+class _Rule:
+    """The checks and defaults that the rules share; subclasses are dataclasses."""
+
+    reads: ClassVar[Reads] = "output"
+
+    def __post_init__(self) -> None:
+        for name in ("max_steps", "every", "times"):
+            count = getattr(self, name)
+            if count is not None and count < 1:
+                raise ValueError(f"{name} must be at least 1, got {count}")
+
+    def summary(self, output: Tensor) -> Tensor:
+        """Return what is read, as it is."""
+        return output
 
 
 @dataclass(frozen=True)
-class Fixed:
+class Fixed(_Rule):
     """Run a fixed number of iterations and read out the last one."""
 
     max_steps: int
-    times = 1
-
-    def __post_init__(self) -> None:
-        _check(self)
+    times: ClassVar[int] = 1
 
     @property
     def every(self) -> int:
         """Number of iterations before the only reading."""
         return self.max_steps
-
-    def summary(self, output: Tensor) -> Tensor:
-        """Return nothing to compare."""
-        return output.new_empty(output.shape[0], 0)
 
     def unchanged(self, before: Tensor, now: Tensor) -> Tensor:
         """Return False for every sequence."""
@@ -103,13 +98,7 @@ class Fixed:
 
 
 @dataclass(frozen=True)
-class Converged:
-    """Stop when no number of the output moved by more than `tolerance` since the last reading.
-
-    >>> Converged(1e-3).unchanged(torch.tensor([[1.0], [1.0]]), torch.tensor([[1.0005], [1.1]])).tolist()
-    [True, False]
-    """
-
+class _Tolerance(_Rule):
     tolerance: int | float
     max_steps: int | None = None
     every: int = 1
@@ -118,7 +107,16 @@ class Converged:
     def __post_init__(self) -> None:
         if not self.tolerance >= 0:
             raise ValueError(f"tolerance must not be negative, got {self.tolerance}")
-        _check(self)
+        super().__post_init__()
+
+
+@dataclass(frozen=True)
+class Converged(_Tolerance):
+    """Stop when no number of the output moved by more than `tolerance` since the last reading.
+
+    >>> Converged(1e-3).unchanged(torch.tensor([[1.0], [1.0]]), torch.tensor([[1.0005], [1.1]])).tolist()
+    [True, False]
+    """
 
     def summary(self, output: Tensor) -> Tensor:
         """Return the output itself."""
@@ -130,7 +128,22 @@ class Converged:
 
 
 @dataclass(frozen=True)
-class SameAnswer:
+class StateDifference(_Tolerance):
+    """Stop when the state of every token moved by at most `tolerance` of its norm since the last reading.
+
+    Nothing is read out before a sequence has stopped. Huginn uses 0.03.
+    """
+
+    reads: ClassVar[Reads] = "state"
+
+    def unchanged(self, before: Tensor, now: Tensor) -> Tensor:
+        """Return whether every token's change is at most the tolerance times its norm."""
+        moved, size = (now - before).norm(dim=-1), now.norm(dim=-1)
+        return ((moved <= self.tolerance * size) & moved.isfinite() & size.isfinite()).flatten(1).all(dim=1)
+
+
+@dataclass(frozen=True)
+class SameAnswer(_Rule):
     """Stop when the most probable choice was the same at `times` more readings in a row.
 
     The last axis of the output holds the scores of the choices: tokens or labels.
@@ -139,9 +152,6 @@ class SameAnswer:
     times: int = 1
     max_steps: int | None = None
     every: int = 1
-
-    def __post_init__(self) -> None:
-        _check(self)
 
     def summary(self, output: Tensor) -> Tensor:
         """Return the index of the largest score; -1 where a score is not a number."""
@@ -154,7 +164,7 @@ class SameAnswer:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ProbabilityShift:
+class ProbabilityShift(_Rule):
     """Stop when no probability moved by `threshold` or more since the last reading.
 
     The last axis of the output holds scores (logits). A reading costs the parts after the loop and the map
@@ -174,7 +184,7 @@ class ProbabilityShift:
     def __post_init__(self) -> None:
         if not 0 <= self.threshold <= 1:
             raise ValueError(f"threshold is a difference of probabilities, 0..1, got {self.threshold}")
-        _check(self)
+        super().__post_init__()
 
     def summary(self, output: Tensor) -> Tensor:
         """Return the probabilities."""
@@ -186,7 +196,7 @@ class ProbabilityShift:
 
 
 @dataclass(frozen=True)
-class KLShift:
+class KLShift(_Rule):
     """Stop when the distribution of the choices changed by less than `threshold` nats since the last reading.
 
     The change is the Kullback–Leibler divergence of the new distribution from the one before, for several
@@ -206,7 +216,7 @@ class KLShift:
     def __post_init__(self) -> None:
         if not self.threshold >= 0:
             raise ValueError(f"threshold is a divergence and cannot be negative, got {self.threshold}")
-        _check(self)
+        super().__post_init__()
 
     def summary(self, output: Tensor) -> Tensor:
         """Return the logarithms of the probabilities."""
@@ -221,36 +231,7 @@ class KLShift:
 
 
 @dataclass(frozen=True)
-class StateDifference:
-    """Stop when the state of every token moved by at most `tolerance` of its norm since the last reading.
-
-    Nothing is read out before a sequence has stopped. Huginn uses 0.03.
-    """
-
-    tolerance: int | float
-    max_steps: int | None = None
-    every: int = 1
-    times: int = 1
-
-    reads: ClassVar[Reads] = "state"
-
-    def __post_init__(self) -> None:
-        if not self.tolerance >= 0:
-            raise ValueError(f"tolerance must not be negative, got {self.tolerance}")
-        _check(self)
-
-    def summary(self, output: Tensor) -> Tensor:
-        """Return the state itself."""
-        return output
-
-    def unchanged(self, before: Tensor, now: Tensor) -> Tensor:
-        """Return whether every token's change is at most the tolerance times its norm."""
-        moved, size = (now - before).norm(dim=-1), now.norm(dim=-1)
-        return ((moved <= self.tolerance * size) & moved.isfinite() & size.isfinite()).flatten(1).all(dim=1)
-
-
-@dataclass(frozen=True)
-class Gate:
+class Gate(_Rule):
     """Stop when the trained gate has exited with at least `probability` by now, for every token that is read.
 
     The loop needs a gate: `Loop(halt="gate")` or `Loop(halt="act")`, which halts at 0.99.
@@ -266,51 +247,33 @@ class Gate:
     def __post_init__(self) -> None:
         if not 0 < self.probability <= 1:
             raise ValueError(f"probability must be above 0 and at most 1, got {self.probability}")
-        _check(self)
-
-    def summary(self, output: Tensor) -> Tensor:
-        """Return the probability to have exited by now, at each token."""
-        return output
+        super().__post_init__()
 
     def unchanged(self, before: Tensor, now: Tensor) -> Tensor:
         """Return whether all tokens have exited with the probability asked for."""
         return (now >= self.probability).flatten(1).all(dim=1)
 
 
-@dataclass(frozen=True)
-class _Word:
-    """One form of a rule on the command line: how it is written, and how its numbers are read."""
-
-    form: str
-    build: Callable[[list[str], int | None], StoppingRule]
-    most: int = 1
-
-
-def _every(values: list[str]) -> int:
-    return int(values[1]) if len(values) == 2 else 1
-
-
-_WORDS = {
-    "fixed": _Word("fixed:STEPS", lambda values, most: Fixed(int(values[0]))),
-    "converged": _Word("converged:TOLERANCE", lambda values, most: Converged(float(values[0]), most)),
-    "state": _Word("state:TOLERANCE", lambda values, most: StateDifference(float(values[0]), most)),
-    "same": _Word("same:TIMES", lambda values, most: SameAnswer(int(values[0]), most)),
-    "shift": _Word(
+# each with a function of the most iterations and of the numbers in the form, as text
+_WORDS: dict[str, tuple[str, Callable[..., StoppingRule]]] = {
+    "fixed": ("fixed:STEPS", lambda most, steps: Fixed(int(steps))),
+    "converged": ("converged:TOLERANCE", lambda most, tolerance: Converged(float(tolerance), most)),
+    "state": ("state:TOLERANCE", lambda most, tolerance: StateDifference(float(tolerance), most)),
+    "same": ("same:TIMES", lambda most, times: SameAnswer(int(times), most)),
+    "shift": (
         "shift:THRESHOLD[:EVERY]",
-        lambda values, most: ProbabilityShift(
-            threshold=float(values[0]), every=_every(values), max_steps=most
+        lambda most, threshold, every=1: ProbabilityShift(
+            threshold=float(threshold), every=int(every), max_steps=most
         ),
-        most=2,
     ),
-    "kl": _Word(
+    "kl": (
         "kl:THRESHOLD[:EVERY]",
-        lambda values, most: KLShift(float(values[0]), every=_every(values), max_steps=most),
-        most=2,
+        lambda most, threshold, every=1: KLShift(float(threshold), int(every), most),
     ),
-    "gate": _Word("gate:PROBABILITY", lambda values, most: Gate(float(values[0]), most)),
+    "gate": ("gate:PROBABILITY", lambda most, probability: Gate(float(probability), most)),
 }
 
-FORMS = ", ".join(map(attrgetter("form"), _WORDS.values()))
+FORMS = ", ".join(map(itemgetter(0), _WORDS.values()))
 """The stopping rules as the command line writes them."""
 
 
@@ -325,10 +288,10 @@ def parse_stopping(text: str, *, max_steps: int | None = None) -> StoppingRule:
     Gate(probability=0.9, max_steps=None)
     """
     name, *values = text.split(":")
-    word = _WORDS.get(name)
-    if word is None or not 1 <= len(values) <= word.most:
+    form, build = _WORDS.get(name, ("", None))
+    if build is None or not 1 <= len(values) <= form.count(":"):
         raise ValueError(f"unknown stopping rule {text!r}; write {FORMS}")
     try:
-        return word.build(values, max_steps)
+        return build(max_steps, *values)
     except ValueError as error:
-        raise ValueError(f"cannot read the stopping rule {text!r}: {error}; write {word.form}") from None
+        raise ValueError(f"cannot read the stopping rule {text!r}: {error}; write {form}") from None

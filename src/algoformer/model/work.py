@@ -24,7 +24,8 @@ from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 
 from algoformer.model.injections import INJECTIONS, STARTS
-from algoformer.model.program import Layers, Loop, Part, Program, TwoStates, traced_part
+from algoformer.model.program import Layers, Loop, Part, Program, traced_part
+from algoformer.model.two_states import TwoStates
 from algoformer.nn import ACTIVATIONS, NORMS, POSITIONS
 from algoformer.trace import Unroll
 

@@ -1,6 +1,5 @@
 """Parameters: attention, feed-forward, norms, positions, the layer. This room knows no prompt and no loop."""
 
-from algoformer.nn.layer import QK_NORMS as QK_NORMS
 from algoformer.nn.layer import Attention as Attention
 from algoformer.nn.layer import AttentionContext as AttentionContext
 from algoformer.nn.layer import FeedForward as FeedForward
@@ -8,6 +7,7 @@ from algoformer.nn.layer import KVCache as KVCache
 from algoformer.nn.layer import Layer as Layer
 from algoformer.nn.layer import initialize as initialize
 from algoformer.nn.layer import set_dropout as set_dropout
+from algoformer.nn.layers import QK_NORMS as QK_NORMS
 from algoformer.nn.tables import ACTIVATIONS as ACTIVATIONS
 from algoformer.nn.tables import NORMS as NORMS
 from algoformer.nn.tables import PLACES as PLACES

@@ -2,14 +2,14 @@
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from algoformer.nn.tables import ACTIVATIONS, NORMS, PLACES, POSITIONS, LayerSizes, check_places
+from algoformer.nn.tables import ACTIVATIONS, NORMS, PLACES, POSITIONS, LayerSizes
 
 
 @runtime_checkable
@@ -57,50 +57,27 @@ class Attention(nn.Module):
     together need not be as wide as the stream.
 
     Args:
-        width: width of the residual stream.
-        heads: number of heads.
-        head_width: width of the queries, keys and values of one head.
-        causal: whether a token attends only to itself and to earlier tokens.
-        scale: factor of the scores before the softmax.
-        bias: whether the two projections have a bias; "qkv" gives one to the first alone.
-        kv_heads: number of heads of keys and values, each read by equally many heads (grouped-query
-            attention); None means one for each head.
-        qk_norm: the RMS norm of queries and keys, a name in `QK_NORMS`.
-        norm_eps: what that norm adds to the mean square.
-        output_gate: whether what the heads read is multiplied by sigmoid(W x).
-        rotation: a module that gives queries and keys their positions, called with them and the positions.
+        sizes: the sizes and the `Layers` that say what the attention is like.
 
-    `dropout` is the dropout rate of the attention weights; `set_dropout` sets it.
+    Attributes:
+        scale: factor of the scores before the softmax.
+        dropout: dropout rate of the attention weights; `set_dropout` sets it.
     """
 
-    def __init__(
-        self,
-        *,
-        width: int,
-        heads: int,
-        head_width: int,
-        causal: bool,
-        scale: float,
-        bias: bool | str = True,
-        kv_heads: int | None = None,
-        qk_norm: str = "none",
-        norm_eps: float = 1e-5,
-        output_gate: bool = False,
-        rotation: nn.Module | None = None,
-    ) -> None:
+    def __init__(self, sizes: LayerSizes) -> None:
         super().__init__()
-        self.heads = heads
-        self.head_width = head_width
-        self.causal = causal
-        self.scale = scale
+        layers, width, one = sizes.settings, sizes.width, sizes.head_width
+        self.heads, self.kv_heads, self.head_width = layers.heads, layers.kv_heads or layers.heads, one
+        self.causal = layers.causal
+        self.scale = 1 / math.sqrt(one) if layers.scaled else 1.0
         self.dropout = 0.0
-        self.rotation = rotation
-        self.kv_heads = kv_heads or heads
-        self.qkv = nn.Linear(width, (heads + 2 * self.kv_heads) * head_width, bias=bool(bias))
-        self.output = nn.Linear(heads * head_width, width, bias=bias is True)
-        self.query_norm = _qk_norm(qk_norm, heads, head_width, norm_eps)
-        self.key_norm = _qk_norm(qk_norm, self.kv_heads, head_width, norm_eps)
-        self.gate = nn.Linear(width, heads * head_width, bias=False) if output_gate else None
+        rotation = POSITIONS[layers.positions].rotation
+        self.rotation = None if rotation is None else rotation(sizes)
+        self.qkv = nn.Linear(width, (self.heads + 2 * self.kv_heads) * one, bias=bool(layers.bias))
+        self.output = nn.Linear(self.heads * one, width, bias=layers.bias is True)
+        self.query_norm = _qk_norm(sizes, self.heads)
+        self.key_norm = _qk_norm(sizes, self.kv_heads)
+        self.gate = nn.Linear(width, self.heads * one, bias=False) if layers.output_gate else None
 
     def forward(
         self, stream: Float[Tensor, "batch token width"], context: AttentionContext | None = None
@@ -158,10 +135,6 @@ class Attention(nn.Module):
         return rows[:, None] >= torch.arange(keys, device=rows.device) if self.causal else None
 
 
-QK_NORMS = ("none", "head", "full", "plain")
-"""RMS norms of queries and keys: of each head, of all heads together, or of each head without weights."""
-
-
 class FullHeadNorm(nn.Module):
     """One RMS norm over all heads of a token together."""
 
@@ -176,10 +149,13 @@ class FullHeadNorm(nn.Module):
         return self.norm(values.flatten(2)).view_as(values)
 
 
-def _qk_norm(kind: str, heads: int, head_width: int, eps: float) -> nn.Module | None:
+def _qk_norm(sizes: LayerSizes, heads: int) -> nn.Module | None:
+    kind, eps = sizes.settings.qk_norm, sizes.norm_eps
     if kind == "full":
-        return FullHeadNorm(heads, head_width, eps)
-    return None if kind == "none" else nn.RMSNorm(head_width, eps=eps, elementwise_affine=kind == "head")
+        return FullHeadNorm(heads, sizes.head_width, eps)
+    return (
+        None if kind == "none" else nn.RMSNorm(sizes.head_width, eps=eps, elementwise_affine=kind == "head")
+    )
 
 
 class FeedForward(nn.Module):
@@ -188,13 +164,12 @@ class FeedForward(nn.Module):
     A gated network makes W_1 x and W_3 x, in this order, by one product `up`.
     """
 
-    def __init__(
-        self, *, width: int, hidden: int, activation: str, bias: bool = True, gated: bool = False
-    ) -> None:
+    def __init__(self, sizes: LayerSizes) -> None:
         super().__init__()
-        self.activation = ACTIVATIONS[activation].function
-        self.gated = gated
-        self.up = nn.Linear(width, 2 * hidden if gated else hidden, bias=bias)
+        layers, width = sizes.settings, sizes.width
+        hidden, bias = layers.hidden or 4 * width, layers.bias is True
+        self.activation, self.gated = ACTIVATIONS[layers.activation].function, layers.gated
+        self.up = nn.Linear(width, 2 * hidden if layers.gated else hidden, bias=bias)
         self.down = nn.Linear(hidden, width, bias=bias)
 
     def forward(self, stream: Float[Tensor, "batch token width"]) -> Float[Tensor, "batch token width"]:
@@ -209,65 +184,28 @@ class FeedForward(nn.Module):
 class Layer(nn.Module):
     """Attention, then a feed-forward network, each added to the stream.
 
-    With `norm` and `scaled` and GELU it is the pre-norm block of GPT-2 that is trained; with neither and
-    ReLU it is the paper's Equation 1 to the letter, in which the theorems are built. `norm`, `activation` and
-    `positions` are names of the tables `NORMS`, `ACTIVATIONS` and `POSITIONS`; of the positions only those
-    that rotate queries and keys belong to a layer. `norm_at` says where norms stand: f(norm(x)) is "in",
-    x + norm(f(x)) "out", norm(x + f(x)) "after", and "in+out" has two of them. `settings` is handed
-    to the builders of the tables. `dropout` is the dropout rate of what is added to the stream;
-    `set_dropout` sets it.
+    With norms, scaled scores and GELU it is the pre-norm block of GPT-2 that is trained; with neither and
+    ReLU it is the paper's Equation 1 to the letter, in which the theorems are built. Of the positions only
+    those that rotate queries and keys belong to a layer. `dropout` is the dropout rate of what is added to
+    the stream; `set_dropout` sets it.
+
+    Args:
+        sizes: the sizes and the `Layers` that say what the layer is like: `Layers(...).sizes(width)`.
     """
 
-    def __init__(
-        self,
-        *,
-        width: int,
-        heads: int,
-        head_width: int,
-        hidden: int,
-        causal: bool = True,
-        norm: str | bool = "layer",
-        scaled: bool = True,
-        activation: str = "gelu",
-        bias: bool | str = True,
-        positions: str | bool = "none",
-        norm_at: str = "in",
-        norm_eps: float = 1e-5,
-        kv_heads: int | None = None,
-        qk_norm: str = "none",
-        output_gate: bool = False,
-        gated: bool = False,
-        settings: Any = None,
-    ) -> None:
+    def __init__(self, sizes: LayerSizes) -> None:
         super().__init__()
-        sizes = LayerSizes(width=width, head_width=head_width, norm_eps=norm_eps, settings=settings)
-        rotation = POSITIONS[positions].rotation
-        kind = NORMS[norm]
-        if norm_at not in PLACES:
-            norm_at = check_places(norm_at)
-        places = norm_at.split("+") if kind is not NORMS["none"] else []
-        norms = [kind.build(sizes) if place in places else None for place in PLACES for _ in range(2)]
+        layers = sizes.settings
+        places = [] if layers.norm == "none" else layers.norm_at.split("+")
+        build = NORMS[layers.norm].build
+        norms = [build(sizes) if place in places else None for place in PLACES for _ in range(2)]
         self.attention_norm, feedforward_norm = norms[0] or nn.Identity(), norms[1] or nn.Identity()
         self.attention_out_norm, feedforward_out_norm = norms[2:4]
         self.attention_after_norm, feedforward_after_norm = norms[4:]
-        self.attention = Attention(
-            width=width,
-            heads=heads,
-            head_width=head_width,
-            causal=causal,
-            scale=1 / math.sqrt(head_width) if scaled else 1.0,
-            bias=bias,
-            kv_heads=kv_heads,
-            qk_norm=qk_norm,
-            norm_eps=norm_eps,
-            output_gate=output_gate,
-            rotation=None if rotation is None else rotation(sizes),
-        )
+        self.attention = Attention(sizes)
         self.feedforward_norm = feedforward_norm
         self.feedforward_out_norm, self.feedforward_after_norm = feedforward_out_norm, feedforward_after_norm
-        self.feedforward = FeedForward(
-            width=width, hidden=hidden, activation=activation, bias=bias is True, gated=gated
-        )
+        self.feedforward = FeedForward(sizes)
         self.dropout = 0.0
 
     def forward(

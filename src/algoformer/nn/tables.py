@@ -25,7 +25,7 @@ class LayerSizes:
         head_width: width of one attention head.
         context: the most tokens of a sequence.
         norm_eps: what a norm adds to the mean square before it takes the root.
-        settings: the `Layers` of the program, for kinds with fields of their own; None for a single layer.
+        settings: the `Layers` of the program; None where a loop builds its start and injection.
     """
 
     width: int
@@ -163,14 +163,11 @@ def register_activation(name: str, function: Callable[[Tensor], Tensor], *, kept
 
 
 class LearnedPositions(nn.Module):
-    """One learned vector for each position in the sequence, added to the stream."""
+    """One learned vector for each position in the sequence, added to the stream; at first N(0, 0.02)."""
 
     def __init__(self, *, context: int, width: int) -> None:
         super().__init__()
-        self.table = nn.Parameter(torch.zeros(context, width))
-
-    def reset_parameters(self) -> None:
-        """Draw the vectors from N(0, 0.02), as GPT-2 does."""
+        self.table = nn.Parameter(torch.empty(context, width))
         nn.init.normal_(self.table, std=0.02)
 
     def forward(

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 from algoformer.model.halting import HALTING
 from algoformer.model.injections import INJECTIONS
-from algoformer.model.program import Layers, Loop, Parallel, Part, Program, TwoStates, describe_layers
+from algoformer.model.program import Layers, Loop, Parallel, Part, Program, describe_layers
+from algoformer.model.two_states import TwoStates
 
 TEXT, SMALL = 14.0, 12.0
 LINE = 18.0

@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from algoformer.config import Ramp as Ramp
     from algoformer.config import TrainConfig as TrainConfig
     from algoformer.shipped import load as load
-    from algoformer.training.config import Callback as Callback
     from algoformer.training.config import Experiment as Experiment
     from algoformer.training.config import RunOptions as RunOptions
     from algoformer.training.config import build_model as build_model
+    from algoformer.training.progress import Callback as Callback
     from algoformer.training.run_folder import load_experiment as load_experiment
     from algoformer.training.run_folder import read_metrics as read_metrics
     from algoformer.training.trainer import Run as Run

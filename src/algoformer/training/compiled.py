@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from algoformer.model.algoformer import AlgoFormer
 from algoformer.model.driver import DEFAULT, ForwardContext
-from algoformer.model.parts import LayersModule, LoopModule, ParallelModule, ProgramModule
+from algoformer.model.parts import LayersModule, LoopModule, ParallelModule, ProgramModule, Unrolled
 from algoformer.nn import AttentionContext
 from algoformer.trace import Unroll
 
@@ -77,15 +77,15 @@ def compiled_body(model: AlgoFormer, *, backend: str = "inductor") -> Iterator[N
     That is for a CPU: what a GPU gains by small pieces that are captured, a CPU gains by few and large ones.
     Evaluation, hidden states, gradient checkpointing, and unrolls with inner, carry or depths run eagerly.
     """
-    body, compiled = model.body, dict[Unroll, Callable[..., Tensor]]()
+    body, compiled = model.body, dict[Unroll, Callable[..., Unrolled]]()
 
-    def run(stream: Tensor, unroll: Unroll, context: ForwardContext = DEFAULT) -> Tensor:
+    def run(stream: Tensor, unroll: Unroll, context: ForwardContext = DEFAULT) -> Unrolled:
         special = unroll.inner or unroll.carry is not None or unroll.depths is not None
         if context.has_addresses or unroll.gradient_checkpointing or special or not torch.is_grad_enabled():
             return ProgramModule.unroll(body, stream, unroll, context)
         if unroll not in compiled:
-            compiled[unroll] = _compile(partial(_run_body, body, unroll), backend)
-        return compiled[unroll](stream, context)
+            compiled[unroll] = _compile(partial(ProgramModule.unroll, body, unroll=unroll), backend)
+        return compiled[unroll](stream, context=context)
 
     body.unroll = run  # type: ignore[method-assign]
     try:
@@ -94,11 +94,7 @@ def compiled_body(model: AlgoFormer, *, backend: str = "inductor") -> Iterator[N
         del body.unroll
 
 
-def _run_body(body: ProgramModule, unroll: Unroll, stream: Tensor, context: ForwardContext) -> Tensor:
-    return ProgramModule.unroll(body, stream, unroll, context)
-
-
-def _compile(function: Callable[..., Tensor], backend: str) -> Callable[..., Tensor]:
+def _compile(function: Callable[..., Any], backend: str) -> Callable[..., Any]:
     return torch.compile(function, backend=backend, dynamic=False, fullgraph=True)
 
 

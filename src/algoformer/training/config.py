@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any, Literal
@@ -24,16 +24,17 @@ from algoformer.model.initial import scale_by_unrolled_depth
 from algoformer.model.inner_loops import inner_loops
 from algoformer.model.program import (
     Loop,
-    Parallel,
     Program,
     default_steps,
-    from_data,
     modules_of,
     to_data,
     traced_part,
+    unrolled_loops,
 )
+from algoformer.model.read_program import from_data
 from algoformer.tasks import Task
 from algoformer.trace import Unroll
+from algoformer.training.progress import Callback as Callback
 
 EngineName = Literal["auto", "eager", "graph", "compiled", "fused"]
 ParallelName = Literal["auto", "ddp", "fsdp"]
@@ -68,7 +69,13 @@ class Experiment:
         training: TrainConfig | None = None,
     ) -> None:
         training = TrainConfig() if training is None else training
-        _refuse_wrong_types(program, training)
+        if not isinstance(program, Program):
+            raise ValueError(
+                f"program must be a Program, such as programs.looped(), got {program!r:.60} "
+                f"of type {type(program).__name__}"
+            )
+        if not isinstance(training, TrainConfig):
+            raise ValueError(f"training must be a TrainConfig, got {type(training).__name__}")
         if type(width) is not int or width < 1:
             raise ValueError(f"width must be a whole number of at least 1, got {width!r}")
         found = {"program": program, "data": as_data_object(data), "width": width, "training": training}
@@ -197,31 +204,10 @@ def refuse_unlike(experiment: Experiment, initial: nn.Module) -> None:
     experiment.data.check_model(initial)
 
 
-def _refuse_wrong_types(program: object, training: object) -> None:
-    if not isinstance(program, Program):
-        raise ValueError(
-            f"program must be a Program, such as programs.looped(), got {program!r:.60} "
-            f"of type {type(program).__name__}"
-        )
-    if not isinstance(training, TrainConfig):
-        raise ValueError(f"training must be a TrainConfig, got {type(training).__name__}")
-
-
 @lru_cache(maxsize=256)
 def sees_input_once(program: Program) -> bool:
     """Return whether a loop that an unroll runs sees its input at its first iteration only."""
-    return any(loop.inject == "none" for loop in _unrolled(program))
-
-
-def _unrolled(program: Program) -> Iterator[Loop]:
-    """Yield the loops that an unroll runs, instead of as often as they say themselves."""
-    traced = traced_part(program)
-    part = None if traced is None else program.parts[traced]
-    if isinstance(part, Loop):
-        yield part
-    elif isinstance(part, Parallel):
-        for branch in part.branches:
-            yield from _unrolled(branch)
+    return any(loop.inject == "none" for loop in unrolled_loops(program))
 
 
 def unroll_at(program: Program, config: TrainConfig, step: int) -> Unroll:
@@ -232,7 +218,7 @@ def unroll_at(program: Program, config: TrainConfig, step: int) -> Unroll:
     """
     if traced_part(program) is None:
         return Unroll(steps=1, window=1)
-    iterations = iterations_at(program, config, step)
+    iterations = iterations_at(config, step, default=default_steps(program))
     window = min(config.window, iterations)
     extra = 0
     if config.burn_in and config.depth is None:
@@ -246,18 +232,11 @@ def unroll_at(program: Program, config: TrainConfig, step: int) -> Unroll:
     )
 
 
-def tracked_iterations(config: TrainConfig, *, window: int, iterations: int) -> int:
-    """Return how many of the last iterations the gradient passes through, of so many that are run."""
-    if isinstance(config.backprop, str):
-        return window if config.backprop == "window" else iterations
-    return min(config.backprop, iterations)
-
-
-def iterations_at(program: Program, config: TrainConfig, step: int) -> int:
-    """Return the iterations of the traced loop at `step`, without burn-in; of the deepest sequence."""
-    if config.depth is not None and traced_part(program) is not None:
+def iterations_at(config: TrainConfig, step: int, *, default: int) -> int:
+    """Return the iterations of the traced loop, by default the program's, without burn-in, at `step`."""
+    if config.depth is not None:
         return max(sequence_depths(config, step))
-    return ramp_value(config.iterations, step, steps=config.steps, end=default_steps(program))
+    return ramp_value(config.iterations, step, steps=config.steps, end=default)
 
 
 def sequence_depths(config: TrainConfig, step: int) -> tuple[int, ...]:
@@ -267,22 +246,16 @@ def sequence_depths(config: TrainConfig, step: int) -> tuple[int, ...]:
     return config.depth.draw(f"{config.seed}/{step}/depth", count)
 
 
+def tracked_iterations(config: TrainConfig, *, window: int, iterations: int) -> int:
+    """Return how many of the last iterations the gradient passes through, of so many that are run."""
+    if isinstance(config.backprop, str):
+        return window if config.backprop == "window" else iterations
+    return min(config.backprop, iterations)
+
+
 def _inner(program: Program, config: TrainConfig, depth: Depth, step: int) -> dict[str, int]:
     (steps,) = depth.draw(f"{config.seed}/{step}/inner")
     return dict.fromkeys(inner_loops(program), steps)
-
-
-class Callback:
-    """Receives the news of a run; override what is of interest. On several processes only rank zero calls."""
-
-    def on_start(self, step: int, steps: int) -> None:
-        """Called once before the first step of this session, with the steps done and the steps in all."""
-
-    def on_log(self, step: int, metrics: Mapping[str, float]) -> None:
-        """Called after every new row of metrics."""
-
-    def on_end(self, step: int) -> None:
-        """Called when the session ends, in whichever way."""
 
 
 @suggests_keywords({"time_limit": "max_minutes", "gpu": "device", "verbose": "progress"})

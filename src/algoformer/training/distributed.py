@@ -20,14 +20,14 @@ from algoformer.training.config import ParallelName
 from algoformer.training.step import LossFunction, Model, ProcessGroup, Result, Stop
 from algoformer.training.trainer import started_by_torchrun
 
-RAISED_BY_ALL = (ValueError, FloatingPointError, OSError, KeyboardInterrupt)
-"""Errors that all processes of a run raise together; any other has happened to one of them."""
+RAISED_BY_ALL = (KeyboardInterrupt, FloatingPointError, OSError, ValueError)
+"""Errors that all processes of a run raise together, and that a caller may catch.
+
+Any other has happened to one of them, and reaches the others as a RuntimeError.
+"""
 
 SECONDS_BETWEEN_AGREEMENTS = 1.0
 """The longest wait after Ctrl-C: processes ask each other about this often whether to go on."""
-
-SENT_ERRORS = (KeyboardInterrupt, FloatingPointError, OSError, ValueError)
-"""Kinds of errors that a caller may catch; any other reaches the other processes as a RuntimeError."""
 
 logger = logging.getLogger("algoformer.training")
 
@@ -43,15 +43,13 @@ def joined(device: str | torch.device) -> Iterator[None]:
     try:
         yield
         dist.all_reduce(torch.zeros(()))  # no process leaves while another one still needs an answer
-    except RAISED_BY_ALL:
-        dist.destroy_process_group()
+    except BaseException as error:
+        # after any other error the others may be waiting for this process: to close the group would wait
+        # for them in turn, while torchrun ends them as soon as this one is gone
+        if isinstance(error, RAISED_BY_ALL):
+            dist.destroy_process_group()
         raise
-    except BaseException:
-        # the others may be waiting for this process: to close the group would wait for them in turn,
-        # while torchrun ends them as soon as this one is gone
-        raise
-    else:
-        dist.destroy_process_group()
+    dist.destroy_process_group()
 
 
 def plan_group(wanted: ParallelName, *, device: torch.device) -> ProcessGroup:
@@ -273,7 +271,7 @@ class _Agreement:
 
 def _to_send(error: BaseException) -> BaseException:
     """Return an error with its words and of its kind, made of nothing else, so that it can travel."""
-    kind = next((kind for kind in SENT_ERRORS if isinstance(error, kind)), None)
+    kind = next((kind for kind in RAISED_BY_ALL if isinstance(error, kind)), None)
     return RuntimeError(f"{type(error).__name__}: {error}") if kind is None else kind(str(error))
 
 

@@ -94,24 +94,21 @@ def plan_engine(
         return Plan(engine=wanted, reason="asked for")
     if not on_cuda:
         return Plan(engine="eager", reason="on a CPU it starts at once; compiling pays for long runs")
-    if not single:
-        return _plan_without_capture(steps)
+    why_not = None
     if steps <= WORTH_COMPILING:
-        return Plan(engine="graph", reason=f"compiling does not pay for {steps} steps")
-    if importlib.util.find_spec("triton") is None:
-        return Plan(engine="graph", reason="Triton is not installed, so nothing can be compiled for CUDA")
+        why_not = f"compiling does not pay for {steps} steps"
+    elif importlib.util.find_spec("triton") is None:
+        why_not = "Triton is not installed, so nothing can be compiled for CUDA"
+    if not single:
+        why = "several processes exchange gradients, so nothing is captured"
+        if why_not is not None:
+            return Plan(engine="eager", reason=f"{why}, and {why_not}")
+        return Plan(engine="compiled", reason=f"{why}, and {steps} steps make up for compiling")
+    if why_not is not None:
+        return Plan(engine="graph", reason=why_not)
     if against is None:
         return Plan(engine="fused", reason="hand-written kernels cover this model, and nothing is faster")
     return Plan(engine="compiled", reason=f"no hand-written kernels, because {against}")
-
-
-def _plan_without_capture(steps: int) -> Plan:
-    why = "several processes exchange gradients, so nothing is captured"
-    if steps <= WORTH_COMPILING:
-        return Plan(engine="eager", reason=f"{why}, and compiling does not pay for {steps} steps")
-    if importlib.util.find_spec("triton") is None:
-        return Plan(engine="eager", reason=f"{why}, and Triton is not installed, so nothing is compiled")
-    return Plan(engine="compiled", reason=f"{why}, and {steps} steps make up for compiling")
 
 
 @contextmanager

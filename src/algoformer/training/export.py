@@ -6,7 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from algoformer.checkpoint import Checkpoint, in_half_precision, save_checkpoint
+import torch
+from torch import nn
+
+from algoformer.checkpoint import Checkpoint, save_checkpoint
 from algoformer.language.classifier import TextClassifier
 from algoformer.language.classify import Classifier
 from algoformer.language.corpora import LABELLED, PARALLEL
@@ -60,6 +63,21 @@ def export_text(
     card["examples"] = dict(zip(examples, answers(stored, examples), strict=True))
     save_checkpoint(path, stored, half=half)
     return measurements
+
+
+def in_half_precision(model: nn.Module) -> nn.Module:
+    """Round the model's weights to half precision and back to single, as a file gives them back.
+
+    Raises:
+        ValueError: a weight is larger than half precision can hold.
+    """
+    for name, weights in model.named_parameters():
+        largest = float(weights.detach().abs().max()) if weights.numel() else 0.0
+        if largest > torch.finfo(torch.float16).max:
+            raise ValueError(
+                f"weight {name!r} holds {largest:.3g}, which half precision cannot; export with --no-half"
+            )
+    return model.half().float()
 
 
 def answers(checkpoint: Checkpoint, lines: Sequence[str]) -> list[str]:

@@ -9,8 +9,6 @@ from contextlib import ExitStack, contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from algoformer.training.config import Callback
-
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -26,11 +24,24 @@ WIDE = 100
 RECENT = 20
 """Rows of metrics from which the time left is estimated; curricula change the speed."""
 
-CURRICULA = {"dims": "dims", "samples": "samples", "iterations": "iterations"}
-"""Metrics that a curriculum raises, and what a progress line calls them."""
+CURRICULA = ("dims", "samples", "iterations")
+"""Metrics that a curriculum raises."""
 
 ShowRun = Callable[[str, int, int, Mapping[str, float]], None]
 """Called with a run's name, the steps done, the total steps, and the newest metrics."""
+
+
+class Callback:
+    """Receives the news of a run; override what is of interest. On several processes only rank zero calls."""
+
+    def on_start(self, step: int, steps: int) -> None:
+        """Called once before the first step of this session, with the steps done and the steps in all."""
+
+    def on_log(self, step: int, metrics: Mapping[str, float]) -> None:
+        """Called after every new row of metrics."""
+
+    def on_end(self, step: int) -> None:
+        """Called when the session ends, in whichever way."""
 
 
 class ProgressBar(Callback):
@@ -135,8 +146,8 @@ class _News:
     def _curricula(self, metrics: Mapping[str, float]) -> list[str]:
         """Name the curricula that have grown since the row before, with both values."""
         facts = [
-            f"{word} {self._grown[name]:g}→{metrics[name]:g}"
-            for name, word in CURRICULA.items()
+            f"{name} {self._grown[name]:g}→{metrics[name]:g}"
+            for name in CURRICULA
             if name in metrics and self._grown.get(name, metrics[name]) < metrics[name]
         ]
         self._grown = {name: metrics[name] for name in CURRICULA if name in metrics}

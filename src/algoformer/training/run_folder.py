@@ -8,12 +8,9 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import torch
+from typing import Any
 
 from algoformer.checkpoint import BEST, LATEST, Checkpoint, load_checkpoint, write_checkpoint
-from algoformer.common.devices import device_name, source_commit
 from algoformer.common.files import (
     append_line,
     is_leftover,
@@ -24,11 +21,6 @@ from algoformer.common.files import (
     write_text,
 )
 from algoformer.training.config import Experiment, is_data_of
-
-if TYPE_CHECKING:
-    from algoformer.training.engine import Plan
-    from algoformer.training.session import Session
-    from algoformer.training.step import Step
 
 Metrics = Mapping[str, float]
 """One row: counts (step, iterations, dims, samples) and measurements, by name; all of them floats."""
@@ -60,7 +52,7 @@ class RunFolder:
         return self.path / LATEST
 
     def load(self) -> Checkpoint | None:
-        """Return the newest checkpoint, if there is one."""
+        """Return the newest checkpoint, if there is one: another process may see another folder."""
         return load_checkpoint(self.checkpoint_path) if self.checkpoint_path.exists() else None
 
     def save(self, checkpoint: Checkpoint) -> None:
@@ -71,10 +63,10 @@ class RunFolder:
         """Put new best weights in the place of the old ones."""
         write_checkpoint(self.path / BEST, checkpoint)
 
-    def write_config(self, experiment: Experiment) -> None:
-        """Write the experiment for people to read if it is not there yet; the checkpoint holds it too."""
+    def write_config(self, experiment: object) -> None:
+        """Write an experiment's data for people to read if it is not there yet; the checkpoint has it too."""
         if not (self.path / "config.json").exists():
-            write_json(self.path / "config.json", experiment.to_data())
+            write_json(self.path / "config.json", experiment)
 
     def add_metrics(self, row: Metrics) -> None:
         """Add a row of metrics."""
@@ -162,35 +154,6 @@ def exported_facts(card: Mapping[str, Any]) -> dict[str, Any]:
 def origin_of(card: Mapping[str, Any]) -> dict[str, Any]:
     """Return the facts of a card that a run tells of the checkpoint it began with."""
     return {name: card[name] for name in OF_ORIGIN if name in card}
-
-
-def fixed_facts(step: Step, plan: Plan) -> dict[str, Any]:
-    """Return the facts on the card of a run that stay the same while it trains."""
-    return {
-        "precision": step.training.precision,
-        "engine": str(plan),
-        "device": device_name(step.device),
-        "weights": "raw" if step.average is None else "average",
-        "experiment": step.experiment.to_data(),
-        "torch": torch.__version__,
-        "commit": source_commit(),
-        **step.data.facts(),
-    }
-
-
-def card_of(session: Session) -> dict[str, Any]:
-    """Return the card of a run at this moment."""
-    group = session.learner.group
-    card: dict[str, Any] = {"step": session.step, "seconds": session.clock.seconds, **session.facts}
-    if session.command:
-        card["command"] = session.command
-    if session.origin is not None:
-        card[ORIGIN] = session.origin
-    if not group.is_single:
-        card |= {"processes": group.processes, "parallel": group.kind}
-    if session.best is not None:
-        card |= {"best": dict(session.best), "validations_since_best": session.validations_since_best}
-    return card
 
 
 def _read_row(line: str) -> Metrics | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -15,14 +16,16 @@ from typing import Any
 import torch
 
 from algoformer.checkpoint import Checkpoint
-from algoformer.common.devices import matmul_precision
+from algoformer.common.devices import device_name, matmul_precision, source_commit
 from algoformer.common.plain_data import MOST
 from algoformer.common.terminal import short
-from algoformer.config import learning_rate
-from algoformer.training.config import Callback, RunOptions, iterations_at
+from algoformer.model.program import default_steps
+from algoformer.training.config import RunOptions, iterations_at
 from algoformer.training.engine import Plan, open_engine
-from algoformer.training.run_folder import ORIGIN, Metrics, RunFolder, card_of, fixed_facts
-from algoformer.training.step import Step, Stop, restore, snapshot
+from algoformer.training.progress import Callback
+from algoformer.training.restore import restore
+from algoformer.training.run_folder import ORIGIN, Metrics, RunFolder
+from algoformer.training.step import Step, Stop, snapshot
 
 logger = logging.getLogger("algoformer.training")
 
@@ -41,18 +44,15 @@ def deferred_interrupt() -> Iterator[Callable[[], bool]]:
             raise KeyboardInterrupt
         asked = True
 
-    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
-        yield lambda: asked
-        return
-    try:
+    unhandled = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    ours = unhandled and threading.current_thread() is threading.main_thread()
+    if ours:
         signal.signal(signal.SIGINT, note)
-    except ValueError:  # not the main thread
-        yield lambda: asked
-        return
     try:
         yield lambda: asked
     finally:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        if ours:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 class Clock:
@@ -105,10 +105,8 @@ class Session:
         self.command, self.origin = options.command, origin
         self.best: Metrics | None = None
         self.validations_since_best = 0
-        self.stopped_early = False
         self.step, seconds = 0, 0.0
-        self.metrics: list[Metrics] = []
-        self.facts = {} if folder is None else fixed_facts(learner, plan)
+        self.facts = {} if folder is None else self._fixed_facts()
         if checkpoint is not None:
             self.step, seconds = restore(learner, checkpoint)
             self._restore_card(checkpoint.card)
@@ -118,15 +116,18 @@ class Session:
         self.saved = self.step if checkpoint is not None else -1
         self.logged = self.step, seconds
 
+    @property
+    def stopped_early(self) -> bool:
+        """True if there were as many validations since the best one as the config's patience."""
+        return self.validations_since_best >= (self.config.patience or math.inf)
+
     def loop(self) -> None:
         """Step until done, out of time, interrupted or broken; save first and at every end but the last."""
         self.save()  # a run can be resumed from its first moment, with all that decides it
-        if self.folder is not None:
-            self.metrics = list(self.group.on_rank_zero(self._kept_metrics))
+        self.metrics = list(self.group.on_rank_zero(self._begin))
         config, began = self.config, time.monotonic()
         limit = math.inf if self.options.max_minutes is None else 60 * self.options.max_minutes
         whole = True  # whether weights and optimizer stand between two steps
-        self.group.on_rank_zero(lambda: self._call("on_start", self.step, config.steps))
         self.learner.model.train()
         with (
             matmul_precision(config.precision),
@@ -165,8 +166,7 @@ class Session:
         if self.folder is None or self.saved == self.step:
             return
         self._finite_sums()
-        checkpoint, folder = snapshot(self.learner, card_of(self)), self.folder
-        self.group.on_rank_zero(partial(folder.save, checkpoint))
+        self.group.on_rank_zero(partial(self.folder.save, snapshot(self.learner, self._card())))
         self.saved = self.step
         logger.info("checkpoint at step %d", self.step)
 
@@ -179,7 +179,7 @@ class Session:
 
     def _log(self) -> None:
         sums = self._finite_sums()  # waits for the device, so that the clock below is right
-        learner, config = self.learner, self.config
+        learner, config, program = self.learner, self.config, self.learner.experiment.program
         count = (self.step - 1) % config.log_every + 1
         means = [total / count for total in sums]
         learner.sums.zero_()
@@ -188,8 +188,8 @@ class Session:
         numbers = {
             "step": self.step,
             **dict(zip(learner.data.measures, means, strict=True)),
-            "lr": learning_rate(config, self.step - 1),
-            "iterations": iterations_at(learner.experiment.program, config, self.step - 1),
+            "lr": learner.rate,
+            "iterations": iterations_at(config, self.step - 1, default=default_steps(program)),
             **learner.batches.metrics(self.step - 1),
             "seconds": now,
             "steps_per_second": (self.step - step) / max(now - seconds, 1e-9),
@@ -212,21 +212,24 @@ class Session:
         if not found:
             return {}
         if self.best is not None and data.merit(found) <= data.merit(self.best):
-            self._count_validations(self.validations_since_best + 1)
+            self.validations_since_best += 1
             return found
         self.best, self.validations_since_best = {"step": float(self.step), **found}, 0
         folder = self.folder
         if folder is not None:
-            best = Checkpoint(model=model, data=data, card={**card_of(self), **found})
+            best = Checkpoint(model=model, data=data, card={**self._card(), **found})
             self.group.on_rank_zero(partial(folder.save_best, best))
         return found
 
-    def _kept_metrics(self) -> list[Metrics]:
-        if self.folder is None:
-            return []
-        # after the checkpoint, also of a run that was killed between the two
-        self.folder.write_config(self.learner.experiment)
-        return self.folder.keep_metrics(self.step)
+    def _begin(self) -> list[Metrics]:
+        """Tell that the run begins; return the rows of metrics that it has already."""
+        kept: list[Metrics] = []
+        if self.folder is not None:
+            # after the checkpoint, also of a run that was killed between the two
+            self.folder.write_config(self.facts["experiment"])
+            kept = self.folder.keep_metrics(self.step)
+        self._call("on_start", self.step, self.config.steps)
+        return kept
 
     def _tell(self, row: Metrics) -> Metrics:
         if self.folder is not None:
@@ -237,6 +240,34 @@ class Session:
     def _call(self, name: str, *arguments: Any) -> None:
         for callback in self.callbacks:
             getattr(callback, name)(*arguments)
+
+    def _fixed_facts(self) -> dict[str, Any]:
+        """Return the facts on the card that stay the same while the run trains."""
+        learner = self.learner
+        device, commit = device_name(learner.device), source_commit()
+        return {
+            "precision": self.config.precision,
+            "engine": str(self.plan),
+            "device": device,
+            "weights": "raw" if learner.average is None else "average",
+            "experiment": learner.experiment.to_data(),
+            "torch": torch.__version__,
+            "commit": commit,
+            **learner.data.facts(),
+        }
+
+    def _card(self) -> dict[str, Any]:
+        """Return the card of the run at this moment."""
+        card: dict[str, Any] = {"step": self.step, "seconds": self.clock.seconds, **self.facts}
+        if self.command:
+            card["command"] = self.command
+        if self.origin is not None:
+            card[ORIGIN] = self.origin
+        if not self.group.is_single:
+            card |= {"processes": self.group.processes, "parallel": self.group.kind}
+        if self.best is not None:
+            card |= {"best": dict(self.best), "validations_since_best": self.validations_since_best}
+        return card
 
     def _restore_card(self, card: Mapping[str, Any]) -> None:
         # a resumed run keeps what it was begun with, whatever it is resumed by
@@ -251,14 +282,7 @@ class Session:
             self.learner.data.merit(best)
         except KeyError as error:
             raise ValueError(f"the checkpoint's best validation lacks {error}") from None
-        self.best = dict(best)
-        self._count_validations(since)
-
-    def _count_validations(self, since_best: int) -> None:
-        """Note the validations since the best one; as many as the config's patience stop the run."""
-        patience = self.config.patience
-        self.validations_since_best = since_best
-        self.stopped_early = patience is not None and since_best >= patience
+        self.best, self.validations_since_best = dict(best), since
 
     def _finite_sums(self) -> list[float]:
         """Return the sums since the last row of metrics; refuse a loss or weights that are not finite."""

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from algoformer.checkpoint import LATEST
-from algoformer.training.config import Callback, Experiment
+from algoformer.training.config import Experiment
+from algoformer.training.progress import Callback
 
 Progress = Callable[[str, int, int, Mapping[str, float]], None]
 """Called with the run's name, steps done, steps in all and the newest metrics."""
@@ -112,7 +113,12 @@ def train_side_by_side(
     waiting = list(runs.items())
     running: dict[str, BaseProcess] = {}
     most = workers or available_cores()
-    ending = _Ending(finished=finished, failed=failed)
+
+    def fail(name: str, reason: str) -> None:
+        if failed is None:
+            raise RuntimeError(f"the run {name!r} {reason}")
+        failed(name, reason)
+
     try:
         while waiting or running:
             begun = len(waiting) < len(runs)
@@ -129,7 +135,7 @@ def train_side_by_side(
                 with _interrupts("SIG_BLOCK"):
                     process.start()
                 running[name] = process
-            _listen(messages, running, progress, ending)
+            _listen(messages, running, progress, finished, fail)
     finally:
         for process in running.values():
             process.join(timeout=10)  # after Ctrl-C each saves its checkpoint first
@@ -159,19 +165,12 @@ def available_cores() -> int:
     return os.cpu_count() or 1
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Ending:
-    finished: Finished | None
-    failed: Failed | None
-
-    def fail(self, name: str, reason: str) -> None:
-        if self.failed is None:
-            raise RuntimeError(f"the run {name!r} {reason}")
-        self.failed(name, reason)
-
-
 def _listen(
-    messages: Queue[Any], running: dict[str, BaseProcess], progress: Progress, ending: _Ending
+    messages: Queue[Any],
+    running: dict[str, BaseProcess],
+    progress: Progress,
+    finished: Finished | None,
+    fail: Failed,
 ) -> None:
     try:
         name, kind, content = messages.get(timeout=0.5)
@@ -179,16 +178,16 @@ def _listen(
         for name, process in list(running.items()):
             if process.exitcode not in (None, 0):
                 running.pop(name)
-                ending.fail(name, f"ended with exit code {process.exitcode}")
+                fail(name, f"ended with exit code {process.exitcode}")
         return
     if kind == "step":
         progress(name, *content)
         return
     running.pop(name).join()
     if kind == "failed":
-        ending.fail(name, f"failed: {content}")
-    elif content and ending.finished is not None:
-        ending.finished(name)
+        fail(name, f"failed: {content}")
+    elif content and finished is not None:
+        finished(name)
 
 
 def _work(name: str, planned: Work, messages: Queue[Any], device: str, max_minutes: float | None) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import math
 import random
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
@@ -22,7 +21,7 @@ from algoformer.model.algoformer import AlgoFormer
 from algoformer.model.program import traced_part
 from algoformer.trace import Carry, Unroll
 from algoformer.training.average import Average
-from algoformer.training.config import Experiment, is_data_of, sequence_depths, unroll_at
+from algoformer.training.config import Experiment, sequence_depths, unroll_at
 from algoformer.training.optimizer import ModelOptimizer
 from algoformer.training.precision import HalfBody, HalfLoss
 
@@ -132,7 +131,10 @@ class Step:
         ema = self.training.ema
         self.average = None if ema is None else Average(model, ema, self.group.copy)
         self.sums = torch.zeros(len(self.data.measures), dtype=torch.float64, device=self.device)
-        self.unroll = Unroll(steps=1)
+        self.unroll: Unroll
+        """How far the loops run in the prepared step."""
+        self.rate: float
+        """The learning rate of the prepared step."""
         self.depths = self._depths()
         """The iterations of each sequence, in place; None where all sequences have the same."""
         self.solver: Callable[..., Any] = model
@@ -164,7 +166,8 @@ class Step:
 
     def prepare(self, step: int) -> Hashable:
         """Set learning rate, unroll and batch of a step; steps with equal keys launch the same work."""
-        self.optimizer.set_rate(learning_rate(self.training, step))
+        self.rate = learning_rate(self.training, step)
+        self.optimizer.set_rate(self.rate)
         self.unroll = unroll_at(self.experiment.program, self.training, step)
         if self.depths is not None:
             first = self.group.share().rank * len(self.depths)
@@ -267,36 +270,6 @@ def state_of(step: Step) -> dict[str, Tensor]:
     return step.group.full_state(state)
 
 
-def restore(step: Step, checkpoint: Checkpoint) -> tuple[int, float]:
-    """Bring a fresh training step to where the checkpoint was made; return the steps and seconds it took.
-
-    Raises:
-        ValueError: the checkpoint is of another experiment, or lacks something a run needs.
-    """
-    card, state, experiment = checkpoint.card, checkpoint.state, step.experiment
-    if not is_data_of(card.get("experiment"), experiment):
-        raise ValueError("the checkpoint is not one of this experiment's; start again in another folder")
-    done, seconds = card.get("step"), card.get("seconds")
-    if type(done) is not int or not 0 <= done <= experiment.training.steps:
-        raise ValueError(f"the checkpoint's step must lie in 0..{experiment.training.steps}, got {done}")
-    if not isinstance(seconds, float) or not math.isfinite(seconds) or not 0 <= seconds < 1e12:
-        raise ValueError(f"the checkpoint's seconds must be a positive number, got {seconds!r:.40}")
-    if done:
-        _restore_optimizer(step, state)
-    step.sums.copy_(_tensors(step, state, "", {"sums": step.sums})["sums"])
-    own = step.trained.state_dict()
-    try:
-        step.trained.load_state_dict(dict(step.group.shard_like(checkpoint.model.state_dict(), own)))
-    except RuntimeError as error:
-        raise ValueError(f"the checkpoint's weights are not this experiment's: {str(error)[:200]}") from None
-    if step.average is not None:
-        step.average.updates.fill_(done * experiment.training.segments)
-        weights = step.model.state_dict()
-        for name, value in _tensors(step, state, RAW, weights).items():
-            weights[name].copy_(value)
-    return done, seconds
-
-
 def raw_model(checkpoint: Checkpoint) -> nn.Module:
     """Return the model with the weights that the optimizer moved last, also where the file has their average.
 
@@ -310,26 +283,12 @@ def raw_model(checkpoint: Checkpoint) -> nn.Module:
     for name, value in model.state_dict().items():
         if f"{RAW}{name}" not in checkpoint.state:
             raise ValueError("it holds an average of weights only, without the weights themselves")
-        value.copy_(_checked(checkpoint.state, f"{RAW}{name}", value))
+        value.copy_(checked_tensor(checkpoint.state, f"{RAW}{name}", value))
     return model
 
 
-def _restore_optimizer(step: Step, state: Mapping[str, Tensor]) -> None:
-    for name, weight in step.model.named_parameters():
-        kept = _tensors(step, state, f"optimizer.{name}.", step.optimizer.state_like(weight))
-        step.optimizer.load_state(
-            weight, {key: value.to(weight.device).clone() for key, value in kept.items()}
-        )
-
-
-def _tensors(
-    step: Step, state: Mapping[str, Tensor], prefix: str, like: Mapping[str, Tensor]
-) -> Mapping[str, Tensor]:
-    whole = {name: _checked(state, f"{prefix}{name}", value) for name, value in like.items()}
-    return step.group.shard_like(whole, like)
-
-
-def _checked(state: Mapping[str, Tensor], name: str, like: Tensor) -> Tensor:
+def checked_tensor(state: Mapping[str, Tensor], name: str, like: Tensor) -> Tensor:
+    """Return a tensor of a checkpoint's state; refuse one of another shape or type than `like`."""
     found = state.get(name)
     if found is None:
         raise ValueError(f"the checkpoint lacks {name!r}")

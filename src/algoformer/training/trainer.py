@@ -6,6 +6,7 @@ import logging
 import os
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,6 @@ import torch.distributed as dist
 from torch import nn
 
 from algoformer.checkpoint import Checkpoint, refuse_unbuildable
-from algoformer.common.devices import device_name
 from algoformer.data.protocol import BUILT_IN
 from algoformer.training.config import Experiment, ParallelName, RunOptions, build_model, refuse_unlike
 from algoformer.training.engine import Plan, plan_for
@@ -111,10 +111,11 @@ def train(
     _check_request(experiment, folder, initial, resume=resume)
     group, device = join_group(options.parallel, torch.device(options.device))
     plan = plan_for(experiment, options.engine, device=device, single=group.is_single)
-    logger.info("%s on %s, %s", plan, device_name(device), group)
+    logger.info("%s on %s, %s", plan, device, group)
     with ExitStack() as stack:
         opened = None if folder is None else _open(stack, Path(folder), experiment, group, options, resume)
-        session = _session(experiment, opened, initial, device, plan, group, options)
+        stored = group.rank_zero_first(opened.load) if opened is not None and resume else None
+        session = _session(experiment, opened, stored, initial, device, plan, group, options)
         session.loop()
         model = group.full_model(session.learner.trained, everywhere=True)
     return Run(
@@ -153,22 +154,24 @@ def _open(
     """Open the folder on rank zero, which owns it; the others only read in it."""
     if not group.is_single:
         group.check_same("experiment", experiment.to_data())
-    opening = open_folder(path, experiment, resume=resume, tensorboard=options.tensorboard)
-    return group.rank_zero_first(
-        lambda: stack.enter_context(opening) if group.is_rank_zero else RunFolder(path)
-    )
+    opening: AbstractContextManager[RunFolder]
+    if group.is_rank_zero:
+        opening = open_folder(path, experiment, resume=resume, tensorboard=options.tensorboard)
+    else:
+        opening = nullcontext(RunFolder(path))
+    return group.rank_zero_first(partial(stack.enter_context, opening))
 
 
 def _session(
     experiment: Experiment,
     folder: RunFolder | None,
+    stored: Checkpoint | None,
     initial: nn.Module | Checkpoint | None,
     device: torch.device,
     plan: Plan,
     group: ProcessGroup,
     options: RunOptions,
 ) -> Session:
-    stored = None if folder is None else group.rank_zero_first(folder.load)
     start = initial if stored is None else stored
     if stored is not None and stored.data is not None:
         experiment = replace(experiment, data=experiment.data.resumed(stored.data))

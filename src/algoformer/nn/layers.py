@@ -8,10 +8,13 @@ from typing import Any, ClassVar
 
 from algoformer.common.names import check_choice
 from algoformer.common.terminal import short
-from algoformer.nn import ACTIVATIONS, NORMS, PLACES, POSITIONS, QK_NORMS, check_places
+from algoformer.nn.tables import ACTIVATIONS, NORMS, PLACES, POSITIONS, LayerSizes, check_places
 
 LARGEST = 1_000_000
 """No count in a program may exceed this: a guard against a mangled or hostile file, not a limit of taste."""
+
+QK_NORMS = ("none", "head", "full", "plain")
+"""RMS norms of queries and keys: of each head, of all heads together, or of each head without weights."""
 
 
 def check_count(name: str, value: object, least: int) -> None:
@@ -150,6 +153,11 @@ class Layers:
 
     bodies: ClassVar[tuple[Any, ...]] = ()
     """The programs inside this part: none."""
+
+    def sizes(self, width: int, context: int = 0) -> LayerSizes:
+        """Return what these layers are built from, on a stream of `width` and sequences of `context`."""
+        one = self.width_of_head(width)
+        return LayerSizes(width=width, head_width=one, context=context, norm_eps=self.norm_eps, settings=self)
 
     def width_of_head(self, width: int) -> int:
         """Return how wide one head is on a stream of `width`."""
