@@ -10,8 +10,9 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from algoformer.language.trunk import TextModel, TrunkOptions, token_context
-from algoformer.model.driver import ForwardContext, Settled
+from algoformer.model.driver import ForwardContext
 from algoformer.model.program import Part, Program, default_steps
+from algoformer.model.settle import Settled, settle
 from algoformer.model.stopping import StoppingRule
 from algoformer.trace import Trace, Unroll
 
@@ -91,7 +92,7 @@ class TextClassifier(TextModel):
             assert inside.full_mask is not None  # of the texts that have not stopped yet
             return self.head(masked_mean(self.trunk.finish(states)[None], inside.full_mask[:, 0, 0])[0])
 
-        return self.body.settle(self.trunk.embed(input_ids), rule, read_out, context)
+        return settle(self.body, self.trunk.embed(input_ids), rule, read_out, context)
 
     def _built_again(self, sizes: dict[str, int]) -> TextClassifier:
         return TextClassifier(self.program, labels=self.labels, **sizes)

@@ -18,6 +18,7 @@ from algoformer.language.classifier import TextClassifier
 from algoformer.language.lines import batched, by_length, prepared
 from algoformer.language.tokens import TokenTable
 from algoformer.model.program import default_steps
+from algoformer.model.settle import check_rule
 from algoformer.model.stopping import StoppingRule
 from algoformer.nn.layers import check_count
 from algoformer.trace import Unroll
@@ -61,7 +62,7 @@ class Classifier(TextTool[TextClassifier]):
         for name, count in {"batch": batch, "ahead": ahead}.items():
             check_count(name, count, 1)
         if early_exit is not None:
-            self.model.body.check_rule(early_exit)
+            check_rule(self.model.body, early_exit)
         self.batch, self.ahead, self.early_exit = batch, ahead, early_exit
         steps = default_steps(self.model.program) if steps is None else steps
         self.unroll = Unroll(steps=steps, window=1)
