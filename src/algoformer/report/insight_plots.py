@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from algoformer.insight import DepthCertificate, FamilyShare, Identification, ProbabilityCertificate
@@ -177,33 +177,6 @@ def probability_depth(found: ProbabilityCertificate) -> Figure:
         mark_training(axes[1], found.trained)
         _label(axes[1], "passes", "BLEU")
     return finish(figure, *axes)
-
-
-def shares_over_training(runs: Sequence[Mapping[str, Any]]) -> Figure:
-    """Draw how much families explain of what is left after each step of training, a panel for each noise.
-
-    A run has `noise`, `seed` and `training`: rows with a `step`, the shares of `newton` and
-    `gradient_descent`, and the `ceiling` of any filter. Steps at which the model has not learned yet are left
-    out: everything explains zero weights.
-    """
-    levels = sorted({run["noise"] for run in runs})
-    figure, axes = panels(len(levels), "What training moves towards: share of what is left that is explained")
-    lines = {"ceiling": "any filter", "newton": "Newton's iteration", "gradient_descent": "gradient descent"}
-    styles = strokes(list(lines), textbook=list(lines))
-    for one, noise in zip(axes, levels, strict=True):
-        for run in (run for run in runs if run["noise"] == noise):
-            rows = [row for row in run["training"] if row["status"] != "does not learn"]
-            steps = [row["step"] for row in rows]
-            for key, name in lines.items():
-                values = [max(row[key], 0.0) for row in rows]
-                color = _CEILINGS[0] if key == "ceiling" else styles[key].color
-                form = (0, (2, 2)) if run["seed"] else "-"
-                label = f"{name}, seed {run['seed']}"
-                one.plot(steps, values, "o", markersize=3, color=color, linestyle=form, label=label)
-        one.set_ylim(-0.03, 1.03)
-        one.set_title(f"label noise {noise:g}" if noise else "no label noise", color=INK, fontsize=10)
-        _label(one, "training steps", "share explained" if noise == levels[0] else "")
-    return finish(figure, axes[0])
 
 
 def _decay_pairs(found: DepthCertificate) -> list[tuple[float, float, bool]]:
