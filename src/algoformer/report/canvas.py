@@ -16,8 +16,8 @@ from algoformer.extras import require
 from algoformer.report.style import INK, Stroke, following_mode, page_colors
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+    from matplotlib.axes import Axes as Axes
+    from matplotlib.figure import Figure as Figure
 else:
     Axes = Figure = Any
 
@@ -32,6 +32,9 @@ _FOLLOWS_MODE = (
     f"<style>{page_colors()}svg{{color:{INK}}}"
     "@media(prefers-color-scheme:dark){svg{color:#e6edf3}}</style>"
 )
+
+NARROW = 4
+"""An axis whose values differ by less than this factor is linear."""
 
 DECADES = 3
 """The number of decades that a log axis shows below the best trained model."""
@@ -122,18 +125,12 @@ def literal(text: str) -> str:
     return f"\u200b{text}" if text.startswith("_") else text
 
 
-def top_of(curves: Sequence[Curve]) -> float:
-    """Return the end of a linear axis: a little above the first points of the curves."""
-    return 1.05 * max(_positive(curve.high[0] for curve in curves), default=1.0)
-
-
 def logarithmic(axes: Axes, low: float, high: float, *, along: Literal["x", "y"] = "y") -> None:
     """Set a log axis from `low` to `high`; lines that fall below it are drawn down to its edge."""
-    upright = along == "y"
-    axis = axes.yaxis if upright else axes.xaxis
+    axis = getattr(axes, f"{along}axis")
     # limits first: choosing them itself, a log axis would warn about curves that are zero
-    (axes.set_ylim if upright else axes.set_xlim)(low, high)
-    (axes.set_yscale if upright else axes.set_xscale)("log", nonpositive="clip")
+    axes.set(**{f"{along}lim": (low, high)})
+    getattr(axes, f"set_{along}scale")("log", nonpositive="clip")
     ticks = require("matplotlib.ticker", extra="viz")
     axis.set_minor_formatter(ticks.NullFormatter())
     if high / low > 100:
@@ -143,6 +140,15 @@ def logarithmic(axes: Axes, low: float, high: float, *, along: Literal["x", "y"]
     axis.set_major_formatter(ticks.FuncFormatter(lambda value, _: f"{value:g}"))
 
 
+def is_narrow(axes: Axes, values: Sequence[float], *, along: Literal["x", "y"] = "y") -> bool:
+    """Return whether values differ by less than `NARROW`, and set a linear axis around them if they do."""
+    if not values or min(values) <= 0 or max(values) / min(values) >= NARROW:
+        return False
+    room = 0.08 * (max(values) - min(values)) or 0.1 * max(values)
+    axes.set(**{f"{along}lim": (min(values) - room, max(values) + room)})
+    return True
+
+
 def log_limits(curves: Sequence[Curve], styles: Mapping[str, Stroke]) -> tuple[float, float]:
     """Return the lowest and highest error that a log axis shows.
 
@@ -150,21 +156,38 @@ def log_limits(curves: Sequence[Curve], styles: Mapping[str, Stroke]) -> tuple[f
     would squeeze them, one that explodes would flatten them.
     """
     trained = [curve for curve in curves if styles[curve.label].solid]
-    values = list(_positive(value for curve in curves for value in (*curve.error,)))
-    bands = list(_positive(value for curve in trained for value in (*curve.low, *curve.error)))
+    values = positive(value for curve in curves for value in curve.error)
+    bands = positive(value for curve in trained for value in (*curve.low, *curve.error))
     if not values:
         return 0.1, 1.0
     low = max(min(values) / 1.5, FLOOR)
     if bands:
         low = max(low, min(bands) / 10**DECADES)
-    starts = list(_positive(curve.error[0] for curve in curves))
-    tops = list(_positive(max(_positive(curve.error), default=0.0) for curve in trained))
-    high = 1.5 * max([*starts, *tops] or [max(values)])
+    starts = positive(curve.error[0] for curve in curves)
+    tops = positive(value for curve in trained for value in curve.error)
+    high = 1.5 * max([*starts, *tops] or values)
     return min(low, high / 10), high
 
 
-def _positive(values: Iterable[float]) -> Iterable[float]:
-    return (value for value in values if math.isfinite(value) and value > 0)
+def positive(values: Iterable[float]) -> list[float]:
+    """Return the values that a log axis can show."""
+    return [value for value in values if math.isfinite(value) and value > 0]
+
+
+def label(axes: Axes, x: str, y: str) -> None:
+    """Write what the axes show."""
+    axes.set_xlabel(x, color=INK)
+    axes.set_ylabel(y, color=INK)
+
+
+def count_axis(axes: Axes, first: int | float, last: int | float, *, log: bool = False) -> None:
+    """Set the x axis of samples or iterations."""
+    axes.set_xlim(max(first, 1) if log else first, last)
+    if log:
+        axes.set_xscale("log")
+        plain_ticks(axes, first, last)
+    else:
+        whole_ticks(axes)
 
 
 def whole_ticks(axes: Axes) -> None:
@@ -173,11 +196,16 @@ def whole_ticks(axes: Axes) -> None:
     axes.xaxis.set_major_locator(ticks.MaxNLocator(nbins=8, integer=True, steps=[1, 2, 5, 10]))
 
 
-def plain_ticks(axes: Axes, low: float, high: float) -> None:
+def plain_ticks(axes: Axes, low: int | float, high: int | float) -> None:
     """Ticks at 1, 2, 5, 10, 20, ... with their numbers written out, for a log axis of iterations."""
-    ticks = require("matplotlib.ticker", extra="viz")
     places = [step * 10**power for power in range(10) for step in (1, 2, 5)]
-    axes.xaxis.set_major_locator(ticks.FixedLocator([place for place in places if low <= place <= high]))
+    ticks_at(axes, [place for place in places if low <= place <= high])
+
+
+def ticks_at(axes: Axes, places: Sequence[int]) -> None:
+    """Ticks at these places of the x axis alone, with their numbers written out."""
+    ticks = require("matplotlib.ticker", extra="viz")
+    axes.xaxis.set_major_locator(ticks.FixedLocator(places))
     axes.xaxis.set_major_formatter(ticks.FuncFormatter(lambda value, _: f"{value:g}"))
     axes.xaxis.set_minor_locator(ticks.NullLocator())
 
@@ -268,16 +296,9 @@ def save(figure: Figure, path: Path | str) -> tuple[Path, Path]:
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     picture, drawing = (path.with_name(f"{path.name}.{suffix}") for suffix in ("png", "svg"))
-    picture.write_bytes(png_bytes(figure))
+    _print(figure, picture, format="png", dpi=160, metadata={"Software": None})
     drawing.write_text(svg_text(figure), encoding="utf-8")
     return picture, drawing
-
-
-def png_bytes(figure: Figure) -> bytes:
-    """Return the figure as a PNG file."""
-    buffer = io.BytesIO()
-    _print(figure, buffer, format="png", dpi=160, metadata={"Software": None})
-    return buffer.getvalue()
 
 
 def svg_text(figure: Figure) -> str:
@@ -297,8 +318,7 @@ def inline_svg(figure: Figure) -> str:
         figure.patch.set_facecolor(face)
 
 
-def _print(figure: Figure, buffer: io.BytesIO | io.StringIO, **options: Any) -> None:
+def _print(figure: Figure, file: Path | io.StringIO, **options: Any) -> None:
     matplotlib = require("matplotlib", extra="viz")
-    settings = {"svg.hashsalt": "algoformer", "svg.fonttype": "path"}
-    with matplotlib.rc_context(settings):
-        figure.savefig(buffer, facecolor=figure.get_facecolor(), **options)
+    with matplotlib.rc_context({"svg.hashsalt": "algoformer", "svg.fonttype": "path"}):
+        figure.savefig(file, facecolor=figure.get_facecolor(), **options)
