@@ -5,12 +5,12 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
 from algoformer.cli.new_file import refuse_existing
-from algoformer.cli.parse import parse
+from algoformer.cli.parse import DeviceName, parse
 from algoformer.common.terminal import printable
 
 if TYPE_CHECKING:
@@ -31,22 +31,13 @@ class ExportOptions:
         tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN", help="A run folder or a checkpoint file.")
     ]
     file: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="FILE", help="The file to write.")]
-    half: Annotated[
-        bool, tyro.conf.arg(help="Store in half precision; the model is measured as it will be read.")
-    ] = True
-    raw: Annotated[
-        bool, tyro.conf.arg(help="Use the last weights of a run that keeps a moving average of them.")
-    ] = False
-    depths: Annotated[tuple[int, ...], tyro.conf.arg(help="Further numbers of iterations to measure at.")] = (
-        200,
-        1000,
-    )
-    prompts: Annotated[int, tyro.conf.arg(help="Number of held-out prompts.")] = 1280
-    certify: Annotated[bool, tyro.conf.arg(help="Store a depth certificate, measured on the CPU.")] = True
-    device: Annotated[Literal["auto", "cpu", "cuda", "mps"], tyro.conf.arg(help="Where to measure.")] = "auto"
-    data_folder: Annotated[
-        str | None, tyro.conf.arg(help="Folder with named corpora; by default $ALGOFORMER_DATA.")
-    ] = None
+    half: bool = True  # Store in half precision; the model is measured as it will be read.
+    raw: bool = False  # Use the last weights of a run that keeps a moving average of them.
+    depths: tuple[int, ...] = (200, 1000)  # Further numbers of iterations to measure at.
+    prompts: int = 1280  # Number of held-out prompts.
+    certify: bool = True  # Store a depth certificate, measured on the CPU.
+    device: DeviceName = "auto"  # Where to measure.
+    data_folder: str | None = None  # Folder with named corpora; by default $ALGOFORMER_DATA.
 
 
 def run_export(arguments: list[str]) -> int:

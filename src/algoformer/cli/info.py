@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from algoformer.cli.choose import Field, option, read_experiment
+from algoformer.cli.choose import FirstOptions, read_experiment
 
 if TYPE_CHECKING:
     from algoformer.evaluation import Table
@@ -41,15 +42,21 @@ HIDDEN = ("experiment", "program", "parameters", "error_by_sample", "engine", "t
 """Facts that are pages of numbers or say little to a reader; they stay in the file."""
 
 
+@dataclass(frozen=True)
+class InfoOptions(FirstOptions):
+    """Options of `algoformer info` that are not settings of the experiment."""
+
+    compare: bool = False  # The computation comparison of the paper.
+
+
 def run_info(arguments: list[str]) -> int:
     """Describe a run, a checkpoint, or the model that options describe."""
     if arguments and not arguments[0].startswith("-"):
         if len(arguments) > 1:
             raise ValueError(f"info MODEL takes no further options, got {arguments[1]!r}")
         return _describe_file(Path(arguments[0]))
-    extra: list[Field] = [("compare", option(bool, "The computation comparison of the paper."), False)]
     experiment, settings = read_experiment(
-        arguments, command="info", description=DESCRIPTION, extra=extra, short_help=HELP
+        arguments, InfoOptions, command="info", description=DESCRIPTION, short_help=HELP
     )
     if settings.compare:
         _print_comparison()

@@ -9,7 +9,8 @@ import re
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
-from typing import Any, TypeVar, get_args, get_type_hints
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_type_hints
 
 import tyro
 
@@ -18,31 +19,33 @@ from algoformer.depth import Depth
 
 Options = TypeVar("Options")
 
+ModelOption = Annotated[
+    tyro.conf.Positional[Path],
+    tyro.conf.arg(metavar="MODEL", help="Run folder, checkpoint file or shipped model."),
+]
+DeviceName = Literal["auto", "cpu", "cuda", "mps"]
+EngineName = Literal["auto", "eager", "graph", "compiled", "fused"]
+
 LONGEST_MESSAGE = 400
 """Characters of a message about a wrong option; its middle is left out beyond that."""
 
 OTHER_WORDS = {
-    "batch": "batch-size",
-    "bs": "batch-size",
-    "learning-rate": "lr",
-    "rate": "lr",
-    "num-steps": "steps",
-    "max-steps": "steps",
-    "iters": "steps",
-    "epochs": "steps",
-    "output": "out",
-    "output-dir": "out",
-    "wd": "weight-decay",
-    "grad-clip": "clip-norm",
-    "clip": "clip-norm",
-    "task": "data",
-    "dataset": "data",
-    "size": "scale",
-    "d-model": "width",
-    "gpu": "device",
-    "loops": "iterations",
-    "depth": "iterations",
-    "max-tokens": "max-new-tokens",
+    other: ours
+    for ours, others in {
+        "batch-size": "batch bs",
+        "lr": "learning-rate rate",
+        "steps": "num-steps max-steps iters epochs",
+        "out": "output output-dir",
+        "weight-decay": "wd",
+        "clip-norm": "grad-clip clip",
+        "data": "task dataset",
+        "scale": "size",
+        "width": "d-model",
+        "device": "gpu",
+        "iterations": "loops depth",
+        "max-new-tokens": "max-tokens",
+    }.items()
+    for other in others.split()
 }
 """Words that other programs use for an option, each with ours."""
 
@@ -54,10 +57,11 @@ def parse(
     command: str,
     description: str,
     default: Options | None = None,
-    short_help: str = "",
     program: str = "algoformer",
 ) -> Options:
     """Read options into a dataclass. A wrong option prints one line and exits with status 2.
+
+    The help of an option is the docstring below its field, or the comment beside it.
 
     Args:
         kind: the dataclass.
@@ -66,11 +70,7 @@ def parse(
         description: the text at the top of the help.
         default: the defaults, where they are not those of `kind`.
         program: the program that the command belongs to, for messages.
-        short_help: what `--help` prints instead of every option; `--help-all` then prints every option.
     """
-    if short_help and ("--help" in arguments or "-h" in arguments):
-        print(short_help)
-        raise SystemExit(0)
     words = ["--help" if word == "--help-all" else word for word in arguments]
     name = f"{program} {command}".strip()
     messages = io.StringIO()

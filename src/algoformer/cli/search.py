@@ -6,13 +6,12 @@ import shlex
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal
 
-import tyro
-
-from algoformer.cli.choose import Field, read_experiment
+from algoformer.cli.choose import FirstOptions, read_experiment
+from algoformer.cli.parse import DeviceName, EngineName
 
 if TYPE_CHECKING:
     from algoformer.search import SearchCallback, SearchResult, SearchSettings
@@ -60,46 +59,30 @@ DESCRIPTION = (
 
 
 @dataclass(frozen=True)
-class SearchOptions:
-    """The options of a search that are not settings of the experiment."""
+class SearchOptions(FirstOptions):
+    """Options of `algoformer search` that are not settings of the experiment."""
 
-    space: Annotated[Path | None, tyro.conf.arg(help="A JSON file with the search space.")] = None
-    flops: Annotated[
-        float | None,
-        tyro.conf.arg(help="FLOPs of a training step for one prompt; by default those of the program."),
-    ] = None
-    tolerance: Annotated[float, tyro.conf.arg(help="How far a trial may be off the budget.")] = 0.2
-    trials: Annotated[int, tyro.conf.arg(help="Trials of the study, of all workers together.")] = 50
-    sampler: Annotated[Literal["tpe", "random"], tyro.conf.arg(help="What draws trials.")] = "tpe"
-    reduction: Annotated[int, tyro.conf.arg(help="At each rung one trial in so many goes on.")] = 3
-    rungs: Annotated[int, tyro.conf.arg(help="Rungs before the end; 0 trains every trial to its end.")] = 2
-    out: Annotated[Path, tyro.conf.arg(help="The folder of the search; the same folder goes on.")] = Path(
-        "runs/search"
-    )
-    storage: Annotated[
-        str | None, tyro.conf.arg(help="Journal file or database URL; by default journal.log in --out.")
-    ] = None
-    study: Annotated[str, tyro.conf.arg(help="Name of the study in its storage.")] = "search"
-    front: Annotated[bool, tyro.conf.arg(help="Also the front of parameters and error.")] = False
-    dry_run: Annotated[bool, tyro.conf.arg(help="Print what would be searched; train nothing.")] = False
-    device: Annotated[Literal["auto", "cpu", "cuda", "mps"], tyro.conf.arg(help="Where to train.")] = "auto"
-    engine: Annotated[
-        Literal["auto", "eager", "graph", "compiled", "fused"],
-        tyro.conf.arg(help="How steps are executed; auto chooses."),
-    ] = "auto"
-    max_minutes: Annotated[float | None, tyro.conf.arg(help="Stop after this time.")] = None
-
-
-def options() -> list[Field]:
-    """Return the options of this command that are not settings of the experiment."""
-    hints = get_type_hints(SearchOptions, include_extras=True)
-    return [(item.name, hints[item.name], item.default) for item in fields(SearchOptions)]
+    space: Path | None = None  # A JSON file with the search space.
+    flops: float | None = None  # FLOPs of a training step for one prompt; by default those of the program.
+    tolerance: float = 0.2  # How far a trial may be off the budget.
+    trials: int = 50  # Trials of the study, of all workers together.
+    sampler: Literal["tpe", "random"] = "tpe"  # What draws trials.
+    reduction: int = 3  # At each rung one trial in so many goes on.
+    rungs: int = 2  # Rungs before the end; 0 trains every trial to its end.
+    out: Path = Path("runs/search")  # The folder of the search; the same folder goes on.
+    storage: str | None = None  # Journal file or database URL; by default journal.log in --out.
+    study: str = "search"  # Name of the study in its storage.
+    front: bool = False  # Also the front of parameters and error.
+    dry_run: bool = False  # Print what would be searched; train nothing.
+    device: DeviceName = "auto"  # Where to train.
+    engine: EngineName = "auto"  # How steps are executed; auto chooses.
+    max_minutes: float | None = None  # Stop after this time.
 
 
 def run_search(arguments: list[str]) -> int:
     """Search as the options say."""
     experiment, chosen = read_experiment(
-        arguments, command="search", description=DESCRIPTION, extra=options(), short_help=HELP
+        arguments, SearchOptions, command="search", description=DESCRIPTION, short_help=HELP
     )
     from algoformer.extras import require
 

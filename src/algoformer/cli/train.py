@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import shlex
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from algoformer.cli import is_first_process
-from algoformer.cli.choose import Field, option, read_experiment, with_folder
+from algoformer.cli.choose import FirstOptions, read_experiment, with_folder
+from algoformer.cli.parse import DeviceName, EngineName
 from algoformer.common.terminal import printable
 
 if TYPE_CHECKING:
@@ -62,41 +63,27 @@ examples
 DESCRIPTION = "Train a model and leave a folder with its config, metrics, checkpoint, numbers and plots."
 
 
-def options() -> list[Field]:
-    """Return the options of this command that are not settings of the experiment."""
-    return [
-        ("out", option(Path | None, "The run folder; by default a new one under runs/."), None),
-        ("initial", option(Path | None, "Start from the weights of this run or checkpoint."), None),
-        ("resume", option(bool, "Continue the run in --out from its last checkpoint."), False),
-        ("device", option(Literal["auto", "cpu", "cuda", "mps"], "Where to train."), "auto"),
-        (
-            "engine",
-            option(
-                Literal["auto", "eager", "graph", "compiled", "fused"],
-                "How steps are executed; auto chooses and prints why.",
-            ),
-            "auto",
-        ),
-        (
-            "parallel",
-            option(Literal["auto", "ddp", "fsdp"], "How the processes of torchrun share a run: auto is ddp."),
-            "auto",
-        ),
-        ("max_minutes", option(float | None, "Stop after this time; continue later with --resume."), None),
-        (
-            "data_folder",
-            option(str | None, "Folder with named corpora, or hub to download; by default $ALGOFORMER_DATA."),
-            None,
-        ),
-        ("tensorboard", option(bool, "Also write TensorBoard events, if it is installed."), True),
-        ("evaluate", option(bool, "Measure and plot the model when it is trained."), True),
-    ]
+@dataclass(frozen=True)
+class TrainOptions(FirstOptions):
+    """Options of `algoformer train` that are not settings of the experiment."""
+
+    out: Path | None = None  # The run folder; by default a new one under runs/.
+    initial: Path | None = None  # Start from the weights of this run or checkpoint.
+    resume: bool = False  # Continue the run in --out from its last checkpoint.
+    device: DeviceName = "auto"  # Where to train.
+    engine: EngineName = "auto"  # How steps are executed; auto chooses and prints why.
+    parallel: Literal["auto", "ddp", "fsdp"] = "auto"  # How torchrun's processes share a run; auto is ddp.
+    max_minutes: float | None = None  # Stop after this time; continue later with --resume.
+    data_folder: str | None = None
+    """Folder with named corpora, or hub to download; by default $ALGOFORMER_DATA."""
+    tensorboard: bool = True  # Also write TensorBoard events, if it is installed.
+    evaluate: bool = True  # Measure and plot the model when it is trained.
 
 
 def run_train(arguments: list[str]) -> int:
     """Train as the options say."""
     experiment, settings = read_experiment(
-        arguments, command="train", description=DESCRIPTION, extra=options(), short_help=HELP
+        arguments, TrainOptions, command="train", description=DESCRIPTION, short_help=HELP
     )
     from algoformer.common.devices import pick_device
     from algoformer.training.trainer import join_torchrun
@@ -133,14 +120,14 @@ def run_train(arguments: list[str]) -> int:
     return 0
 
 
-def _resumed(arguments: list[str], settings: Any, folder: Path) -> Experiment:
+def _resumed(arguments: list[str], settings: TrainOptions, folder: Path) -> Experiment:
     """Return the experiment of the run in the folder; refuse options that would change it."""
     from algoformer.checkpoint import LATEST
     from algoformer.training import load_experiment
 
     if settings.initial is not None:
         raise ValueError("--resume continues with the run's own weights; leave out --initial")
-    own = {f"--{name.replace('_', '-')}" for name, _, _ in options()}
+    own = {f"--{item.name.replace('_', '-')}" for item in fields(TrainOptions)[len(fields(FirstOptions)) :]}
     for word in arguments:
         flag = word.split("=")[0]
         if flag.startswith("--") and flag.replace("--no-", "--") not in own:
@@ -151,7 +138,7 @@ def _resumed(arguments: list[str], settings: Any, folder: Path) -> Experiment:
     return load_experiment(folder)
 
 
-def _train(experiment: Experiment, folder: Path, settings: Any, device: str, command: str) -> Run:
+def _train(experiment: Experiment, folder: Path, settings: TrainOptions, device: str, command: str) -> Run:
     """Train with a progress bar; print the program first, once the folder is known to be free."""
     import torch
 
@@ -189,7 +176,7 @@ def _train(experiment: Experiment, folder: Path, settings: Any, device: str, com
     )
 
 
-def _folder_name(experiment: Experiment, settings: Any) -> str:
+def _folder_name(experiment: Experiment, settings: TrainOptions) -> str:
     name, *files = settings.data
     source = Path(files[0]).stem if files else name
     return f"{source}-{Path(settings.program).stem}-{settings.scale}-seed{experiment.training.seed}"
