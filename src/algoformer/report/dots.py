@@ -8,18 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from algoformer.report.canvas import (
-    Axes,
-    Figure,
-    in_one_order,
-    is_narrow,
-    label,
-    literal,
-    logarithmic,
-    panels,
-    positive,
-    settle,
-)
+from algoformer.report.axes import Axes, Figure, is_narrow, label, logarithmic, positive
+from algoformer.report.canvas import in_one_order, literal, panels, settle
 from algoformer.report.plots import ERROR
 from algoformer.report.style import INK, method_color
 

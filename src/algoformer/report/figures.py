@@ -9,21 +9,17 @@ from typing import Literal
 
 from algoformer.evaluation import Curve
 from algoformer.extras import require
-from algoformer.report.canvas import (
+from algoformer.report.axes import (
     Axes,
     Figure,
     count_axis,
-    draw,
-    finish,
     is_narrow,
     label,
-    literal,
     log_limits,
     logarithmic,
-    mark_training,
-    panels,
     ticks_at,
 )
+from algoformer.report.canvas import draw, finish, literal, mark_training, panels
 from algoformer.report.plots import ERROR
 from algoformer.report.style import INK, Stroke, method_color, strokes
 

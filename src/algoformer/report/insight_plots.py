@@ -6,18 +6,8 @@ import math
 from collections.abc import Sequence
 
 from algoformer.insight import DepthCertificate, FamilyShare, Identification, ProbabilityCertificate
-from algoformer.report.canvas import (
-    Axes,
-    Figure,
-    count_axis,
-    finish,
-    label,
-    logarithmic,
-    mark_training,
-    panels,
-    plain_ticks,
-    whole_ticks,
-)
+from algoformer.report.axes import Axes, Figure, count_axis, label, logarithmic, plain_ticks, whole_ticks
+from algoformer.report.canvas import finish, mark_training, panels
 from algoformer.report.style import INK, SPARE, strokes
 
 SOLVER = "#0072b2"

@@ -5,17 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from algoformer.report.canvas import (
-    FLOOR,
-    Figure,
-    finish,
-    label,
-    literal,
-    logarithmic,
-    panels,
-    positive,
-    whole_ticks,
-)
+from algoformer.report.axes import FLOOR, Figure, label, logarithmic, positive, whole_ticks
+from algoformer.report.canvas import finish, literal, panels
 from algoformer.report.style import strokes
 
 

@@ -5,19 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from algoformer.evaluation import Curve, Evaluation
-from algoformer.report.canvas import (
-    Figure,
-    count_axis,
-    draw,
-    finish,
-    label,
-    literal,
-    log_limits,
-    logarithmic,
-    mark_training,
-    panels,
-    positive,
-)
+from algoformer.report.axes import Figure, count_axis, label, log_limits, logarithmic, positive
+from algoformer.report.canvas import draw, finish, literal, mark_training, panels
 from algoformer.report.style import Stroke, strokes
 
 ERROR = "squared error / d"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from algoformer.report.canvas import Figure, finish, label, literal, logarithmic, panels, positive, settle
+from algoformer.report.axes import Figure, label, logarithmic, positive
+from algoformer.report.canvas import finish, literal, panels, settle
 from algoformer.report.style import INK, strokes
 
 ROW = 0.3
