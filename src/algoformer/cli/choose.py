@@ -27,8 +27,8 @@ class FirstOptions:
 
     data: tuple[str, ...] = ("linear",)
     """A task, or a kind of text followed by your files: translation SOURCE TARGET, labels FILE or
-    text FILE ... Without files, translation and labels use a small corpus of the package. Also a task of your own as
-    package.module:Class, or data that you registered."""
+    text FILE ... Without files, translation and labels use a small corpus of the package. Also a task of your
+    own as package.module:Class, or data that you registered."""
     program: str = "algoformer"  # The architecture: a preset, or a JSON file with a program.
     scale: str = "smoke"  # smoke: two CPU cores; short: minutes on a GPU; paper: the paper's sizes.
     config: Path | None = None  # Start from a run's config.json instead of these three.

@@ -87,8 +87,10 @@ def run_search(arguments: list[str]) -> int:
     from algoformer.extras import require
 
     require("optuna", extra="search")
+    from algoformer.common.devices import pick_device
     from algoformer.search import SearchSettings, search
     from algoformer.search.study import shown_storage
+    from algoformer.training import RunOptions
 
     settings = SearchSettings(
         experiment=experiment,
@@ -104,6 +106,7 @@ def run_search(arguments: list[str]) -> int:
         return 0
     words = [shown_storage(word) if "://" in word else word for word in arguments]
     command = shlex.join(["algoformer", "search", *words])
+    options = RunOptions(device=pick_device(chosen.device), engine=chosen.engine, command=command)
     try:
         with _progress() as callback:
             result = search(
@@ -112,7 +115,7 @@ def run_search(arguments: list[str]) -> int:
                 out=chosen.out,
                 storage=chosen.storage,
                 study=chosen.study,
-                options=_run_options(chosen, command),
+                options=options,
                 max_minutes=chosen.max_minutes,
                 callback=callback,
             )
@@ -135,13 +138,6 @@ def _read_space(path: Path) -> Any:
         return read_dataclass(SearchSpace, data)
     except ValueError as error:
         raise ValueError(f"{path} is not a search space: {error}") from None
-
-
-def _run_options(chosen: Any, command: str) -> Any:
-    from algoformer.common.devices import pick_device
-    from algoformer.training import RunOptions
-
-    return RunOptions(device=pick_device(chosen.device), engine=chosen.engine, command=command)
 
 
 def _describe(settings: SearchSettings) -> None:
@@ -169,14 +165,10 @@ def _print_result(result: SearchResult, front: bool) -> None:
         return
     first = result.hand_made
     if first is not None:
-        rank = 1 + result.ranked.index(first)
-        assert first.error is not None
-        assert result.best.error is not None
-        ratio = (
-            f"the best has {result.best.error / first.error:.2f} of its error"
-            if rank > 1
-            else "it is the best"
-        )
+        rank, ratio = 1 + result.ranked.index(first), "it is the best"
+        if rank > 1:
+            best, own = result.best.error or 0.0, first.error or 0.0
+            ratio = f"the best has {best / own:.2f} of its error"
         print(f"hand-made 1+1+1: trial {first.number}, rank {rank} of {len(result.ranked)}; {ratio}")
     if front:
         print("front of parameters and error")
@@ -185,6 +177,7 @@ def _print_result(result: SearchResult, front: bool) -> None:
 
 def _write_result(result: SearchResult, out: Path, *, front: bool, command: str) -> None:
     """Write the winner, all trials and the plots; print what can be done with them."""
+    from algoformer.cli.measure import can_plot
     from algoformer.common.devices import source_commit
     from algoformer.common.files import write_json, write_text
     from algoformer.common.plain_data import as_data
@@ -207,15 +200,14 @@ def _write_result(result: SearchResult, out: Path, *, front: bool, command: str)
             "trials": [as_data(one) | {"curve": dict(one.curve)} for one in result.outcomes],
         },
     )
-    try:
-        if result.importance:
-            save(importance_figure(result.importance, title="What mattered"), out / "importance")
-        if front:
-            points = [(float(one.parameters), one.error or 0.0) for one in result.ranked]
-            chosen = [(float(one.parameters), one.error or 0.0) for one in result.front]
-            save(front_figure(points, chosen, title="Error and parameters"), out / "front")
-    except ModuleNotFoundError as error:
-        print(f"no plots: {error}", file=sys.stderr)
+    if result.importance and can_plot():
+        save(importance_figure(result.importance, title="What mattered"), out / "importance")
+    if front and can_plot():
+        points, chosen = (
+            [(float(one.parameters), one.error or 0.0) for one in several]
+            for several in (result.ranked, result.front)
+        )
+        save(front_figure(points, chosen, title="Error and parameters"), out / "front")
     place = shlex.quote(str(out))
     print(f"winner: {place}/winner.json, winner.svg; all trials: {place}/trials.json")
     print(f"train it: algoformer train --config {place}/winner-config.json --out runs/winner")
