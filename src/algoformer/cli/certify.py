@@ -57,6 +57,8 @@ def run_certify(arguments: list[str]) -> int:
         deliver(found, chosen, {}, "certificate.json", certificate_figures)
         return 0
     if isinstance(checkpoint.model, AlgoFormer):
+        if chosen.texts or chosen.references:
+            raise ValueError("--texts and --references are for models of text; this one answers prompts")
         known = load_contender(chosen.model)
         found = certify(known.model, known.task, reach=chosen.reach, prompts=chosen.prompts, seed=chosen.seed)
     else:

@@ -85,7 +85,12 @@ def _start(arguments: list[str]) -> Experiment:
 
     chosen = _first_words(arguments)
     if "config" in chosen:
-        return Experiment.from_data(read_json(Path(chosen["config"][0])))
+        path = Path(chosen["config"][0])
+        try:
+            return Experiment.from_data(read_json(path))
+        except ValueError as error:
+            named = str(error).startswith(str(path))
+            raise ValueError(error if named else f"{path} is not the config of a run: {error}") from None
     name, *files = chosen.get("data", FirstOptions.data)
     program, scale = (chosen.get(word, [getattr(FirstOptions, word)])[0] for word in ("program", "scale"))
     own = read_program(Path(program)) if program.endswith(".json") else program
@@ -104,7 +109,10 @@ def _first_words(arguments: list[str]) -> dict[str, list[str]]:
                 current.append(value)
         elif current is not None:
             current.append(word)
-    return {name: values for name, values in found.items() if values}
+    for name, values in found.items():
+        if not values:
+            raise ValueError(f"--{name} needs a value (see --help)")
+    return found
 
 
 def with_folder(data: Any, folder: str) -> Any:

@@ -47,7 +47,7 @@ def run_evaluate(arguments: list[str]) -> int:
     """Measure, print, draw."""
     chosen = parse(EvaluateOptions, arguments, command="evaluate", description=DESCRIPTION)
     from algoformer.algorithms import SOLVERS, build_solver
-    from algoformer.cli.measure import TEXTBOOK, measure_runs, measure_text
+    from algoformer.cli.measure import TEXTBOOK, measure_runs, measure_text, refuse_folder
     from algoformer.common.devices import pick_device
     from algoformer.evaluation import summary_table
     from algoformer.shipped import load
@@ -71,6 +71,7 @@ def run_evaluate(arguments: list[str]) -> int:
             chosen.runs[0], out=out, command=command, device=device, folder=chosen.data_folder
         )
     else:
+        refuse_folder(chosen.data_folder)
         results = measure_runs(
             chosen.runs,
             against=against,

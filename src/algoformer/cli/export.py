@@ -48,6 +48,8 @@ def run_export(arguments: list[str]) -> int:
     from algoformer.shipped import load
 
     device = pick_device(chosen.device)
+    if any(depth < 1 for depth in chosen.depths):
+        raise ValueError(f"depths must be at least 1, got {' '.join(map(str, chosen.depths))}")
     if load(chosen.run).task is None:
         _export_text(chosen, device, shlex.join(["algoformer", "export", *arguments]))
     else:
@@ -58,13 +60,14 @@ def run_export(arguments: list[str]) -> int:
 
 def _export_prompts(chosen: ExportOptions, device: str) -> None:
     from algoformer.checkpoint import Checkpoint, in_half_precision, save_checkpoint
-    from algoformer.cli.measure import load_contender
+    from algoformer.cli.measure import load_contender, refuse_folder
     from algoformer.insight import certify
     from algoformer.insight.instrument import has_single_loop
     from algoformer.shipped import load
     from algoformer.training.run_folder import exported_facts
 
     contender = load_contender(chosen.run, raw=chosen.raw)
+    refuse_folder(chosen.data_folder)
     if chosen.half:
         in_half_precision(contender.model)
     card = exported_facts(contender.card) | _measured(contender, chosen, device)

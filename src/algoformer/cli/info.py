@@ -61,6 +61,11 @@ def run_info(arguments: list[str]) -> int:
     if settings.compare:
         _print_comparison()
         return 0
+    if not hasattr(experiment.data, "task"):
+        raise ValueError(
+            f"info counts the cost of prompts, and --data {experiment.data.name} is text; "
+            "train a model and describe it with algoformer info RUN"
+        )
     print(experiment.program)
     _print_cost(experiment)
     return 0

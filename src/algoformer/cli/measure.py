@@ -186,6 +186,12 @@ def measure_text(
     return score_table(found)
 
 
+def refuse_folder(folder: str | None) -> None:
+    """Refuse a folder of corpora for a model that answers prompts of a task."""
+    if folder is not None:
+        raise ValueError("--data-folder is for models of text; this one answers prompts of a task")
+
+
 def load_text(path: Path, *, folder: str | None = None) -> Checkpoint:
     """Load a model of text and set the folder of its corpora; of a run, load its best weights."""
     checkpoint = load(path, best=True)

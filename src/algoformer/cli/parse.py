@@ -44,6 +44,9 @@ OTHER_WORDS = {
         "device": "gpu",
         "iterations": "loops depth",
         "max-new-tokens": "max-tokens",
+        "flops": "budget",
+        "trials": "n-trials num-trials",
+        "reduction": "eta",
     }.items()
     for other in others.split()
 }
@@ -177,6 +180,9 @@ def one_line(box: str, known: tuple[str, ...] = ()) -> str:
     if not paragraphs or not paragraphs[0]:
         return " ".join(box.split())
     message = re.sub(r"^Error parsing [^-:][^:]*: ", "", " ".join(paragraphs[0]))
+    # an option that may be None reports both of its types; the last one is the one that was meant
+    message = re.sub(r"no type matching .* - <class '\w+'>: ", "", message)
+    message = re.sub(r"^Missing from .*?: (\S+) (.*?)\.? \(required\)", r"\1 is missing: \2", message)
     message = re.sub(r"invalid literal for int\(\) with base 10:", "a whole number is needed, got", message)
     message = re.sub(r"could not convert string to float:", "a number is needed, got", message)
     unknown = re.match(r"Unrecognized options?: (\S+?),?(?:\s|$)", message)

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
@@ -44,7 +44,7 @@ class VerifyOptions:
 class ShowOptions:
     """Options of `algoformer theory show`."""
 
-    name: tyro.conf.Positional[str]  # The statement.
+    name: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="STATEMENT", help="One of those above.")]
 
 
 @dataclass(frozen=True)

@@ -68,6 +68,8 @@ def search(
     """
     if trials < 1:
         raise ValueError(f"trials must be at least 1, got {trials}")
+    if max_minutes is not None and not max_minutes > 0:
+        raise ValueError(f"max_minutes must be positive, or None for no limit, got {max_minutes}")
     if not 0 < interval < grace:
         raise ValueError(f"grace must be longer than interval, got grace={grace} and interval={interval}")
     require("optuna", extra="search")
