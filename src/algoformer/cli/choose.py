@@ -131,23 +131,22 @@ def read_program(path: Path) -> Program:
 
 
 def _described(data: Data) -> Any:
-    """Return the object whose fields are the data's settings: the task of prompts, or the data itself."""
+    """Return the dataclass whose fields are the data's settings: the task of prompts, or the data itself."""
     task = getattr(data, "task", None)
     return data if task is None else task
 
 
 def _data_settings(data: Data) -> Any:
     """Return an object with a field for every setting of the data."""
-    if (described := _described(data)) is not data:
-        return described
-    own: Any = data  # a dataclass, which the protocol does not say
-    hints, texts = get_type_hints(type(data)), field_docs(type(data))
+    own = _described(data)
+    hints, texts = get_type_hints(type(own)), field_docs(type(own))
     kinds = [
         (item.name, _option(_typed(hints[item.name], value), texts.get(item.name, "")), value)
-        for item, value in ((one, getattr(data, one.name)) for one in fields(own))
+        for item, value in ((one, getattr(own, one.name)) for one in fields(own))
         if item.compare  # the other fields are local to this machine
     ]
-    return make_dataclass("data", kinds, frozen=True)()
+    first_line = (type(own).__doc__ or "").partition("\n")[0]
+    return make_dataclass("data", kinds, frozen=True, namespace={"__doc__": first_line})()
 
 
 def _typed(hint: Any, value: Any) -> Any:
@@ -158,12 +157,9 @@ def _typed(hint: Any, value: Any) -> Any:
 
 
 def _with_settings(data: Data, settings: Any) -> Any:
-    if _described(data) is not data:
-        from algoformer.data.prompts import PromptData
-
-        return PromptData(settings)
-    own: Any = data
-    return replace(own, **{item.name: getattr(settings, item.name) for item in fields(settings)})
+    values = {item.name: getattr(settings, item.name) for item in fields(settings)}
+    changed = replace(_described(data), **values)
+    return changed if _described(data) is data else replace(data, task=changed)  # type: ignore[type-var]
 
 
 def field_docs(kind: type) -> dict[str, str]:

@@ -17,7 +17,8 @@ HELP = """usage: algoformer info MODEL
        algoformer info [--data NAME] [--program NAME] [--scale NAME] [OPTIONS]
        algoformer info --compare
 
-Describe a model: its program, its card, and its parameters, FLOPs and memory part by part.
+Describe a model: its program, its card, and its parameters, FLOPs and memory
+part by part.
 
   MODEL            a run folder, a checkpoint file or a shipped model
   --data NAME      the task whose prompts are counted (default: linear)

@@ -6,7 +6,9 @@ import contextlib
 import difflib
 import io
 import re
+import shutil
 import sys
+import textwrap
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from pathlib import Path
@@ -76,9 +78,9 @@ def parse(
     """
     words = ["--help" if word == "--help-all" else word for word in arguments]
     name = f"{program} {command}".strip()
-    messages = io.StringIO()
+    messages, page = io.StringIO(), _HelpPage(sys.stdout)
     try:
-        with contextlib.redirect_stderr(messages):
+        with contextlib.redirect_stderr(messages), contextlib.redirect_stdout(page):
             return tyro.cli(
                 kind,
                 args=words,
@@ -89,10 +91,28 @@ def parse(
                 registry=_words(),
             )
     except SystemExit as stop:
+        print(page.wrapped(), end="")
         if stop.code and is_first_process():
             line = one_line(messages.getvalue(), known_flags(kind))
             print(f"{name}: {line}", file=sys.stderr)
         raise
+
+
+class _HelpPage(io.StringIO):
+    """The help that tyro prints; its paragraphs are broken into lines that fit the terminal."""
+
+    encoding = "utf-8"  # tyro draws frames with ASCII characters otherwise
+
+    def __init__(self, screen: Any) -> None:
+        super().__init__()
+        self.isatty = lambda: screen is not None and screen.isatty()  # type: ignore[method-assign]
+
+    def wrapped(self) -> str:
+        width = shutil.get_terminal_size().columns
+        lines = self.getvalue().splitlines(keepends=True)
+        # boxes fit already, and lines of examples, which are indented, stay whole to be copied
+        kept = tuple(" │╭╰\x1b\n")
+        return "".join(one if one.startswith(kept) else textwrap.fill(one, width) + "\n" for one in lines)
 
 
 def _words() -> tyro.constructors.ConstructorRegistry:

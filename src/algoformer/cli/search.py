@@ -19,39 +19,43 @@ if TYPE_CHECKING:
 
 HELP = """usage: algoformer search [--data NAME [FILE ...]] [OPTIONS]
 
-Search programs of equal training FLOPs with Optuna; leave the winner as a program file and a diagram.
+Search programs of equal training FLOPs with Optuna; leave the best one as a
+program file and a diagram.
 
 what to search
-  --data NAME [FILE ...]  what trials are trained on, as in algoformer train (default: linear)
-  --scale NAME            smoke (default: two CPU cores), short (GPU minutes), paper (the paper's sizes)
-  --space FILE            a search space in JSON; by default widths and learning rates around the scale's
-  --flops X               budget of a trial: FLOPs of a training step for one prompt; by default those of the
-                          program that --program and --model.PART.NAME describe (1+1+1 unless changed)
-  --tolerance X           how far a trial may be off the budget, as a fraction (default: 0.2)
+  --data NAME [FILE ...]  what to train on, as in algoformer train
+  --scale NAME            smoke (default: two CPU cores), short or paper
+  --space FILE            a search space in JSON; by default widths and learning
+                          rates around those of the scale
+  --flops X               budget of a trial: FLOPs of a training step for one
+                          prompt; by default those of --program
+  --tolerance X           how far a trial may be off the budget (default: 0.2)
   --steps N, --lr X, ...  how each trial is trained, as in algoformer train
 
 how to search
-  --trials N              trials of the study, of all workers together (default: 50)
+  --trials N              trials of all workers together (default: 50)
   --sampler NAME          tpe (default) or random
-  --reduction N           at each rung one trial in N goes on (default: 3)
-  --rungs N               rungs before the end (default: 2); 0 trains every trial to its end
-  --dry-run               print the space, the budget and the first program; train nothing
+  --reduction N           at each rung one trial in N continues (default: 3)
+  --rungs N               comparisons before the end (default: 2); 0 trains
+                          every trial to its end
+  --dry-run               print space, budget and first program; train nothing
 
 where
-  --out FOLDER            run folders, journal and results; the same folder goes on (default: runs/search)
-  --storage FILE|URL      journal file, or a database such as postgresql+psycopg://user@host/name
+  --out FOLDER            folder of runs, journal and results; the same folder
+                          continues a search (default: runs/search)
+  --storage FILE|URL      journal file, or the URL of a database
   --study NAME            name of the study in its storage (default: search)
-  --front                 also the front of parameters and error
+  --front                 also the Pareto front of parameters and error
   --device NAME           auto, cpu, cuda or mps
-  --max-minutes X         stop after this time; the same command goes on
+  --max-minutes X         stop after this time; the same command continues
 
-Start the command several times, on one or more machines, to work on one study together.
-algoformer search --help-all lists every option.
+Start the command several times, on one or more machines, to work on one study
+together. algoformer search --help-all lists every option.
 
 examples
   algoformer search --data representation --trials 40 --steps 900
   algoformer search --space space.json --flops 2e6 --out runs/wide
-  algoformer search --storage postgresql+psycopg://me@host/studies --out runs/search"""
+  algoformer search --storage postgresql+psycopg://me@host/studies"""
 
 DESCRIPTION = (
     "Search programs of equal training FLOPs with Optuna; leave the winner as a program and a diagram."
@@ -64,15 +68,15 @@ class SearchOptions(FirstOptions):
 
     space: Path | None = None  # A JSON file with the search space.
     flops: float | None = None  # FLOPs of a training step for one prompt; by default those of the program.
-    tolerance: float = 0.2  # How far a trial may be off the budget.
+    tolerance: float = 0.2  # How far a trial may be off the budget, as a fraction.
     trials: int = 50  # Trials of the study, of all workers together.
-    sampler: Literal["tpe", "random"] = "tpe"  # What draws trials.
-    reduction: int = 3  # At each rung one trial in so many goes on.
-    rungs: int = 2  # Rungs before the end; 0 trains every trial to its end.
-    out: Path = Path("runs/search")  # The folder of the search; the same folder goes on.
+    sampler: Literal["tpe", "random"] = "tpe"  # How trials are drawn.
+    reduction: int = 3  # At each rung, one trial in this many continues.
+    rungs: int = 2  # Comparisons of trials before the end; 0 trains every trial to its end.
+    out: Path = Path("runs/search")  # Folder of the search; the same folder continues it.
     storage: str | None = None  # Journal file or database URL; by default journal.log in --out.
     study: str = "search"  # Name of the study in its storage.
-    front: bool = False  # Also the front of parameters and error.
+    front: bool = False  # Also print and plot the Pareto front of parameters and error.
     dry_run: bool = False  # Print what would be searched; train nothing.
     device: DeviceName = "auto"  # Where to train.
     engine: EngineName = "auto"  # How steps are executed; auto chooses.
@@ -120,7 +124,7 @@ def run_search(arguments: list[str]) -> int:
                 callback=callback,
             )
     except KeyboardInterrupt:
-        print(f"\ninterrupted; the same command goes on: {command}", file=sys.stderr)
+        print(f"\ninterrupted; the same command continues: {command}", file=sys.stderr)
         return 130
     _print_result(result, chosen.front)
     if result.ranked:
@@ -161,7 +165,7 @@ def _describe(settings: SearchSettings) -> None:
 def _print_result(result: SearchResult, front: bool) -> None:
     print(result)
     if not result.ranked:
-        print("no trial has been trained to its end yet; the same command goes on")
+        print("no trial has been trained to its end yet; the same command continues")
         return
     first = result.hand_made
     if first is not None:

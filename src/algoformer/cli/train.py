@@ -18,27 +18,30 @@ if TYPE_CHECKING:
 
 HELP = """usage: algoformer train [--data NAME [FILE ...]] [OPTIONS]
 
-Train a model and leave a folder with its config, metrics, checkpoint, numbers and plots.
+Train a model and leave a folder with its config, metrics, checkpoint and plots.
 
 what to train
-  --data NAME [FILE ...]  linear, representation, autoregressive, chain, robust: a task (default: linear);
-                          sudoku, hops, addition, parity, copy and more: a puzzle (see algoformer tasks);
-                          translation SOURCE TARGET, labels FILE, text FILE ...: your own files
-  --program NAME          algoformer, looped, standard, nested, two_loops; ouro, huginn, trm and other loop
-                          models, with one layer in each module (see algoformer programs); or a JSON file
-  --scale NAME            smoke (default: two CPU cores), short (GPU minutes), paper (the paper's sizes)
+  --data NAME [FILE ...]  linear, representation, autoregressive, chain, robust:
+                          a task (default: linear); sudoku, hops, addition and
+                          more: a puzzle (see algoformer tasks); or your files:
+                          translation SOURCE TARGET, labels FILE, text FILE ...
+  --program NAME          algoformer, looped, standard, nested, two_loops, ouro
+                          and more (see algoformer programs), or a JSON file
+  --scale NAME            smoke (default: two CPU cores), short (GPU minutes),
+                          paper (the paper's sizes)
   --config FILE           start from the config.json of a run instead
   --width N               width of the residual stream (d_model)
-  --data.NAME ...         settings of the data, such as --data.dim 5 or --data.vocabulary 4000
-  --model.PART.NAME ...   settings of a part of the program, such as --model.loop.steps 30
+  --data.NAME ...         settings of the data, such as --data.dim 5
+  --model.PART.NAME ...   settings of a part, such as --model.loop.steps 30
 
 how to train
   --steps N               optimizer steps
   --lr X                  peak learning rate
   --batch-size N          prompts or sequences in a batch
   --optimizer NAME        adam, adamw or muon
-  --window N              the loss is the mean over this many last iterations of the loop
-  --burn-in N ...         no-gradient iterations to run first, drawn at random from this list
+  --window N              the loss is the mean over the last N iterations
+  --burn-in N ...         iterations without gradient to run first, drawn at
+                          random from this list
   --precision NAME        fp32, tf32 or bf16 matrix products
   --seed N                seed of the weights and of the batches
 
@@ -46,17 +49,15 @@ where and how long
   --out FOLDER            the run folder; by default a new one under runs/
   --device NAME           auto, cpu, cuda or mps
   --resume                continue the run in --out from its last checkpoint
-  --initial MODEL         start from the weights of this run, checkpoint or shipped model
+  --initial MODEL         start from the weights of a run, file or shipped model
   --max-minutes X         stop after this time; continue later with --resume
   --no-evaluate           do not measure the model when it is trained
 
 algoformer train --help-all lists every option.
 
 examples
-  algoformer train                                               a small AlgoFormer on linear regression
-  algoformer train --data representation --program looped --model.loop.steps 30
+  algoformer train --data representation --program looped --steps 5000
   algoformer train --data translation train.de train.en --steps 2000
-  algoformer train --data text books/ --program looped --device cuda
   algoformer train --resume --out runs/linear-algoformer-smoke-seed0
   torchrun --nproc-per-node 2 -m algoformer train --scale short"""
 
