@@ -88,20 +88,14 @@ def _dispatch(words: list[str]) -> int:
 def usage() -> str:
     """Return the help of the command line as a whole."""
     broad = max(map(len, COMMANDS))
-    rows = [f"  {name.ljust(broad)}  {command.help}" for name, command in COMMANDS.items()]
-    samples = [f"  algoformer {command.example}" for command in COMMANDS.values()]
-    return "\n".join(
-        [
-            "algoformer: transformers with algorithmic structure",
-            "",
-            "usage: algoformer COMMAND [OPTIONS]      (algoformer COMMAND --help for its options)",
-            "",
-            *rows,
-            "",
-            "examples:",
-            *samples,
-        ]
-    )
+    lines = [
+        "algoformer: transformers with algorithmic structure\n",
+        "usage: algoformer COMMAND [OPTIONS]      (algoformer COMMAND --help for its options)\n",
+        *(f"  {name.ljust(broad)}  {command.help}" for name, command in COMMANDS.items()),
+        "\nexamples:",
+        *(f"  algoformer {command.example}" for command in COMMANDS.values()),
+    ]
+    return "\n".join(lines)
 
 
 WRONG_PLACE = (

@@ -44,9 +44,12 @@ Field = tuple[str, Any, Any]
 
 
 def read_experiment(
-    arguments: list[str], own: type[Own], *, command: str, description: str, short_help: str
+    arguments: list[str], own: type[Own], *, command: str, short_help: str
 ) -> tuple[Experiment, Own]:
-    """Return the experiment that the options describe, and the command's own options."""
+    """Return the experiment that the options describe, and the command's own options.
+
+    `--help` prints the short help; `--help-all` prints every option below its first paragraph.
+    """
     if "--help" in arguments or "-h" in arguments:  # before anything is read or imported
         print(short_help)
         raise SystemExit(0)
@@ -64,6 +67,7 @@ def read_experiment(
         ],
         frozen=True,
     )
+    description = short_help.split("\n\n")[1]
     settings = parse(kind, arguments, command=command, description=description, default=kind())
     program, chosen = start.program, start.data
     if settings.model != model:

@@ -34,8 +34,6 @@ examples
   algoformer info runs/linear-algoformer-smoke-seed0
   algoformer info --scale paper --program algoformer"""
 
-DESCRIPTION = "Describe a model: its program, its card, and its cost part by part."
-
 FIRST_FACTS = ("step", "seconds", "device", "precision", "commit", "command")
 """Facts about training that stand first on a card."""
 
@@ -56,9 +54,7 @@ def run_info(arguments: list[str]) -> int:
         if len(arguments) > 1:
             raise ValueError(f"info MODEL takes no further options, got {arguments[1]!r}")
         return _describe_file(Path(arguments[0]))
-    experiment, settings = read_experiment(
-        arguments, InfoOptions, command="info", description=DESCRIPTION, short_help=HELP
-    )
+    experiment, settings = read_experiment(arguments, InfoOptions, command="info", short_help=HELP)
     if settings.compare:
         _print_comparison()
         return 0
@@ -184,13 +180,8 @@ def _print_cost(experiment: Experiment) -> None:
     from algoformer.training.config import unroll_at
 
     task, training = experiment.task, experiment.training
-    sizes: dict[str, Any] = {
-        "dim": task.dim,
-        "out": task.out,
-        "context": task.context,
-        "width": experiment.width,
-        "batch": training.batch_size,
-    }
+    sizes: dict[str, Any] = {name: getattr(task, name) for name in ("dim", "out", "context")}
+    sizes |= {"width": experiment.width, "batch": training.batch_size}
     last = unroll_at(experiment.program, training, training.steps - 1)
     inference = cost(experiment.program, unroll=Unroll(steps=last.steps, window=1), **sizes)
     say(_cost_table(inference, "inference"))
@@ -204,22 +195,15 @@ def _print_cost(experiment: Experiment) -> None:
 def _cost_table(bill: Cost, title: str, *, training: bool = False) -> Table:
     from algoformer.evaluation import Table
 
-    lines = [(part.name, part.parameters, part.work) for part in bill.parts]
-    lines.append(("total", bill.parameters, bill.work))
     columns: tuple[str, ...] = ("part", "parameters", "layer runs", "forward GFLOP")
-    rows: list[tuple[str | int | float, ...]] = [
-        (name, parameters, work.layers, work.forward / 1e9) for name, parameters, work in lines
-    ]
     if training:
         columns += ("with backward", "kept MiB")
-        rows = [
-            (
-                *row,
-                (work.forward + work.backward + work.repeated) / 1e9,
-                work.kept * bill.number_bytes / 2**20,
-            )
-            for row, (_, _, work) in zip(rows, lines, strict=True)
-        ]
+    rows = []
+    total = ("total", bill.parameters, bill.work)
+    for name, parameters, work in [*((part.name, part.parameters, part.work) for part in bill.parts), total]:
+        both, kept = work.forward + work.backward + work.repeated, work.kept * bill.number_bytes
+        row = (name, parameters, work.layers, work.forward / 1e9, both / 1e9, kept / 2**20)
+        rows.append(row[: len(columns)])
     return Table(columns=columns, rows=tuple(rows), title=title)
 
 

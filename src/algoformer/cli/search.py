@@ -57,10 +57,6 @@ examples
   algoformer search --space space.json --flops 2e6 --out runs/wide
   algoformer search --storage postgresql+psycopg://me@host/studies"""
 
-DESCRIPTION = (
-    "Search programs of equal training FLOPs with Optuna; leave the winner as a program and a diagram."
-)
-
 
 @dataclass(frozen=True)
 class SearchOptions(FirstOptions):
@@ -85,9 +81,7 @@ class SearchOptions(FirstOptions):
 
 def run_search(arguments: list[str]) -> int:
     """Search as the options say."""
-    experiment, chosen = read_experiment(
-        arguments, SearchOptions, command="search", description=DESCRIPTION, short_help=HELP
-    )
+    experiment, chosen = read_experiment(arguments, SearchOptions, command="search", short_help=HELP)
     from algoformer.extras import require
 
     require("optuna", extra="search")

@@ -61,8 +61,6 @@ examples
   algoformer train --resume --out runs/linear-algoformer-smoke-seed0
   torchrun --nproc-per-node 2 -m algoformer train --scale short"""
 
-DESCRIPTION = "Train a model and leave a folder with its config, metrics, checkpoint, numbers and plots."
-
 
 @dataclass(frozen=True)
 class TrainOptions(FirstOptions):
@@ -83,9 +81,7 @@ class TrainOptions(FirstOptions):
 
 def run_train(arguments: list[str]) -> int:
     """Train as the options say."""
-    experiment, settings = read_experiment(
-        arguments, TrainOptions, command="train", description=DESCRIPTION, short_help=HELP
-    )
+    experiment, settings = read_experiment(arguments, TrainOptions, command="train", short_help=HELP)
     from algoformer.common.devices import pick_device
     from algoformer.training.trainer import join_torchrun
 
