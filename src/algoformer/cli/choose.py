@@ -147,10 +147,13 @@ def _data_settings(data: Data) -> Any:
     kinds = [
         (item.name, _option(_typed(hints[item.name], value), texts.get(item.name, "")), value)
         for item, value in ((one, getattr(own, one.name)) for one in fields(own))
-        if item.compare  # the other fields are local to this machine
+        if item.init and item.compare  # fields that are not compared are local to this machine
     ]
-    first_line = (type(own).__doc__ or "").partition("\n")[0]
-    return make_dataclass("data", kinds, frozen=True, namespace={"__doc__": first_line})()
+    text = (type(own).__doc__ or "").partition("\n")[0]
+    signature = f"{type(own).__name__}("  # what Python writes where a dataclass has no docstring
+    return make_dataclass(
+        "data", kinds, frozen=True, namespace={"__doc__": "" if text.startswith(signature) else text}
+    )()
 
 
 def _typed(hint: Any, value: Any) -> Any:

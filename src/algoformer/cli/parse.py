@@ -91,7 +91,8 @@ def parse(
                 registry=_words(),
             )
     except SystemExit as stop:
-        print(page.wrapped(), end="")
+        # a script for completion is printed as it is
+        print(page.wrapped() if {"-h", "--help"} & set(words) else page.getvalue(), end="")
         if stop.code and is_first_process():
             line = one_line(messages.getvalue(), known_flags(kind))
             print(f"{name}: {line}", file=sys.stderr)
