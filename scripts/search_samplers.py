@@ -29,7 +29,8 @@ from optuna.samplers import BaseSampler, RandomSampler, TPESampler
 from algoformer.common.devices import source_commit
 from algoformer.common.files import read_json, write_json
 from algoformer.common.plain_data import read_dataclass
-from algoformer.report.canvas import finish, logarithmic, panels, save
+from algoformer.report.axes import logarithmic
+from algoformer.report.canvas import finish, panels, save
 from algoformer.report.search_plots import importance_figure
 from algoformer.report.style import INK, strokes
 from algoformer.search import SearchSpace

@@ -14,7 +14,7 @@ import argparse
 import json
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,8 @@ from algoformer.config import Ramp
 from algoformer.evaluation import evaluate, evaluation_prompts
 from algoformer.insight import Identification, identify, layers_as_passes
 from algoformer.report import save
-from algoformer.report.insight_plots import shares_over_training
+from algoformer.report.canvas import finish, panels
+from algoformer.report.style import INK, strokes
 from algoformer.tasks import LinearRegression
 from algoformer.trace import Solver
 from algoformer.training import Callback, load_checkpoint, train
@@ -122,6 +123,34 @@ def run_of(program: str, noise: float, seed: int) -> dict[str, Any]:
         "gradient_descent_error": errors(algorithms.GradientDescent(), task, PASSES),
         "training_cpu_seconds": round(seconds, 1),
     }
+
+
+def shares_over_training(runs: Sequence[Mapping[str, Any]]) -> Any:
+    """Draw how much families explain of what is left after each step of training, a panel for each noise.
+
+    A run has `noise`, `seed` and `training`: rows with a `step`, the shares of `newton` and
+    `gradient_descent`, and the `ceiling` of any filter. Steps at which the model has not learned yet are left
+    out: everything explains zero weights.
+    """
+    levels = sorted({run["noise"] for run in runs})
+    figure, axes = panels(len(levels), "What training moves towards: share of what is left that is explained")
+    lines = {"ceiling": "any filter", "newton": "Newton's iteration", "gradient_descent": "gradient descent"}
+    styles = strokes(list(lines), textbook=list(lines))
+    for one, noise in zip(axes, levels, strict=True):
+        for run in (run for run in runs if run["noise"] == noise):
+            rows = [row for row in run["training"] if row["status"] != "does not learn"]
+            steps = [row["step"] for row in rows]
+            for key, name in lines.items():
+                values = [max(row[key], 0.0) for row in rows]
+                color = INK if key == "ceiling" else styles[key].color
+                form = (0, (2, 2)) if run["seed"] else "-"
+                label = f"{name}, seed {run['seed']}"
+                one.plot(steps, values, "o", markersize=3, color=color, linestyle=form, label=label)
+        one.set_ylim(-0.03, 1.03)
+        one.set_title(f"label noise {noise:g}" if noise else "no label noise", color=INK, fontsize=10)
+        one.set_xlabel("training steps", color=INK)
+        one.set_ylabel("share explained" if noise == levels[0] else "", color=INK)
+    return finish(figure, axes[0])
 
 
 def main() -> None:

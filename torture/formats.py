@@ -186,7 +186,6 @@ def _checkpoints(runs: dict[str, Path], folder: Path) -> list[Source]:
     reads = (
         *("algoformer.checkpoint.load_checkpoint", "algoformer.common.files.read_tensors"),
         *("algoformer.common.files.read_header", "algoformer.cli.measure.load_contender"),
-        "algoformer.cli.insight_results.load_in_context",
     )
     whole = file_source("checkpoints, changed bytes", paths, sane, reads, folder, weight=3)
     return [Source("checkpoints, changed content", 8, reads, mutant), whole]

@@ -27,9 +27,8 @@ from algoformer.evaluation import Cell, Table, bootstrap, evaluation_prompts
 from algoformer.evaluation.precision import full_precision
 from algoformer.model.inner_loops import inner_loops
 from algoformer.model.program import Layers, Loop, Program, default_steps
-from algoformer.report import save
+from algoformer.report import markdown_table, save
 from algoformer.report.canvas import panels
-from algoformer.report.markdown import markdown_table
 from algoformer.tasks import ChainOfSolves
 from algoformer.trace import Unroll
 from algoformer.training import Experiment, TrainConfig

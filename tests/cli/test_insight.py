@@ -95,7 +95,8 @@ def test_a_folder_that_cannot_be_made_is_refused_before_measuring(
     monkeypatch.setattr(f"algoformer.insight.{command}", None)  # measuring would fail with a TypeError
     (tmp_path / "file").touch()
     assert main([command, str(looped), "--out", str(tmp_path / "file")]) == 2
-    assert capsys.readouterr().err == f"algoformer {command}: File exists: {tmp_path / 'file'}\n"
+    said = f"{tmp_path / 'file'} exists and is not a folder; choose another name"
+    assert capsys.readouterr().err == f"algoformer {command}: {said}\n"
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 
 from algoformer.cli import choose
 from algoformer.cli.parse import known_flags
-from algoformer.cli.train import options
+from algoformer.cli.train import HELP, TrainOptions
 from algoformer.tasks import TASKS
 from tests.docs.pages import PAGES, ROOT
 
@@ -34,9 +34,7 @@ def training_flags(monkeypatch: pytest.MonkeyPatch) -> set[str]:
     monkeypatch.setattr(choose, "parse", record)
     for data in [*([task] for task in TASKS), ["translation"], ["labels"], ["text", "book.txt"]]:
         with pytest.raises(Recorded):
-            choose.read_experiment(
-                ["--data", *data], command="train", description="", extra=options(), short_help=""
-            )
+            choose.read_experiment(["--data", *data], TrainOptions, command="train", short_help=HELP)
     return found
 
 

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from algoformer.evaluation import Table
-from algoformer.report.markdown import markdown_table
+from algoformer.report import markdown_table
 
 
 @given(st.text())

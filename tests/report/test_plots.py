@@ -10,7 +10,8 @@ from matplotlib.figure import Figure
 
 from algoformer.evaluation import Curve, Evaluation
 from algoformer.report import error_by_sample, error_by_step, inline_svg, save, training_loss
-from algoformer.report.canvas import log_limits, svg_text
+from algoformer.report.axes import log_limits
+from algoformer.report.canvas import svg_text
 from algoformer.report.style import INK, strokes
 from evaluation.known import line, one
 

@@ -129,7 +129,7 @@ def test_what_is_not_there_or_not_a_journal_is_refused(tmp_path: Path) -> None:
     open_study(settings(), tmp_path / JOURNAL, "search")
     with pytest.raises(ValueError, match="has no study named 'other'"):
         load_study(tmp_path / JOURNAL, "other")
-    (tmp_path / "notes.txt").write_text("dear diary\nsecond line\n")
+    (tmp_path / "notes.txt").write_text("dear diary\nsecond line")
     with pytest.raises(ValueError, match=r"notes.txt is not the journal of a study"):
         search(settings(), trials=1, storage=tmp_path / "notes.txt")
 

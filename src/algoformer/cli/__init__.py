@@ -71,6 +71,8 @@ def _dispatch(words: list[str]) -> int:
 
         print(f"algoformer {__version__}")
         return 0
+    if any("\0" in word for word in words):
+        raise ValueError("an argument contains the character NUL, which no file name can have; leave it out")
     name, rest = words[0], words[1:]
     if name == "help":
         return _dispatch([*rest[:1], "--help"])
@@ -86,20 +88,14 @@ def _dispatch(words: list[str]) -> int:
 def usage() -> str:
     """Return the help of the command line as a whole."""
     broad = max(map(len, COMMANDS))
-    rows = [f"  {name.ljust(broad)}  {command.help}" for name, command in COMMANDS.items()]
-    samples = [f"  algoformer {command.example}" for command in COMMANDS.values()]
-    return "\n".join(
-        [
-            "algoformer: transformers with algorithmic structure",
-            "",
-            "usage: algoformer COMMAND [OPTIONS]      (algoformer COMMAND --help for its options)",
-            "",
-            *rows,
-            "",
-            "examples:",
-            *samples,
-        ]
-    )
+    lines = [
+        "algoformer: transformers with algorithmic structure\n",
+        "usage: algoformer COMMAND [OPTIONS]      (algoformer COMMAND --help for its options)\n",
+        *(f"  {name.ljust(broad)}  {command.help}" for name, command in COMMANDS.items()),
+        "\nexamples:",
+        *(f"  algoformer {command.example}" for command in COMMANDS.values()),
+    ]
+    return "\n".join(lines)
 
 
 WRONG_PLACE = (
@@ -176,6 +172,8 @@ def _described(error: BaseException) -> str:
     if isinstance(error, OSError) and error.errno in WRONG_PLACE:
         # errors of this library name the file in their text already
         said = error.strerror or text
+        if error.errno == errno.EEXIST and error.filename is not None:
+            return f"{error.filename} exists and is not a folder; choose another name"
         return said if error.filename is None else f"{said}: {error.filename}"
     if "No space left" in text:
         return f"the disk is full ({text}); files that were there before are unchanged"

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import tyro
-
-from algoformer.cli.parse import parse
+from algoformer.cli.parse import ModelOption, parse
 
 DESCRIPTION = """Certify how a model's answers behave to 50 times its trained depth.
 
@@ -27,44 +23,30 @@ Examples:
 class CertifyOptions:
     """Options of `algoformer certify`."""
 
-    model: Annotated[
-        tyro.conf.Positional[Path],
-        tyro.conf.arg(metavar="MODEL", help="Run folder, checkpoint file or shipped model."),
-    ]
-    reach: Annotated[int, tyro.conf.arg(help="Depth to run to, in multiples of the trained depth.")] = 50
-    prompts: Annotated[
-        int, tyro.conf.arg(help="Held-out prompts, at least 8; for a model of text, lines.")
-    ] = 12
-    seed: Annotated[int, tyro.conf.arg(help="Seed of the held-out prompts.")] = 0
-    texts: Annotated[Path | None, tyro.conf.arg(help="For a model of text: a file with one text a line.")] = (
-        None
-    )
-    references: Annotated[
-        Path | None, tyro.conf.arg(help="For a translator: a file with the reference for each text.")
-    ] = None
-    stored: Annotated[
-        bool, tyro.conf.arg(help="Show the certificate on the model's card instead of measuring one.")
-    ] = False
-    store: Annotated[bool, tyro.conf.arg(help="Add the certificate to the model's card.")] = False
-    json: Annotated[bool, tyro.conf.arg(help="Print JSON instead of a table.")] = False
-    out: Annotated[Path | None, tyro.conf.arg(help="Folder for certificate.json and plots.")] = None
+    model: ModelOption
+    reach: int = 50  # Depth to run to, in multiples of the trained depth.
+    prompts: int = 12  # Held-out prompts, at least 8; for a model of text, lines.
+    seed: int = 0  # Seed of the held-out prompts.
+    texts: Path | None = None  # For a model of text: a file with one text a line.
+    references: Path | None = None  # For a translator: a file with the reference for each text.
+    stored: bool = False  # Show the certificate on the model's card instead of measuring one.
+    store: bool = False  # Add the certificate to the model's card.
+    json: bool = False  # Print JSON instead of a table.
+    out: Path | None = None  # Folder for certificate.json and plots.
 
 
 def run_certify(arguments: list[str]) -> int:
     """Certify a model's depth, print the certificate, and draw it if a folder is given."""
     chosen = parse(CertifyOptions, arguments, command="certify", description=DESCRIPTION)
-    from algoformer.checkpoint import add_to_card
-    from algoformer.cli.insight_results import provenance, write_result
-    from algoformer.cli.measure import check_prompts, load_contender
-    from algoformer.insight import DepthCertificate, certify, read_certificate
+    from algoformer.cli.insight_results import deliver, prepare, with_provenance
+    from algoformer.cli.measure import load_contender
+    from algoformer.insight import certify, read_certificate
     from algoformer.model import AlgoFormer
-    from algoformer.report.insight_plots import certificate_figures, probability_figures
-    from algoformer.shipped import checkpoint_path, load
+    from algoformer.report.insight_plots import certificate_figures
+    from algoformer.shipped import load
 
-    check_prompts(chosen.prompts)
+    prepare(chosen)
     start, checkpoint = time.monotonic(), load(chosen.model)
-    if chosen.out is not None:
-        chosen.out.mkdir(parents=True, exist_ok=True)  # a folder that cannot be made is noticed at once
     found: Any
     if chosen.stored:
         if "certificate" not in checkpoint.card:
@@ -72,27 +54,19 @@ def run_certify(arguments: list[str]) -> int:
                 f"{chosen.model} has no certificate on its card; leave out --stored to measure it"
             )
         found = read_certificate(checkpoint.card["certificate"])
-    elif isinstance(checkpoint.model, AlgoFormer):
+        deliver(found, chosen, {}, "certificate.json", certificate_figures)
+        return 0
+    if isinstance(checkpoint.model, AlgoFormer):
+        if chosen.texts or chosen.references:
+            raise ValueError("--texts and --references are for models of text; this one answers prompts")
         known = load_contender(chosen.model)
         found = certify(known.model, known.task, reach=chosen.reach, prompts=chosen.prompts, seed=chosen.seed)
     else:
         from algoformer.cli.certify_text import certify_text
 
         found = certify_text(
-            checkpoint,
-            chosen.texts,
-            reach=chosen.reach,
-            most=chosen.prompts,
-            references=chosen.references,
+            checkpoint, chosen.texts, reach=chosen.reach, most=chosen.prompts, references=chosen.references
         )
-    if not chosen.stored:
-        command = shlex.join(["algoformer", "certify", *arguments])
-        found = replace(found, setting=found.setting | provenance(chosen.model.stem, command, start))
-        if chosen.store:
-            add_to_card(checkpoint_path(chosen.model), {"certificate": found.to_data()})
-    print(found.to_json() if chosen.json else found)
-    if chosen.out is not None:
-        figures = certificate_figures if isinstance(found, DepthCertificate) else probability_figures
-        write_result(found, chosen.out / "certificate.json", figures)
-        print(f"numbers and plots: {chosen.out}", file=sys.stderr if chosen.json else sys.stdout)
+    found = with_provenance(found, chosen.model.stem, ["certify", *arguments], start)
+    deliver(found, chosen, {"certificate": found.to_data()}, "certificate.json", certificate_figures)
     return 0

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from algoformer.data.files import read_lines
 from algoformer.insight.instrument import LoopMap
 from algoformer.insight.probabilities import ProbabilityCertificate, certify_probabilities
 from algoformer.language.classifier import TextClassifier, masked_mean
@@ -55,7 +56,7 @@ def certify_text(
 
 
 def _lines(path: Path, most: int) -> list[str]:
-    return [line for line in path.read_text(encoding="utf-8").splitlines() if line.strip()][:most]
+    return [line for line in read_lines(path) if line.strip()][:most]
 
 
 def _bleu(

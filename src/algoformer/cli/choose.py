@@ -5,16 +5,12 @@ The options of a program, such as `--model.loop.steps 30`, are derived from the 
 
 from __future__ import annotations
 
-import ast
-import inspect
-import re
-import textwrap
 from collections.abc import Iterator
-from dataclasses import fields, is_dataclass, make_dataclass, replace
-from itertools import pairwise
+from dataclasses import dataclass, fields, make_dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_type_hints
 
+import docstring_parser
 import tyro
 
 from algoformer.cli.parse import parse
@@ -24,19 +20,22 @@ if TYPE_CHECKING:
     from algoformer.model.program import Part, Program
     from algoformer.training.config import Experiment
 
-FIRST: dict[str, tuple[Any, Any, str]] = {
-    "data": (
-        tuple[str, ...],
-        ("linear",),
-        "A task, or a kind of text followed by your files: translation SOURCE TARGET, labels FILE, "
-        "text FILE ...; without files, translation and labels use a small corpus of the package. Also a task "
-        "of your own as package.module:Class, or data that you registered.",
-    ),
-    "program": (str, "algoformer", "The architecture: a preset, or a JSON file with a program."),
-    "scale": (str, "smoke", "smoke: two CPU cores; short: minutes on a GPU; paper: the paper's sizes."),
-    "config": (Path | None, None, "Start from a run's config.json instead of these three."),
-}
-"""These options decide which others there are, so they are read first."""
+
+@dataclass(frozen=True)
+class FirstOptions:
+    """The options that name an experiment; the others follow from it, so these are read first."""
+
+    data: tuple[str, ...] = ("linear",)
+    """A task, or a kind of text followed by your files: translation SOURCE TARGET, labels FILE or
+    text FILE ... Without files, translation and labels use a small corpus of the package. Also a task of your
+    own as package.module:Class, or data that you registered."""
+    program: str = "algoformer"  # The architecture: a preset, or a JSON file with a program.
+    scale: str = "smoke"  # smoke: two CPU cores; short: minutes on a GPU; paper: the paper's sizes.
+    config: Path | None = None  # Start from a run's config.json instead of these three.
+    width: int = 0  # Width of the residual stream (d_model).
+
+
+Own = TypeVar("Own", bound=FirstOptions)
 
 STRUCTURE = {"name", "body", "branches"}
 """Fields that say how a program is put together, which options do not change."""
@@ -44,15 +43,13 @@ STRUCTURE = {"name", "body", "branches"}
 Field = tuple[str, Any, Any]
 
 
-def option(kind: Any, text: str) -> Any:
-    """Return the type of an option together with its help."""
-    return Annotated[kind, tyro.conf.arg(help=text)]
-
-
 def read_experiment(
-    arguments: list[str], *, command: str, description: str, extra: list[Field], short_help: str
-) -> tuple[Experiment, Any]:
-    """Return the experiment that the options describe, and the object with the command's own options."""
+    arguments: list[str], own: type[Own], *, command: str, short_help: str
+) -> tuple[Experiment, Own]:
+    """Return the experiment that the options describe, and the command's own options.
+
+    `--help` prints the short help; `--help-all` prints every option below its first paragraph.
+    """
     if "--help" in arguments or "-h" in arguments:  # before anything is read or imported
         print(short_help)
         raise SystemExit(0)
@@ -60,44 +57,46 @@ def read_experiment(
 
     start = _start(arguments)
     model, data = model_settings(start.program), _data_settings(start.data)
-    settings_kind = make_dataclass(
+    kind = make_dataclass(
         "settings",
         [
-            *((name, option(kind, text), value) for name, (kind, value, text) in FIRST.items()),
-            *extra,
-            ("width", option(int, "Width of the residual stream (d_model)."), start.width),
+            ("own", Annotated[own, tyro.conf.arg(name="")], own(width=start.width)),
             ("training", Annotated[type(start.training), tyro.conf.arg(name="")], start.training),
             ("data_settings", Annotated[type(data), tyro.conf.arg(name="data")], data),
             ("model", type(model), model),
         ],
         frozen=True,
     )
-    settings = parse(
-        settings_kind, arguments, command=command, description=description, default=settings_kind()
-    )
-    built = Experiment(
-        program=start.program if settings.model == model else apply_settings(start.program, settings.model),
-        data=start.data
-        if settings.data_settings == data
-        else _with_settings(start.data, settings.data_settings),
-        width=settings.width,
-        training=settings.training,
-    )
-    return built, settings
+    description = short_help.split("\n\n")[1]
+    settings = parse(kind, arguments, command=command, description=description, default=kind())
+    program, chosen = start.program, start.data
+    if settings.model != model:
+        program = apply_settings(program, settings.model)
+    if settings.data_settings != data:
+        chosen = _with_settings(chosen, settings.data_settings)
+    return Experiment(program, chosen, settings.own.width, settings.training), settings.own
+
+
+def _option(kind: Any, text: str) -> Any:
+    return Annotated[kind, tyro.conf.arg(help=text)]
 
 
 def _start(arguments: list[str]) -> Experiment:
     """Build the experiment that the first options name, before any setting is changed."""
+    from algoformer.common.files import read_json
     from algoformer.training.config import Experiment
     from algoformer.training.presets import named_experiment
 
     chosen = _first_words(arguments)
     if "config" in chosen:
-        from algoformer.common.files import read_json
-
-        return Experiment.from_data(read_json(Path(chosen["config"][0])))
-    name, *files = chosen.get("data", ["linear"])
-    program, scale = (chosen.get(word, [FIRST[word][1]])[0] for word in ("program", "scale"))
+        path = Path(chosen["config"][0])
+        try:
+            return Experiment.from_data(read_json(path))
+        except ValueError as error:
+            named = str(error).startswith(str(path))
+            raise ValueError(error if named else f"{path} is not the config of a run: {error}") from None
+    name, *files = chosen.get("data", FirstOptions.data)
+    program, scale = (chosen.get(word, [getattr(FirstOptions, word)])[0] for word in ("program", "scale"))
     own = read_program(Path(program)) if program.endswith(".json") else program
     return named_experiment(name, own, scale, files=files)
 
@@ -109,12 +108,15 @@ def _first_words(arguments: list[str]) -> dict[str, list[str]]:
     for word in arguments:
         if word.startswith("--"):
             name, equals, value = word[2:].partition("=")
-            current = found.setdefault(name, []) if name in FIRST else None
+            current = found.setdefault(name, []) if hasattr(FirstOptions, name) else None
             if current is not None and equals:
                 current.append(value)
         elif current is not None:
             current.append(word)
-    return {name: values for name, values in found.items() if values}
+    for name, values in found.items():
+        if not values:
+            raise ValueError(f"--{name} needs a value (see --help)")
+    return found
 
 
 def with_folder(data: Any, folder: str) -> Any:
@@ -133,23 +135,25 @@ def read_program(path: Path) -> Program:
 
 
 def _described(data: Data) -> Any:
-    """Return the object whose fields are the data's settings: the task of prompts, or the data itself."""
+    """Return the dataclass whose fields are the data's settings: the task of prompts, or the data itself."""
     task = getattr(data, "task", None)
     return data if task is None else task
 
 
 def _data_settings(data: Data) -> Any:
     """Return an object with a field for every setting of the data."""
-    if (described := _described(data)) is not data:
-        return described
-    own: Any = data  # a dataclass, which the protocol does not say
-    hints, texts = get_type_hints(type(data)), field_docs(type(data))
+    own = _described(data)
+    hints, texts = get_type_hints(type(own)), field_docs(type(own))
     kinds = [
-        (item.name, option(_typed(hints[item.name], value), texts.get(item.name, "")), value)
-        for item, value in ((one, getattr(data, one.name)) for one in fields(own))
-        if item.compare  # the other fields are local to this machine
+        (item.name, _option(_typed(hints[item.name], value), texts.get(item.name, "")), value)
+        for item, value in ((one, getattr(own, one.name)) for one in fields(own))
+        if item.init and item.compare  # fields that are not compared are local to this machine
     ]
-    return make_dataclass("data", kinds, frozen=True)()
+    text = (type(own).__doc__ or "").partition("\n")[0]
+    signature = f"{type(own).__name__}("  # what Python writes where a dataclass has no docstring
+    return make_dataclass(
+        "data", kinds, frozen=True, namespace={"__doc__": "" if text.startswith(signature) else text}
+    )()
 
 
 def _typed(hint: Any, value: Any) -> Any:
@@ -160,25 +164,18 @@ def _typed(hint: Any, value: Any) -> Any:
 
 
 def _with_settings(data: Data, settings: Any) -> Any:
-    if _described(data) is not data:
-        from algoformer.data.prompts import PromptData
-
-        return PromptData(settings)
-    own: Any = data
-    return replace(own, **{item.name: getattr(settings, item.name) for item in fields(settings)})
+    values = {item.name: getattr(settings, item.name) for item in fields(settings)}
+    changed = replace(_described(data), **values)
+    return changed if _described(data) is data else replace(data, task=changed)  # type: ignore[type-var]
 
 
 def field_docs(kind: type) -> dict[str, str]:
-    """Return the docstring below each field of a dataclass, on one line."""
-    found: dict[str, str] = {}
-    for owner in reversed([one for one in kind.__mro__ if is_dataclass(one)]):
-        (body,) = ast.parse(textwrap.dedent(inspect.getsource(owner))).body
-        assert isinstance(body, ast.ClassDef)
-        for item, below in pairwise(body.body):
-            if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name):
-                text = below.value if isinstance(below, ast.Expr) else None
-                if isinstance(text, ast.Constant) and isinstance(text.value, str):
-                    found[item.target.id] = " ".join(text.value.split())
+    """Return the text of each field of a class, below it or under `Attributes:`, as one sentence."""
+    found = {}
+    for owner in reversed(kind.__mro__[:-1]):
+        for one in docstring_parser.parse_from_object(owner).params:
+            text = " ".join((one.description or "").replace("`", "").split())
+            found[one.arg_name] = text[:1].upper() + text[1:]
     return found
 
 
@@ -200,18 +197,6 @@ def apply_settings(program: Program, settings: Any) -> Program:
     """Return the program with the values that the settings hold now."""
     parts = enumerate(program.parts)
     return type(program)(*(_apply_part(part, getattr(settings, _word(part, index))) for index, part in parts))
-
-
-def attribute_docs(kind: type) -> dict[str, str]:
-    """Return the text of each entry under `Attributes:` in the docstring of a class."""
-    _, _, section = (inspect.getdoc(kind) or "").partition("Attributes:\n")
-    entries = re.findall(r"^    (\w+): (.*(?:\n        .*)*)", section, flags=re.MULTILINE)
-    return {name: _sentence(" ".join(text.split())) for name, text in entries}
-
-
-def _sentence(text: str) -> str:
-    text = re.sub(r"`([^`]*)`", r"\1", text)
-    return text[:1].upper() + text[1:]
 
 
 def _word(part: Part, index: int) -> str:
@@ -239,12 +224,12 @@ def _part_fields(part: Part) -> list[Field]:
 
 
 def _own_fields(part: Part) -> Iterator[Field]:
-    hints, texts, words = get_type_hints(type(part)), attribute_docs(type(part)), choices()
+    hints, texts, words = get_type_hints(type(part)), field_docs(type(part)), choices()
     for item in fields(part):
         if item.name not in STRUCTURE:
             value = getattr(part, item.name)
             kind = Literal[words[item.name]] if item.name in words else hints[item.name]
-            yield item.name, option(kind, texts.get(item.name, "")), value
+            yield item.name, _option(kind, texts.get(item.name, "")), value
 
 
 def _only_layers(body: Program) -> Part | None:

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
-
-import tyro
 
 from algoformer.cli.parse import parse
 
@@ -22,8 +19,8 @@ Example: algoformer demo --out demo
 class DemoOptions:
     """Options of `algoformer demo`."""
 
-    out: Annotated[Path, tyro.conf.arg(help="The folder for runs, plots and the page.")] = Path("demo")
-    fresh: Annotated[bool, tyro.conf.arg(help="Train again, even if a demo was run here before.")] = False
+    out: Path = Path("demo")  # The folder for runs, plots and the page.
+    fresh: bool = False  # Train again, even if a demo was run here before.
 
 
 def run_demo(arguments: list[str]) -> int:

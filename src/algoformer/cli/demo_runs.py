@@ -11,7 +11,7 @@ from algoformer.evaluation import Evaluation, compare, evaluation_prompts
 from algoformer.evaluation.errors import Progress
 from algoformer.model import presets as programs
 from algoformer.model.program import default_steps
-from algoformer.tasks import LinearRegression, Task
+from algoformer.tasks import LinearRegression
 from algoformer.trace import Solver
 from algoformer.training import Experiment, TrainConfig, load_checkpoint
 from algoformer.training.side_by_side import Planned
@@ -60,22 +60,20 @@ def plan(folder: Path) -> dict[str, Planned]:
 
 
 def measure(plans: dict[str, Planned], *, progress: Progress | None = None) -> list[Evaluation]:
-    """Measure all models and textbook methods on the same held-out prompts, beyond the trained depth."""
-    task = RECIPE.task
+    """Measure all models and textbook methods on the same held-out prompts, beyond the trained depth.
+
+    Textbook methods have the constants that the explorer uses.
+    """
+    task, constants = RECIPE.task, textbook_constants(RECIPE.task)
     solvers: dict[str, Solver] = {
         name: load_checkpoint(planned.folder / "checkpoint.safetensors").model.eval()
         for name, planned in plans.items()
     }
-    steps = BEYOND * default_steps(RECIPE.program)
-    prompts = evaluation_prompts(task, count=512)
-    return compare(solvers | textbook(task), prompts, steps=steps, scale=task.scale, progress=progress)
-
-
-def textbook(task: Task) -> dict[str, Solver]:
-    """Return the textbook methods of the demo, with the constants that the explorer uses."""
-    constants = textbook_constants(task)
-    return {
+    solvers |= {
         "gradient descent": GradientDescent(step_size=constants["step_size"], view=task.problems),
         "Newton's method": Newton(alpha=constants["alpha"], view=task.problems),
         "least squares": LeastSquares(view=task.problems),
     }
+    steps = BEYOND * default_steps(RECIPE.program)
+    prompts = evaluation_prompts(task, count=512)
+    return compare(solvers, prompts, steps=steps, scale=task.scale, progress=progress)

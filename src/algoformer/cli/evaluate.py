@@ -5,11 +5,11 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import tyro
 
-from algoformer.cli.parse import parse
+from algoformer.cli.parse import DeviceName, parse
 from algoformer.cli.say import say
 from algoformer.common.terminal import printable
 
@@ -33,33 +33,22 @@ class EvaluateOptions:
         tyro.conf.Positional[tuple[Path, ...]],
         tyro.conf.arg(metavar="MODEL ...", help="Run folders, checkpoint files or shipped models."),
     ] = ()
-    against: Annotated[str, tyro.conf.arg(help="Textbook solvers, separated by commas.")] = ""
-    iterations: Annotated[
-        int | None, tyro.conf.arg(help="Iterations of the loop; by default as trained.")
-    ] = None
-    stop: Annotated[
-        str | None, tyro.conf.arg(help="Stopping rule of the loop of a text model, such as kl:1e-3.")
-    ] = None
-    prompts: Annotated[int, tyro.conf.arg(help="Number of held-out prompts.")] = 1280
-    raw: Annotated[
-        bool, tyro.conf.arg(help="Use the last weights of a run that keeps a moving average of them.")
-    ] = False
-    device: Annotated[Literal["auto", "cpu", "cuda", "mps"], tyro.conf.arg(help="Where models run.")] = "auto"
-    out: Annotated[
-        Path | None,
-        tyro.conf.arg(help="Folder for numbers and plots; by default the folder of a single run."),
-    ] = None
-    data_folder: Annotated[
-        str | None, tyro.conf.arg(help="Folder with named corpora; by default $ALGOFORMER_DATA.")
-    ] = None
-    solvers: Annotated[bool, tyro.conf.arg(help="List the textbook solvers and exit.")] = False
+    against: str = ""  # Textbook solvers, separated by commas.
+    iterations: int | None = None  # Iterations of the loop; by default as trained.
+    stop: str | None = None  # Stopping rule of the loop of a text model, such as kl:1e-3.
+    prompts: int = 1280  # Number of held-out prompts.
+    raw: bool = False  # Use the last weights of a run that keeps a moving average of them.
+    device: DeviceName = "auto"  # Where models run.
+    out: Path | None = None  # Folder for numbers and plots; by default the folder of a single run.
+    data_folder: str | None = None  # Folder with named corpora; by default $ALGOFORMER_DATA.
+    solvers: bool = False  # List the textbook solvers and exit.
 
 
 def run_evaluate(arguments: list[str]) -> int:
     """Measure, print, draw."""
     chosen = parse(EvaluateOptions, arguments, command="evaluate", description=DESCRIPTION)
     from algoformer.algorithms import SOLVERS, build_solver
-    from algoformer.cli.measure import TEXTBOOK, measure_runs, measure_text
+    from algoformer.cli.measure import TEXTBOOK, measure_runs, measure_text, refuse_folder
     from algoformer.common.devices import pick_device
     from algoformer.evaluation import summary_table
     from algoformer.model.stopping import parse_stopping
@@ -86,6 +75,7 @@ def run_evaluate(arguments: list[str]) -> int:
             chosen.runs[0], out=out, command=command, device=device, folder=chosen.data_folder, **rule
         )
     else:
+        refuse_folder(chosen.data_folder)
         results = measure_runs(
             chosen.runs,
             against=against,

@@ -5,12 +5,12 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
 from algoformer.cli.new_file import refuse_existing
-from algoformer.cli.parse import parse
+from algoformer.cli.parse import DeviceName, parse
 from algoformer.common.terminal import printable
 
 if TYPE_CHECKING:
@@ -31,22 +31,13 @@ class ExportOptions:
         tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN", help="A run folder or a checkpoint file.")
     ]
     file: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="FILE", help="The file to write.")]
-    half: Annotated[
-        bool, tyro.conf.arg(help="Store in half precision; the model is measured as it will be read.")
-    ] = True
-    raw: Annotated[
-        bool, tyro.conf.arg(help="Use the last weights of a run that keeps a moving average of them.")
-    ] = False
-    depths: Annotated[tuple[int, ...], tyro.conf.arg(help="Further numbers of iterations to measure at.")] = (
-        200,
-        1000,
-    )
-    prompts: Annotated[int, tyro.conf.arg(help="Number of held-out prompts.")] = 1280
-    certify: Annotated[bool, tyro.conf.arg(help="Store a depth certificate, measured on the CPU.")] = True
-    device: Annotated[Literal["auto", "cpu", "cuda", "mps"], tyro.conf.arg(help="Where to measure.")] = "auto"
-    data_folder: Annotated[
-        str | None, tyro.conf.arg(help="Folder with named corpora; by default $ALGOFORMER_DATA.")
-    ] = None
+    half: bool = True  # Store in half precision; the model is measured as it will be read.
+    raw: bool = False  # Use the last weights of a run that keeps a moving average of them.
+    depths: tuple[int, ...] = (200, 1000)  # Further numbers of iterations to measure at.
+    prompts: int = 1280  # Number of held-out prompts.
+    certify: bool = True  # Store a depth certificate, measured on the CPU.
+    device: DeviceName = "auto"  # Where to measure.
+    data_folder: str | None = None  # Folder with named corpora; by default $ALGOFORMER_DATA.
 
 
 def run_export(arguments: list[str]) -> int:
@@ -57,6 +48,8 @@ def run_export(arguments: list[str]) -> int:
     from algoformer.shipped import load
 
     device = pick_device(chosen.device)
+    if any(depth < 1 for depth in chosen.depths):
+        raise ValueError(f"depths must be at least 1, got {' '.join(map(str, chosen.depths))}")
     if load(chosen.run).task is None:
         _export_text(chosen, device, shlex.join(["algoformer", "export", *arguments]))
     else:
@@ -67,7 +60,7 @@ def run_export(arguments: list[str]) -> int:
 
 def _export_prompts(chosen: ExportOptions, device: str) -> None:
     from algoformer.checkpoint import Checkpoint, save_checkpoint
-    from algoformer.cli.measure import load_contender
+    from algoformer.cli.measure import load_contender, refuse_folder
     from algoformer.insight import certify
     from algoformer.insight.instrument import has_single_loop
     from algoformer.shipped import load
@@ -75,6 +68,7 @@ def _export_prompts(chosen: ExportOptions, device: str) -> None:
     from algoformer.training.run_folder import exported_facts
 
     contender = load_contender(chosen.run, raw=chosen.raw)
+    refuse_folder(chosen.data_folder)
     if chosen.half:
         in_half_precision(contender.model)
     card = exported_facts(contender.card) | _measured(contender, chosen, device)

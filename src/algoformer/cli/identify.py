@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import tyro
-
-from algoformer.cli.parse import parse
+from algoformer.cli.parse import ModelOption, parse
 
 DESCRIPTION = """Find out which textbook algorithm a model runs on in-context regression.
 
@@ -28,65 +24,50 @@ Examples:
 class IdentifyOptions:
     """Options of `algoformer identify`."""
 
-    model: Annotated[
-        tyro.conf.Positional[Path],
-        tyro.conf.arg(metavar="MODEL", help="Run folder, checkpoint file or shipped model."),
-    ]
-    steps: Annotated[int, tyro.conf.arg(help="Passes of the loop to run.")] = 12
-    prompts: Annotated[int, tyro.conf.arg(help="Held-out prompts, at least 24.")] = 96
-    seed: Annotated[int, tyro.conf.arg(help="Seed of the held-out prompts.")] = 0
-    problem: Annotated[
-        int,
-        tyro.conf.arg(help="Regression problem inside a prompt: the layer of a chain of thought, from 0."),
-    ] = 0
-    by_layer: Annotated[
-        bool, tyro.conf.arg(help="For a transformer without a loop: read its layers as passes.")
-    ] = False
-    json: Annotated[bool, tyro.conf.arg(help="Print JSON instead of a table.")] = False
-    store: Annotated[bool, tyro.conf.arg(help="Add the verdict to the model's card.")] = False
-    out: Annotated[Path | None, tyro.conf.arg(help="Folder for identification.json and plots.")] = None
+    model: ModelOption
+    steps: int = 12  # Passes of the loop to run.
+    prompts: int = 96  # Held-out prompts, at least 24.
+    seed: int = 0  # Seed of the held-out prompts.
+    problem: int = 0  # Regression problem inside a prompt: the layer of a chain of thought, from 0.
+    by_layer: bool = False  # For a transformer without a loop: read its layers as passes.
+    json: bool = False  # Print JSON instead of a table.
+    store: bool = False  # Add the verdict to the model's card.
+    out: Path | None = None  # Folder for identification.json and plots.
 
 
 def run_identify(arguments: list[str]) -> int:
     """Identify a model's algorithm, print the verdict, and draw it if a folder is given."""
     chosen = parse(IdentifyOptions, arguments, command="identify", description=DESCRIPTION)
-    from algoformer.checkpoint import add_to_card
-    from algoformer.cli.insight_results import load_in_context, provenance, write_result
-    from algoformer.cli.measure import check_prompts
+    from algoformer.cli.insight_results import deliver, prepare, with_provenance
+    from algoformer.cli.measure import load_contender
     from algoformer.insight import identify, layers_as_passes
+    from algoformer.model import AlgoFormer
     from algoformer.model.program import has_loop
     from algoformer.report.insight_plots import identification_figures
-    from algoformer.shipped import checkpoint_path
+    from algoformer.shipped import load
 
-    check_prompts(chosen.prompts)
-    contender = load_in_context(chosen.model, instead="use `algoformer certify`, which needs none")
-    solver: Any = contender.model
-    steps, looped = chosen.steps, any(has_loop(part) for part in contender.model.program)
-    if not looped and not chosen.by_layer:
+    if not isinstance(load(chosen.model).model, AlgoFormer):
+        raise ValueError(
+            f"{chosen.model} is a model of text, with no regression inside its prompts; "
+            "use `algoformer certify`, which needs none"
+        )
+    contender = load_contender(chosen.model)
+    if not chosen.by_layer and not any(has_loop(part) for part in contender.model.program):
         raise ValueError(
             f"{chosen.model} has no loop, so it has no passes to compare with iterations; "
             "--by-layer reads its layers as passes"
         )
-    if chosen.out is not None:
-        chosen.out.mkdir(parents=True, exist_ok=True)  # a folder that cannot be made is noticed at once
+    prepare(chosen)
     start = time.monotonic()
-    if chosen.by_layer:
-        solver = layers_as_passes(contender.model, contender.task)
-        steps = solver.layers
+    solver: Any = layers_as_passes(contender.model, contender.task) if chosen.by_layer else contender.model
     found = identify(
         solver,
         contender.task,
-        steps=steps,
+        steps=solver.layers if chosen.by_layer else chosen.steps,
         prompts=chosen.prompts,
         seed=chosen.seed,
         problem=chosen.problem,
     )
-    command = shlex.join(["algoformer", "identify", *arguments])
-    found = replace(found, setting=found.setting | provenance(contender.label, command, start))
-    print(found.to_json() if chosen.json else found)
-    if chosen.store:
-        add_to_card(checkpoint_path(chosen.model), {"identification": found.summary()})
-    if chosen.out is not None:
-        write_result(found, chosen.out / "identification.json", identification_figures)
-        print(f"numbers and plots: {chosen.out}", file=sys.stderr if chosen.json else sys.stdout)
+    found = with_provenance(found, contender.label, ["identify", *arguments], start)
+    deliver(found, chosen, {"identification": found.summary()}, "identification.json", identification_figures)
     return 0

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from algoformer.cli.choose import Field, option, read_experiment
+from algoformer.cli.choose import FirstOptions, read_experiment
 
 if TYPE_CHECKING:
     from algoformer.evaluation import Table
@@ -16,7 +17,8 @@ HELP = """usage: algoformer info MODEL
        algoformer info [--data NAME] [--program NAME] [--scale NAME] [OPTIONS]
        algoformer info --compare
 
-Describe a model: its program, its card, and its parameters, FLOPs and memory part by part.
+Describe a model: its program, its card, and its parameters, FLOPs and memory
+part by part.
 
   MODEL            a run folder, a checkpoint file or a shipped model
   --data NAME      the task whose prompts are counted (default: linear)
@@ -32,13 +34,18 @@ examples
   algoformer info runs/linear-algoformer-smoke-seed0
   algoformer info --scale paper --program algoformer"""
 
-DESCRIPTION = "Describe a model: its program, its card, and its cost part by part."
-
 FIRST_FACTS = ("step", "seconds", "device", "precision", "commit", "command")
 """Facts about training that stand first on a card."""
 
 HIDDEN = ("experiment", "program", "parameters", "error_by_sample", "engine", "torch", "files")
 """Facts that are pages of numbers or say little to a reader; they stay in the file."""
+
+
+@dataclass(frozen=True)
+class InfoOptions(FirstOptions):
+    """Options of `algoformer info` that are not settings of the experiment."""
+
+    compare: bool = False  # The computation comparison of the paper.
 
 
 def run_info(arguments: list[str]) -> int:
@@ -47,13 +54,15 @@ def run_info(arguments: list[str]) -> int:
         if len(arguments) > 1:
             raise ValueError(f"info MODEL takes no further options, got {arguments[1]!r}")
         return _describe_file(Path(arguments[0]))
-    extra: list[Field] = [("compare", option(bool, "The computation comparison of the paper."), False)]
-    experiment, settings = read_experiment(
-        arguments, command="info", description=DESCRIPTION, extra=extra, short_help=HELP
-    )
+    experiment, settings = read_experiment(arguments, InfoOptions, command="info", short_help=HELP)
     if settings.compare:
         _print_comparison()
         return 0
+    if not hasattr(experiment.data, "task"):
+        raise ValueError(
+            f"info counts the cost of prompts, and --data {experiment.data.name} is text; "
+            "train a model and describe it with algoformer info RUN"
+        )
     print(experiment.program)
     _print_cost(experiment)
     return 0
@@ -171,13 +180,8 @@ def _print_cost(experiment: Experiment) -> None:
     from algoformer.training.config import unroll_at
 
     task, training = experiment.task, experiment.training
-    sizes: dict[str, Any] = {
-        "dim": task.dim,
-        "out": task.out,
-        "context": task.context,
-        "width": experiment.width,
-        "batch": training.batch_size,
-    }
+    sizes: dict[str, Any] = {name: getattr(task, name) for name in ("dim", "out", "context")}
+    sizes |= {"width": experiment.width, "batch": training.batch_size}
     last = unroll_at(experiment.program, training, training.steps - 1)
     inference = cost(experiment.program, unroll=Unroll(steps=last.steps, window=1), **sizes)
     say(_cost_table(inference, "inference"))
@@ -191,22 +195,15 @@ def _print_cost(experiment: Experiment) -> None:
 def _cost_table(bill: Cost, title: str, *, training: bool = False) -> Table:
     from algoformer.evaluation import Table
 
-    lines = [(part.name, part.parameters, part.work) for part in bill.parts]
-    lines.append(("total", bill.parameters, bill.work))
     columns: tuple[str, ...] = ("part", "parameters", "layer runs", "forward GFLOP")
-    rows: list[tuple[str | int | float, ...]] = [
-        (name, parameters, work.layers, work.forward / 1e9) for name, parameters, work in lines
-    ]
     if training:
         columns += ("with backward", "kept MiB")
-        rows = [
-            (
-                *row,
-                (work.forward + work.backward + work.repeated) / 1e9,
-                work.kept * bill.number_bytes / 2**20,
-            )
-            for row, (_, _, work) in zip(rows, lines, strict=True)
-        ]
+    rows = []
+    total = ("total", bill.parameters, bill.work)
+    for name, parameters, work in [*((part.name, part.parameters, part.work) for part in bill.parts), total]:
+        both, kept = work.forward + work.backward + work.repeated, work.kept * bill.number_bytes
+        row = (name, parameters, work.layers, work.forward / 1e9, both / 1e9, kept / 2**20)
+        rows.append(row[: len(columns)])
     return Table(columns=columns, rows=tuple(rows), title=title)
 
 

@@ -1,40 +1,37 @@
-"""Load, trace, write and draw for `algoformer identify` and `algoformer certify`."""
+"""Trace, print, store and draw the results of `algoformer identify` and `algoformer certify`."""
 
 from __future__ import annotations
 
+import shlex
 import sys
 import time
-from collections.abc import Callable, Mapping
-from pathlib import Path
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
 
-from algoformer.cli.measure import Contender, load_contender
+from algoformer.checkpoint import add_to_card
+from algoformer.cli.measure import can_plot, check_prompts
 from algoformer.common.devices import source_commit
 from algoformer.common.files import write_json
-from algoformer.extras import require
-from algoformer.model import AlgoFormer
+from algoformer.common.terminal import printable
 from algoformer.report import save
-from algoformer.shipped import load
+from algoformer.shipped import checkpoint_path
 
 
-def load_in_context(path: Path, *, instead: str) -> Contender:
-    """Load a model of prompts; refuse a model of text and say what to use instead.
-
-    Raises:
-        ValueError: the file holds a model of text, or no model.
-    """
-    if not isinstance(load(path).model, AlgoFormer):
-        raise ValueError(f"{path} is a model of text, with no regression inside its prompts; {instead}")
-    return load_contender(path)
+def prepare(chosen: Any) -> None:
+    """Refuse a wrong number of prompts, and a folder that cannot be made, before anything is measured."""
+    check_prompts(chosen.prompts)
+    if chosen.out is not None:
+        chosen.out.mkdir(parents=True, exist_ok=True)
 
 
-def provenance(label: str, command: str, start: float) -> dict[str, Any]:
-    """Return what a result needs to be traced: model, command, commit, device and time."""
-    return {
+def with_provenance(found: Any, label: str, words: Sequence[str], start: float) -> Any:
+    """Return a result together with what traces it: model, command, commit, device and time."""
+    origin = {
         "model": label,
-        "command": command,
+        "command": shlex.join(["algoformer", *words]),
         "commit": source_commit(),
         "device": "cpu",
         "threads": torch.get_num_threads(),
@@ -42,15 +39,24 @@ def provenance(label: str, command: str, start: float) -> dict[str, Any]:
         "seconds": round(time.monotonic() - start, 1),
         "cpu_seconds": round(time.process_time(), 1),
     }
+    return replace(found, setting=found.setting | origin)
 
 
-def write_result(found: Any, path: Path, figures: Callable[[Any], Mapping[str, Any]]) -> None:
-    """Write a result as JSON to `path` and its figures beside it, if matplotlib is installed."""
-    write_json(path, found.to_data())
-    try:
-        require("matplotlib", extra="viz")
-    except ModuleNotFoundError as error:
-        print(f"no plots: {error}", file=sys.stderr)
-        return
-    for name, figure in figures(found).items():
-        save(figure, path.parent / name)
+def deliver(
+    found: Any,
+    chosen: Any,
+    facts: Mapping[str, Any],
+    file: str,
+    figures: Callable[[Any], Mapping[str, Any]],
+) -> None:
+    """Print a result; add facts to the model's card with --store; write JSON and plots with --out."""
+    print(found.to_json() if chosen.json else found)
+    if chosen.store and facts:
+        add_to_card(checkpoint_path(chosen.model), facts)
+    if chosen.out is not None:
+        write_json(chosen.out / file, found.to_data())
+        for name, figure in (figures(found) if can_plot() else {}).items():
+            save(figure, chosen.out / name)
+        print(
+            f"numbers and plots: {printable(str(chosen.out))}", file=sys.stderr if chosen.json else sys.stdout
+        )

@@ -6,7 +6,8 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from textwrap import indent
+from typing import TYPE_CHECKING
 
 import tyro
 
@@ -23,16 +24,16 @@ if TYPE_CHECKING:
 class TasksOptions:
     """The tasks with their constants."""
 
-    name: Annotated[tyro.conf.Positional[str], tyro.conf.arg(help="Show only this one.")] = ""
+    name: tyro.conf.Positional[str] = ""  # Show only this one.
 
 
 @dataclass(frozen=True)
 class ProgramsOptions:
     """The named programs as outlines."""
 
-    name: Annotated[tyro.conf.Positional[str], tyro.conf.arg(help="Only this one; or a JSON file.")] = ""
-    svg: Annotated[Path | None, tyro.conf.arg(help="Also draw it into this file.")] = None
-    json: Annotated[bool, tyro.conf.arg(help="Print it as JSON, to be edited and used as --program.")] = False
+    name: tyro.conf.Positional[str] = ""  # Only this one; or a JSON file.
+    svg: Path | None = None  # Also draw it into this file.
+    json: bool = False  # Print it as JSON, to be edited and used as --program.
 
 
 def run_tasks(arguments: list[str]) -> int:
@@ -63,7 +64,7 @@ def run_programs(arguments: list[str]) -> int:
         raise ValueError("--svg and --json need the name of a program, or a JSON file")
     if not chosen.name:
         for name, build in _named().items():
-            print(f"{name}: {_first_line(build)}\n{_indented(str(build()))}\n")
+            print(f"{name}: {_first_line(build)}\n{indent(str(build()), '  ')}\n")
         return 0
     program = named_program(chosen.name)
     if chosen.svg is not None:
@@ -94,7 +95,3 @@ def _named() -> dict[str, Callable[..., Program]]:
 
 def _first_line(thing: object) -> str:
     return (inspect.getdoc(thing) or "").splitlines()[0]
-
-
-def _indented(text: str) -> str:
-    return "\n".join("  " + line for line in text.splitlines())

@@ -161,9 +161,12 @@ def measure_runs(
         )
     if out is not None:
         write_json(out / "evaluation.json", [result.to_data() for result in results])
-        if draw_results(results, out, trained=contenders[0].steps):
+        if can_plot():
             from algoformer.cli.report_page import write_report
 
+            if len(results[0].by_sample.x) > 1:
+                save(error_by_sample(results), out / "error_by_sample")
+            save(error_by_step(results, trained=contenders[0].steps), out / "error_by_step")
             write_report(results, contenders[0], out, command=command)
     return results
 
@@ -184,6 +187,12 @@ def measure_text(
         card = {name: checkpoint.card[name] for name in names if name in checkpoint.card}
         write_json(out / "scores.json", {"command": command, **card, "measurements": scores})
     return score_table(found)
+
+
+def refuse_folder(folder: str | None) -> None:
+    """Refuse a folder of corpora for a model that answers prompts of a task."""
+    if folder is not None:
+        raise ValueError("--data-folder is for models of text; this one answers prompts of a task")
 
 
 def load_text(path: Path, *, folder: str | None = None) -> Checkpoint:
@@ -216,14 +225,11 @@ def score_table(found: Any) -> Table:
     )
 
 
-def draw_results(results: Sequence[Evaluation], folder: Path, *, trained: int | None) -> bool:
-    """Draw both plots of an evaluation; without matplotlib, print what is missing and return False."""
+def can_plot() -> bool:
+    """Return whether matplotlib is installed; without it, print what is missing."""
     try:
         require("matplotlib", extra="viz")
     except ModuleNotFoundError as error:
         print(f"no plots: {error}", file=sys.stderr)
         return False
-    if len(results[0].by_sample.x) > 1:
-        save(error_by_sample(results), folder / "error_by_sample")
-    save(error_by_step(results, trained=trained), folder / "error_by_step")
     return True

@@ -6,10 +6,13 @@ import contextlib
 import difflib
 import io
 import re
+import shutil
 import sys
+import textwrap
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
-from typing import Any, TypeVar, get_args, get_type_hints
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_type_hints
 
 import tyro
 
@@ -18,31 +21,36 @@ from algoformer.depth import Depth
 
 Options = TypeVar("Options")
 
+ModelOption = Annotated[
+    tyro.conf.Positional[Path],
+    tyro.conf.arg(metavar="MODEL", help="Run folder, checkpoint file or shipped model."),
+]
+DeviceName = Literal["auto", "cpu", "cuda", "mps"]
+EngineName = Literal["auto", "eager", "graph", "compiled", "fused"]
+
 LONGEST_MESSAGE = 400
 """Characters of a message about a wrong option; its middle is left out beyond that."""
 
 OTHER_WORDS = {
-    "batch": "batch-size",
-    "bs": "batch-size",
-    "learning-rate": "lr",
-    "rate": "lr",
-    "num-steps": "steps",
-    "max-steps": "steps",
-    "iters": "steps",
-    "epochs": "steps",
-    "output": "out",
-    "output-dir": "out",
-    "wd": "weight-decay",
-    "grad-clip": "clip-norm",
-    "clip": "clip-norm",
-    "task": "data",
-    "dataset": "data",
-    "size": "scale",
-    "d-model": "width",
-    "gpu": "device",
-    "loops": "iterations",
-    "depth": "iterations",
-    "max-tokens": "max-new-tokens",
+    other: ours
+    for ours, others in {
+        "batch-size": "batch bs",
+        "lr": "learning-rate rate",
+        "steps": "num-steps max-steps iters epochs",
+        "out": "output output-dir",
+        "weight-decay": "wd",
+        "clip-norm": "grad-clip clip",
+        "data": "task dataset",
+        "scale": "size",
+        "width": "d-model",
+        "device": "gpu",
+        "iterations": "loops depth",
+        "max-new-tokens": "max-tokens",
+        "flops": "budget",
+        "trials": "n-trials num-trials",
+        "reduction": "eta",
+    }.items()
+    for other in others.split()
 }
 """Words that other programs use for an option, each with ours."""
 
@@ -54,10 +62,11 @@ def parse(
     command: str,
     description: str,
     default: Options | None = None,
-    short_help: str = "",
     program: str = "algoformer",
 ) -> Options:
     """Read options into a dataclass. A wrong option prints one line and exits with status 2.
+
+    The help of an option is the docstring below its field, or the comment beside it.
 
     Args:
         kind: the dataclass.
@@ -66,16 +75,12 @@ def parse(
         description: the text at the top of the help.
         default: the defaults, where they are not those of `kind`.
         program: the program that the command belongs to, for messages.
-        short_help: what `--help` prints instead of every option; `--help-all` then prints every option.
     """
-    if short_help and ("--help" in arguments or "-h" in arguments):
-        print(short_help)
-        raise SystemExit(0)
     words = ["--help" if word == "--help-all" else word for word in arguments]
     name = f"{program} {command}".strip()
-    messages = io.StringIO()
+    messages, page = io.StringIO(), _HelpPage(sys.stdout)
     try:
-        with contextlib.redirect_stderr(messages):
+        with contextlib.redirect_stderr(messages), contextlib.redirect_stdout(page):
             return tyro.cli(
                 kind,
                 args=words,
@@ -86,10 +91,29 @@ def parse(
                 registry=_words(),
             )
     except SystemExit as stop:
+        # a script for completion is printed as it is
+        print(page.wrapped() if {"-h", "--help"} & set(words) else page.getvalue(), end="")
         if stop.code and is_first_process():
             line = one_line(messages.getvalue(), known_flags(kind))
             print(f"{name}: {line}", file=sys.stderr)
         raise
+
+
+class _HelpPage(io.StringIO):
+    """The help that tyro prints; its paragraphs are broken into lines that fit the terminal."""
+
+    encoding = "utf-8"  # tyro draws frames with ASCII characters otherwise
+
+    def __init__(self, screen: Any) -> None:
+        super().__init__()
+        self.isatty = lambda: screen is not None and screen.isatty()  # type: ignore[method-assign]
+
+    def wrapped(self) -> str:
+        width = shutil.get_terminal_size().columns
+        lines = self.getvalue().splitlines(keepends=True)
+        # boxes fit already, and lines of examples, which are indented, stay whole to be copied
+        kept = tuple(" │╭╰\x1b\n")
+        return "".join(one if one.startswith(kept) else textwrap.fill(one, width) + "\n" for one in lines)
 
 
 def _words() -> tyro.constructors.ConstructorRegistry:
@@ -177,6 +201,9 @@ def one_line(box: str, known: tuple[str, ...] = ()) -> str:
     if not paragraphs or not paragraphs[0]:
         return " ".join(box.split())
     message = re.sub(r"^Error parsing [^-:][^:]*: ", "", " ".join(paragraphs[0]))
+    # an option that may be None reports both of its types; the last one is the one that was meant
+    message = re.sub(r"no type matching .* - <class '\w+'>: ", "", message)
+    message = re.sub(r"^Missing from .*?: (\S+) (.*?)\.? \(required\)", r"\1 is missing: \2", message)
     message = re.sub(r"invalid literal for int\(\) with base 10:", "a whole number is needed, got", message)
     message = re.sub(r"could not convert string to float:", "a number is needed, got", message)
     unknown = re.match(r"Unrecognized options?: (\S+?),?(?:\s|$)", message)

@@ -6,13 +6,12 @@ import shlex
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal
 
-import tyro
-
-from algoformer.cli.choose import Field, read_experiment
+from algoformer.cli.choose import FirstOptions, read_experiment
+from algoformer.cli.parse import DeviceName, EngineName
 
 if TYPE_CHECKING:
     from algoformer.search import SearchCallback, SearchResult, SearchSettings
@@ -20,92 +19,76 @@ if TYPE_CHECKING:
 
 HELP = """usage: algoformer search [--data NAME [FILE ...]] [OPTIONS]
 
-Search programs of equal training FLOPs with Optuna; leave the winner as a program file and a diagram.
+Search programs of equal training FLOPs with Optuna; leave the best one as a
+program file and a diagram.
 
 what to search
-  --data NAME [FILE ...]  what trials are trained on, as in algoformer train (default: linear)
-  --scale NAME            smoke (default: two CPU cores), short (GPU minutes), paper (the paper's sizes)
-  --space FILE            a search space in JSON; by default widths and learning rates around the scale's
-  --flops X               budget of a trial: FLOPs of a training step for one prompt; by default those of the
-                          program that --program and --model.PART.NAME describe (1+1+1 unless changed)
-  --tolerance X           how far a trial may be off the budget, as a fraction (default: 0.2)
+  --data NAME [FILE ...]  what to train on, as in algoformer train
+  --scale NAME            smoke (default: two CPU cores), short or paper
+  --space FILE            a search space in JSON; by default widths and learning
+                          rates around those of the scale
+  --flops X               budget of a trial: FLOPs of a training step for one
+                          prompt; by default those of --program
+  --tolerance X           how far a trial may be off the budget (default: 0.2)
   --steps N, --lr X, ...  how each trial is trained, as in algoformer train
 
 how to search
-  --trials N              trials of the study, of all workers together (default: 50)
+  --trials N              trials of all workers together (default: 50)
   --sampler NAME          tpe (default) or random
-  --reduction N           at each rung one trial in N goes on (default: 3)
-  --rungs N               rungs before the end (default: 2); 0 trains every trial to its end
-  --dry-run               print the space, the budget and the first program; train nothing
+  --reduction N           at each rung one trial in N continues (default: 3)
+  --rungs N               comparisons before the end (default: 2); 0 trains
+                          every trial to its end
+  --dry-run               print space, budget and first program; train nothing
 
 where
-  --out FOLDER            run folders, journal and results; the same folder goes on (default: runs/search)
-  --storage FILE|URL      journal file, or a database such as postgresql+psycopg://user@host/name
+  --out FOLDER            folder of runs, journal and results; the same folder
+                          continues a search (default: runs/search)
+  --storage FILE|URL      journal file, or the URL of a database
   --study NAME            name of the study in its storage (default: search)
-  --front                 also the front of parameters and error
+  --front                 also the Pareto front of parameters and error
   --device NAME           auto, cpu, cuda or mps
-  --max-minutes X         stop after this time; the same command goes on
+  --max-minutes X         stop after this time; the same command continues
 
-Start the command several times, on one or more machines, to work on one study together.
-algoformer search --help-all lists every option.
+Start the command several times, on one or more machines, to work on one study
+together. algoformer search --help-all lists every option.
 
 examples
   algoformer search --data representation --trials 40 --steps 900
   algoformer search --space space.json --flops 2e6 --out runs/wide
-  algoformer search --storage postgresql+psycopg://me@host/studies --out runs/search"""
-
-DESCRIPTION = (
-    "Search programs of equal training FLOPs with Optuna; leave the winner as a program and a diagram."
-)
+  algoformer search --storage postgresql+psycopg://me@host/studies"""
 
 
 @dataclass(frozen=True)
-class SearchOptions:
-    """The options of a search that are not settings of the experiment."""
+class SearchOptions(FirstOptions):
+    """Options of `algoformer search` that are not settings of the experiment."""
 
-    space: Annotated[Path | None, tyro.conf.arg(help="A JSON file with the search space.")] = None
-    flops: Annotated[
-        float | None,
-        tyro.conf.arg(help="FLOPs of a training step for one prompt; by default those of the program."),
-    ] = None
-    tolerance: Annotated[float, tyro.conf.arg(help="How far a trial may be off the budget.")] = 0.2
-    trials: Annotated[int, tyro.conf.arg(help="Trials of the study, of all workers together.")] = 50
-    sampler: Annotated[Literal["tpe", "random"], tyro.conf.arg(help="What draws trials.")] = "tpe"
-    reduction: Annotated[int, tyro.conf.arg(help="At each rung one trial in so many goes on.")] = 3
-    rungs: Annotated[int, tyro.conf.arg(help="Rungs before the end; 0 trains every trial to its end.")] = 2
-    out: Annotated[Path, tyro.conf.arg(help="The folder of the search; the same folder goes on.")] = Path(
-        "runs/search"
-    )
-    storage: Annotated[
-        str | None, tyro.conf.arg(help="Journal file or database URL; by default journal.log in --out.")
-    ] = None
-    study: Annotated[str, tyro.conf.arg(help="Name of the study in its storage.")] = "search"
-    front: Annotated[bool, tyro.conf.arg(help="Also the front of parameters and error.")] = False
-    dry_run: Annotated[bool, tyro.conf.arg(help="Print what would be searched; train nothing.")] = False
-    device: Annotated[Literal["auto", "cpu", "cuda", "mps"], tyro.conf.arg(help="Where to train.")] = "auto"
-    engine: Annotated[
-        Literal["auto", "eager", "graph", "compiled", "fused"],
-        tyro.conf.arg(help="How steps are executed; auto chooses."),
-    ] = "auto"
-    max_minutes: Annotated[float | None, tyro.conf.arg(help="Stop after this time.")] = None
-
-
-def options() -> list[Field]:
-    """Return the options of this command that are not settings of the experiment."""
-    hints = get_type_hints(SearchOptions, include_extras=True)
-    return [(item.name, hints[item.name], item.default) for item in fields(SearchOptions)]
+    space: Path | None = None  # A JSON file with the search space.
+    flops: float | None = None  # FLOPs of a training step for one prompt; by default those of the program.
+    tolerance: float = 0.2  # How far a trial may be off the budget, as a fraction.
+    trials: int = 50  # Trials of the study, of all workers together.
+    sampler: Literal["tpe", "random"] = "tpe"  # How trials are drawn.
+    reduction: int = 3  # At each rung, one trial in this many continues.
+    rungs: int = 2  # Comparisons of trials before the end; 0 trains every trial to its end.
+    out: Path = Path("runs/search")  # Folder of the search; the same folder continues it.
+    storage: str | None = None  # Journal file or database URL; by default journal.log in --out.
+    study: str = "search"  # Name of the study in its storage.
+    front: bool = False  # Also print and plot the Pareto front of parameters and error.
+    dry_run: bool = False  # Print what would be searched; train nothing.
+    device: DeviceName = "auto"  # Where to train.
+    engine: EngineName = "auto"  # How steps are executed; auto chooses.
+    max_minutes: float | None = None  # Stop after this time.
 
 
 def run_search(arguments: list[str]) -> int:
     """Search as the options say."""
-    experiment, chosen = read_experiment(
-        arguments, command="search", description=DESCRIPTION, extra=options(), short_help=HELP
-    )
+    experiment, chosen = read_experiment(arguments, SearchOptions, command="search", short_help=HELP)
     from algoformer.extras import require
 
     require("optuna", extra="search")
+    from algoformer.common.devices import pick_device
     from algoformer.search import SearchSettings, search
     from algoformer.search.study import shown_storage
+    from algoformer.training import RunOptions
 
     settings = SearchSettings(
         experiment=experiment,
@@ -121,6 +104,7 @@ def run_search(arguments: list[str]) -> int:
         return 0
     words = [shown_storage(word) if "://" in word else word for word in arguments]
     command = shlex.join(["algoformer", "search", *words])
+    options = RunOptions(device=pick_device(chosen.device), engine=chosen.engine, command=command)
     try:
         with _progress() as callback:
             result = search(
@@ -129,12 +113,12 @@ def run_search(arguments: list[str]) -> int:
                 out=chosen.out,
                 storage=chosen.storage,
                 study=chosen.study,
-                options=_run_options(chosen, command),
+                options=options,
                 max_minutes=chosen.max_minutes,
                 callback=callback,
             )
     except KeyboardInterrupt:
-        print(f"\ninterrupted; the same command goes on: {command}", file=sys.stderr)
+        print(f"\ninterrupted; the same command continues: {command}", file=sys.stderr)
         return 130
     _print_result(result, chosen.front)
     if result.ranked:
@@ -152,13 +136,6 @@ def _read_space(path: Path) -> Any:
         return read_dataclass(SearchSpace, data)
     except ValueError as error:
         raise ValueError(f"{path} is not a search space: {error}") from None
-
-
-def _run_options(chosen: Any, command: str) -> Any:
-    from algoformer.common.devices import pick_device
-    from algoformer.training import RunOptions
-
-    return RunOptions(device=pick_device(chosen.device), engine=chosen.engine, command=command)
 
 
 def _describe(settings: SearchSettings) -> None:
@@ -182,18 +159,14 @@ def _describe(settings: SearchSettings) -> None:
 def _print_result(result: SearchResult, front: bool) -> None:
     print(result)
     if not result.ranked:
-        print("no trial has been trained to its end yet; the same command goes on")
+        print("no trial has been trained to its end yet; the same command continues")
         return
     first = result.hand_made
     if first is not None:
-        rank = 1 + result.ranked.index(first)
-        assert first.error is not None
-        assert result.best.error is not None
-        ratio = (
-            f"the best has {result.best.error / first.error:.2f} of its error"
-            if rank > 1
-            else "it is the best"
-        )
+        rank, ratio = 1 + result.ranked.index(first), "it is the best"
+        if rank > 1:
+            best, own = result.best.error or 0.0, first.error or 0.0
+            ratio = f"the best has {best / own:.2f} of its error"
         print(f"hand-made 1+1+1: trial {first.number}, rank {rank} of {len(result.ranked)}; {ratio}")
     if front:
         print("front of parameters and error")
@@ -202,6 +175,7 @@ def _print_result(result: SearchResult, front: bool) -> None:
 
 def _write_result(result: SearchResult, out: Path, *, front: bool, command: str) -> None:
     """Write the winner, all trials and the plots; print what can be done with them."""
+    from algoformer.cli.measure import can_plot
     from algoformer.common.devices import source_commit
     from algoformer.common.files import write_json, write_text
     from algoformer.common.plain_data import as_data
@@ -224,15 +198,14 @@ def _write_result(result: SearchResult, out: Path, *, front: bool, command: str)
             "trials": [as_data(one) | {"curve": dict(one.curve)} for one in result.outcomes],
         },
     )
-    try:
-        if result.importance:
-            save(importance_figure(result.importance, title="What mattered"), out / "importance")
-        if front:
-            points = [(float(one.parameters), one.error or 0.0) for one in result.ranked]
-            chosen = [(float(one.parameters), one.error or 0.0) for one in result.front]
-            save(front_figure(points, chosen, title="Error and parameters"), out / "front")
-    except ModuleNotFoundError as error:
-        print(f"no plots: {error}", file=sys.stderr)
+    if result.importance and can_plot():
+        save(importance_figure(result.importance, title="What mattered"), out / "importance")
+    if front and can_plot():
+        points, chosen = (
+            [(float(one.parameters), one.error or 0.0) for one in several]
+            for several in (result.ranked, result.front)
+        )
+        save(front_figure(points, chosen, title="Error and parameters"), out / "front")
     place = shlex.quote(str(out))
     print(f"winner: {place}/winner.json, winner.svg; all trials: {place}/trials.json")
     print(f"train it: algoformer train --config {place}/winner-config.json --out runs/winner")

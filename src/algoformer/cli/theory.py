@@ -36,24 +36,22 @@ Examples:
 class VerifyOptions:
     """Options of `algoformer theory`."""
 
-    names: Annotated[
-        tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(help="Statements to verify; none means all.")
-    ] = ()
-    json: Annotated[Path | None, tyro.conf.arg(help="Write the rows to this file.")] = None
+    names: tyro.conf.Positional[tuple[str, ...]] = ()  # Statements to verify; none means all.
+    json: Path | None = None  # Write the rows to this file.
 
 
 @dataclass(frozen=True)
 class ShowOptions:
     """Options of `algoformer theory show`."""
 
-    name: Annotated[tyro.conf.Positional[str], tyro.conf.arg(help="The statement.")]
+    name: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="STATEMENT", help="One of those above.")]
 
 
 @dataclass(frozen=True)
 class PlotOptions:
     """Options of `algoformer theory plot`."""
 
-    out: Annotated[Path, tyro.conf.arg(help="Folder for the plots.")] = Path("theory")
+    out: Path = Path("theory")  # Folder for the plots.
 
 
 def run_theory(arguments: list[str]) -> int:
@@ -99,33 +97,27 @@ def _verify(options: VerifyOptions) -> int:
 def _table(reports: Iterable[theory.Report]) -> Table:
     from algoformer.evaluation import Table
 
-    columns = (
-        "statement",
-        "holds",
-        "max deviation",
-        "steps",
-        "layers × heads claimed",
-        "counted",
-        "width",
-        "dtype",
-        "seconds",
-    )
-    rows = tuple(
-        (
-            report.name,
-            "yes" if report.holds else "NO",
-            report.max_deviation,
-            report.steps,
-            report.claimed,
-            report.counted,
-            report.width,
-            report.dtype,
-            round(report.seconds, 2),
-        )
+    rows = [
+        {
+            "statement": report.name,
+            "holds": "yes" if report.holds else "NO",
+            "max deviation": report.max_deviation,
+            "steps": report.steps,
+            "layers × heads claimed": report.claimed,
+            "counted": report.counted,
+            "width": report.width,
+            "dtype": report.dtype,
+            "seconds": round(report.seconds, 2),
+        }
         for report in reports
-    )
+    ]
     note = "Largest difference from the textbook algorithm's iterates, over all steps and prompts."
-    return Table(columns=columns, rows=rows, title="Theorems as weights", note=note)
+    return Table(
+        columns=tuple(rows[0]),
+        rows=tuple(tuple(row.values()) for row in rows),
+        title="Theorems as weights",
+        note=note,
+    )
 
 
 def _plot(folder: Path) -> int:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import shlex
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from algoformer.cli import is_first_process
-from algoformer.cli.choose import Field, option, read_experiment, with_folder
+from algoformer.cli.choose import FirstOptions, read_experiment, with_folder
+from algoformer.cli.parse import DeviceName, EngineName
 from algoformer.common.terminal import printable
 
 if TYPE_CHECKING:
@@ -17,27 +18,30 @@ if TYPE_CHECKING:
 
 HELP = """usage: algoformer train [--data NAME [FILE ...]] [OPTIONS]
 
-Train a model and leave a folder with its config, metrics, checkpoint, numbers and plots.
+Train a model and leave a folder with its config, metrics, checkpoint and plots.
 
 what to train
-  --data NAME [FILE ...]  linear, representation, autoregressive, chain, robust: a task (default: linear);
-                          sudoku, hops, addition, parity, copy and more: a puzzle (see algoformer tasks);
-                          translation SOURCE TARGET, labels FILE, text FILE ...: your own files
-  --program NAME          algoformer, looped, standard, nested, two_loops; ouro, huginn, trm and other loop
-                          models, with one layer in each module (see algoformer programs); or a JSON file
-  --scale NAME            smoke (default: two CPU cores), short (GPU minutes), paper (the paper's sizes)
+  --data NAME [FILE ...]  linear, representation, autoregressive, chain, robust:
+                          a task (default: linear); sudoku, hops, addition and
+                          more: a puzzle (see algoformer tasks); or your files:
+                          translation SOURCE TARGET, labels FILE, text FILE ...
+  --program NAME          algoformer, looped, standard, nested, two_loops, ouro
+                          and more (see algoformer programs), or a JSON file
+  --scale NAME            smoke (default: two CPU cores), short (GPU minutes),
+                          paper (the paper's sizes)
   --config FILE           start from the config.json of a run instead
   --width N               width of the residual stream (d_model)
-  --data.NAME ...         settings of the data, such as --data.dim 5 or --data.vocabulary 4000
-  --model.PART.NAME ...   settings of a part of the program, such as --model.loop.steps 30
+  --data.NAME ...         settings of the data, such as --data.dim 5
+  --model.PART.NAME ...   settings of a part, such as --model.loop.steps 30
 
 how to train
   --steps N               optimizer steps
   --lr X                  peak learning rate
   --batch-size N          prompts or sequences in a batch
   --optimizer NAME        adam, adamw or muon
-  --window N              the loss is the mean over this many last iterations of the loop
-  --burn-in N ...         no-gradient iterations to run first, drawn at random from this list
+  --window N              the loss is the mean over the last N iterations
+  --burn-in N ...         iterations without gradient to run first, drawn at
+                          random from this list
   --precision NAME        fp32, tf32 or bf16 matrix products
   --seed N                seed of the weights and of the batches
 
@@ -45,59 +49,39 @@ where and how long
   --out FOLDER            the run folder; by default a new one under runs/
   --device NAME           auto, cpu, cuda or mps
   --resume                continue the run in --out from its last checkpoint
-  --initial MODEL         start from the weights of this run, checkpoint or shipped model
+  --initial MODEL         start from the weights of a run, file or shipped model
   --max-minutes X         stop after this time; continue later with --resume
   --no-evaluate           do not measure the model when it is trained
 
 algoformer train --help-all lists every option.
 
 examples
-  algoformer train                                               a small AlgoFormer on linear regression
-  algoformer train --data representation --program looped --model.loop.steps 30
+  algoformer train --data representation --program looped --steps 5000
   algoformer train --data translation train.de train.en --steps 2000
-  algoformer train --data text books/ --program looped --device cuda
   algoformer train --resume --out runs/linear-algoformer-smoke-seed0
   torchrun --nproc-per-node 2 -m algoformer train --scale short"""
 
-DESCRIPTION = "Train a model and leave a folder with its config, metrics, checkpoint, numbers and plots."
 
+@dataclass(frozen=True)
+class TrainOptions(FirstOptions):
+    """Options of `algoformer train` that are not settings of the experiment."""
 
-def options() -> list[Field]:
-    """Return the options of this command that are not settings of the experiment."""
-    return [
-        ("out", option(Path | None, "The run folder; by default a new one under runs/."), None),
-        ("initial", option(Path | None, "Start from the weights of this run or checkpoint."), None),
-        ("resume", option(bool, "Continue the run in --out from its last checkpoint."), False),
-        ("device", option(Literal["auto", "cpu", "cuda", "mps"], "Where to train."), "auto"),
-        (
-            "engine",
-            option(
-                Literal["auto", "eager", "graph", "compiled", "fused"],
-                "How steps are executed; auto chooses and prints why.",
-            ),
-            "auto",
-        ),
-        (
-            "parallel",
-            option(Literal["auto", "ddp", "fsdp"], "How the processes of torchrun share a run: auto is ddp."),
-            "auto",
-        ),
-        ("max_minutes", option(float | None, "Stop after this time; continue later with --resume."), None),
-        (
-            "data_folder",
-            option(str | None, "Folder with named corpora, or hub to download; by default $ALGOFORMER_DATA."),
-            None,
-        ),
-        ("tensorboard", option(bool, "Also write TensorBoard events, if it is installed."), True),
-        ("evaluate", option(bool, "Measure and plot the model when it is trained."), True),
-    ]
+    out: Path | None = None  # The run folder; by default a new one under runs/.
+    initial: Path | None = None  # Start from the weights of this run or checkpoint.
+    resume: bool = False  # Continue the run in --out from its last checkpoint.
+    device: DeviceName = "auto"  # Where to train.
+    engine: EngineName = "auto"  # How steps are executed; auto chooses and prints why.
+    parallel: Literal["auto", "ddp", "fsdp"] = "auto"  # How torchrun's processes share a run; auto is ddp.
+    max_minutes: float | None = None  # Stop after this time; continue later with --resume.
+    data_folder: str | None = None
+    """Folder with named corpora, or hub to download; by default $ALGOFORMER_DATA."""
+    tensorboard: bool = True  # Also write TensorBoard events, if it is installed.
+    evaluate: bool = True  # Measure and plot the model when it is trained.
 
 
 def run_train(arguments: list[str]) -> int:
     """Train as the options say."""
-    experiment, settings = read_experiment(
-        arguments, command="train", description=DESCRIPTION, extra=options(), short_help=HELP
-    )
+    experiment, settings = read_experiment(arguments, TrainOptions, command="train", short_help=HELP)
     from algoformer.common.devices import pick_device
     from algoformer.training.trainer import join_torchrun
 
@@ -133,14 +117,14 @@ def run_train(arguments: list[str]) -> int:
     return 0
 
 
-def _resumed(arguments: list[str], settings: Any, folder: Path) -> Experiment:
+def _resumed(arguments: list[str], settings: TrainOptions, folder: Path) -> Experiment:
     """Return the experiment of the run in the folder; refuse options that would change it."""
     from algoformer.checkpoint import LATEST
     from algoformer.training import load_experiment
 
     if settings.initial is not None:
         raise ValueError("--resume continues with the run's own weights; leave out --initial")
-    own = {f"--{name.replace('_', '-')}" for name, _, _ in options()}
+    own = {f"--{item.name.replace('_', '-')}" for item in fields(TrainOptions)[len(fields(FirstOptions)) :]}
     for word in arguments:
         flag = word.split("=")[0]
         if flag.startswith("--") and flag.replace("--no-", "--") not in own:
@@ -151,7 +135,7 @@ def _resumed(arguments: list[str], settings: Any, folder: Path) -> Experiment:
     return load_experiment(folder)
 
 
-def _train(experiment: Experiment, folder: Path, settings: Any, device: str, command: str) -> Run:
+def _train(experiment: Experiment, folder: Path, settings: TrainOptions, device: str, command: str) -> Run:
     """Train with a progress bar; print the program first, once the folder is known to be free."""
     import torch
 
@@ -189,7 +173,7 @@ def _train(experiment: Experiment, folder: Path, settings: Any, device: str, com
     )
 
 
-def _folder_name(experiment: Experiment, settings: Any) -> str:
+def _folder_name(experiment: Experiment, settings: TrainOptions) -> str:
     name, *files = settings.data
     source = Path(files[0]).stem if files else name
     return f"{source}-{Path(settings.program).stem}-{settings.scale}-seed{experiment.training.seed}"

@@ -1,28 +1,19 @@
-"""Axes, lines, legends and files shared by all plots."""
+"""Figures, lines, legends and files shared by all plots."""
 
 from __future__ import annotations
 
 import io
-import math
 import re
 import textwrap
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any
 
 from algoformer.common.terminal import printable
 from algoformer.evaluation import Curve
 from algoformer.extras import require
+from algoformer.report.axes import Axes, Figure
 from algoformer.report.style import INK, Stroke, following_mode, page_colors
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-else:
-    Axes = Figure = Any
-
-FLOOR = 1e-16
-"""Errors below this are rounding; a log axis ends there."""
 
 TITLE_LETTER = 0.1
 """Inches that a letter of a figure's title takes: longer titles are broken into lines."""
@@ -32,9 +23,6 @@ _FOLLOWS_MODE = (
     f"<style>{page_colors()}svg{{color:{INK}}}"
     "@media(prefers-color-scheme:dark){svg{color:#e6edf3}}</style>"
 )
-
-DECADES = 3
-"""The number of decades that a log axis shows below the best trained model."""
 
 
 def panels(count: int, title: str, *, rows: int = 1, compact: bool = False) -> tuple[Figure, list[Axes]]:
@@ -120,66 +108,6 @@ def literal(text: str) -> str:
     """Escape text for matplotlib: no formulas, no control characters, no label hidden by an underscore."""
     text = "\n".join(printable(line) for line in text.split("\n")).replace("$", r"\$")
     return f"\u200b{text}" if text.startswith("_") else text
-
-
-def top_of(curves: Sequence[Curve]) -> float:
-    """Return the end of a linear axis: a little above the first points of the curves."""
-    return 1.05 * max(_positive(curve.high[0] for curve in curves), default=1.0)
-
-
-def logarithmic(axes: Axes, low: float, high: float, *, along: Literal["x", "y"] = "y") -> None:
-    """Set a log axis from `low` to `high`; lines that fall below it are drawn down to its edge."""
-    upright = along == "y"
-    axis = axes.yaxis if upright else axes.xaxis
-    # limits first: choosing them itself, a log axis would warn about curves that are zero
-    (axes.set_ylim if upright else axes.set_xlim)(low, high)
-    (axes.set_yscale if upright else axes.set_xscale)("log", nonpositive="clip")
-    ticks = require("matplotlib.ticker", extra="viz")
-    axis.set_minor_formatter(ticks.NullFormatter())
-    if high / low > 100:
-        axis.set_major_locator(ticks.LogLocator(numticks=9))
-        return
-    axis.set_major_locator(ticks.LogLocator(subs=(1, 2, 5)))
-    axis.set_major_formatter(ticks.FuncFormatter(lambda value, _: f"{value:g}"))
-
-
-def log_limits(curves: Sequence[Curve], styles: Mapping[str, Stroke]) -> tuple[float, float]:
-    """Return the lowest and highest error that a log axis shows.
-
-    It shows the trained models well and lets others leave: a textbook method that reaches rounding
-    would squeeze them, one that explodes would flatten them.
-    """
-    trained = [curve for curve in curves if styles[curve.label].solid]
-    values = list(_positive(value for curve in curves for value in (*curve.error,)))
-    bands = list(_positive(value for curve in trained for value in (*curve.low, *curve.error)))
-    if not values:
-        return 0.1, 1.0
-    low = max(min(values) / 1.5, FLOOR)
-    if bands:
-        low = max(low, min(bands) / 10**DECADES)
-    starts = list(_positive(curve.error[0] for curve in curves))
-    tops = list(_positive(max(_positive(curve.error), default=0.0) for curve in trained))
-    high = 1.5 * max([*starts, *tops] or [max(values)])
-    return min(low, high / 10), high
-
-
-def _positive(values: Iterable[float]) -> Iterable[float]:
-    return (value for value in values if math.isfinite(value) and value > 0)
-
-
-def whole_ticks(axes: Axes) -> None:
-    """Ticks at whole numbers, for samples and iterations."""
-    ticks = require("matplotlib.ticker", extra="viz")
-    axes.xaxis.set_major_locator(ticks.MaxNLocator(nbins=8, integer=True, steps=[1, 2, 5, 10]))
-
-
-def plain_ticks(axes: Axes, low: float, high: float) -> None:
-    """Ticks at 1, 2, 5, 10, 20, ... with their numbers written out, for a log axis of iterations."""
-    ticks = require("matplotlib.ticker", extra="viz")
-    places = [step * 10**power for power in range(10) for step in (1, 2, 5)]
-    axes.xaxis.set_major_locator(ticks.FixedLocator([place for place in places if low <= place <= high]))
-    axes.xaxis.set_major_formatter(ticks.FuncFormatter(lambda value, _: f"{value:g}"))
-    axes.xaxis.set_minor_locator(ticks.NullLocator())
 
 
 def mark_training(axes: Axes, steps: int, text: str = "", *, row: int = 0) -> None:
@@ -268,16 +196,9 @@ def save(figure: Figure, path: Path | str) -> tuple[Path, Path]:
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     picture, drawing = (path.with_name(f"{path.name}.{suffix}") for suffix in ("png", "svg"))
-    picture.write_bytes(png_bytes(figure))
+    _print(figure, picture, format="png", dpi=160, metadata={"Software": None})
     drawing.write_text(svg_text(figure), encoding="utf-8")
     return picture, drawing
-
-
-def png_bytes(figure: Figure) -> bytes:
-    """Return the figure as a PNG file."""
-    buffer = io.BytesIO()
-    _print(figure, buffer, format="png", dpi=160, metadata={"Software": None})
-    return buffer.getvalue()
 
 
 def svg_text(figure: Figure) -> str:
@@ -297,8 +218,7 @@ def inline_svg(figure: Figure) -> str:
         figure.patch.set_facecolor(face)
 
 
-def _print(figure: Figure, buffer: io.BytesIO | io.StringIO, **options: Any) -> None:
+def _print(figure: Figure, file: Path | io.StringIO, **options: Any) -> None:
     matplotlib = require("matplotlib", extra="viz")
-    settings = {"svg.hashsalt": "algoformer", "svg.fonttype": "path"}
-    with matplotlib.rc_context(settings):
-        figure.savefig(buffer, facecolor=figure.get_facecolor(), **options)
+    with matplotlib.rc_context({"svg.hashsalt": "algoformer", "svg.fonttype": "path"}):
+        figure.savefig(file, facecolor=figure.get_facecolor(), **options)

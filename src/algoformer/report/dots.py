@@ -5,21 +5,13 @@ Where ten curves of one size lie on each other, ten rows can still be read.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
-from algoformer.report.canvas import in_one_order, literal, logarithmic, panels, settle
-from algoformer.report.figures import NARROW
+from algoformer.report.axes import Axes, Figure, is_narrow, label, logarithmic, positive
+from algoformer.report.canvas import in_one_order, literal, panels, settle
 from algoformer.report.plots import ERROR
 from algoformer.report.style import INK, method_color
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-else:
-    Axes = Figure = Any
 
 ROW = 0.27
 """Inches from one row to the next."""
@@ -73,16 +65,16 @@ def dot_figure(shown: Sequence[Rows], *, title: str, note: str = "") -> Figure:
     figure.set_figheight(AROUND + ROW * len(labels))
     for place, (panel, axes) in enumerate(zip(shown, all_axes, strict=True)):
         axes.set_title(panel.title, color=INK, fontsize=10.5)
-        for row, label in enumerate(labels):
-            dots = panel.dots.get(label, ())
+        for row, name in enumerate(labels):
+            dots = panel.dots.get(name, ())
             for height, dot in zip(_heights(row, len(dots)), dots, strict=True):
-                _draw_dot(axes, dot, height, method_color(label))
+                _draw_dot(axes, dot, height, method_color(name))
         if panel.level is not None:
             axes.axvline(panel.level, color=INK, linewidth=1, alpha=0.55, linestyle=(0, (3, 2)), zorder=1.5)
-        axes.set_yticks(range(len(labels)), [literal(label) for label in labels] if place == 0 else [])
+        axes.set_yticks(range(len(labels)), [literal(name) for name in labels] if place == 0 else [])
         axes.set_ylim(len(labels) - 0.4, -0.6)
         axes.tick_params(axis="y", length=0)
-        axes.set_xlabel(ERROR, color=INK)
+        label(axes, ERROR, "")
         _set_width(axes, panel)
     if note:
         figure.supxlabel(literal(note), color=INK, fontsize=9)
@@ -105,18 +97,9 @@ def _draw_dot(axes: Axes, dot: Dot, height: float, color: str) -> None:
 
 def _set_width(axes: Axes, panel: Rows) -> None:
     dots = [dot for several in panel.dots.values() for dot in several]
-    values = [
-        value for dot in dots for value in (dot.low, dot.error, dot.high, dot.beyond) if value is not None
-    ]
-    if panel.level is not None:
-        values.append(panel.level)
-    finite = [value for value in values if math.isfinite(value) and value > 0]
-    if not finite:
-        return
-    low, high = min(finite), max(finite)
-    if high / low < NARROW:
-        room = 0.08 * (high - low) or 0.1 * high
-        axes.set_xlim(low - room, high + room)
+    values = [panel.level, *(value for dot in dots for value in (dot.low, dot.error, dot.high, dot.beyond))]
+    shown = positive(value for value in values if value is not None)
+    if is_narrow(axes, shown, along="x"):
         axes.locator_params(axis="x", nbins=5)
-    else:
-        logarithmic(axes, low / 1.3, high * 1.3, along="x")
+    elif shown:
+        logarithmic(axes, min(shown) / 1.3, max(shown) * 1.3, along="x")

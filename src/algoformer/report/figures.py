@@ -5,32 +5,23 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Literal
 
 from algoformer.evaluation import Curve
 from algoformer.extras import require
-from algoformer.report.canvas import (
-    draw,
-    finish,
-    literal,
+from algoformer.report.axes import (
+    Axes,
+    Figure,
+    count_axis,
+    is_narrow,
+    label,
     log_limits,
     logarithmic,
-    mark_training,
-    panels,
-    plain_ticks,
-    whole_ticks,
+    ticks_at,
 )
+from algoformer.report.canvas import draw, finish, literal, mark_training, panels
 from algoformer.report.plots import ERROR
 from algoformer.report.style import INK, Stroke, method_color, strokes
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-else:
-    Axes = Figure = Any
-
-NARROW = 4
-"""A panel whose errors differ by less than this factor has a linear axis."""
 
 BEYOND: tuple[float, ...] = (1, 1.4)
 """The dots of a curve that belongs to a solid one, measured far beyond the trained depth."""
@@ -88,13 +79,13 @@ def panel_figure(
     figure, all_axes = panels(len(shown), title, rows=rows)
     styles = strokes((curve.label for curve in curves), textbook=textbook)
     columns = -(-len(shown) // rows)
+    words = "in-context samples" if curves[0].axis == "samples" else "iterations"
     for place, (panel, axes) in enumerate(zip(shown, all_axes, strict=True)):
         axes.set_title(panel.title, color=INK, fontsize=10.5)
         if panel.curves:
             scaled = curves if same_scale else [*panel.curves, *panel.beyond]
             _draw_panel(axes, panel, styles, scaled, log_x=log_x)
-        if place % columns == 0:
-            axes.set_ylabel(ERROR, color=INK)
+        label(axes, words, "" if place % columns else ERROR)
     return finish(figure, *all_axes, note=note, last=textbook)
 
 
@@ -112,14 +103,7 @@ def _draw_panel(
     for curve in panel.beyond:
         style = styles[curve.label]
         axes.plot(curve.x, curve.error, color=style.color, linewidth=1.6, dashes=BEYOND, zorder=2.6)
-    if log_x:
-        axes.set_xscale("log")
-        axes.set_xlim(max(first, 1), last)
-        plain_ticks(axes, first, last)
-    else:
-        axes.set_xlim(first, last)
-        whole_ticks(axes)
-    axes.set_xlabel("in-context samples" if axis == "samples" else "iterations", color=INK)
+    count_axis(axes, first, last, log=log_x)
     _set_height(axes, scaled, styles)
     for row, mark in enumerate(panel.marks):
         mark_training(axes, mark, f"T={mark}", row=row)
@@ -129,12 +113,8 @@ def _set_height(axes: Axes, curves: Sequence[Curve], styles: dict[str, Stroke]) 
     # errors that all have the same size (those that are mostly noise) would be a line on a log axis
     shown = [curve.error for curve in curves]
     shown += [band for curve in curves if styles[curve.label].solid for band in (curve.low, curve.high)]
-    values = [value for line in shown for value in line if math.isfinite(value)]
-    if values and min(values) > 0 and max(values) / min(values) < NARROW:
-        room = 0.08 * (max(values) - min(values)) or 0.1 * max(values)
-        axes.set_ylim(min(values) - room, max(values) + room)
-        return
-    logarithmic(axes, *log_limits(curves, styles))
+    if not is_narrow(axes, [value for line in shown for value in line if math.isfinite(value)]):
+        logarithmic(axes, *log_limits(curves, styles))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,12 +160,10 @@ def sweep_figure(shown: Sequence[Sweep], *, title: str, kind: Literal["linear", 
         axes.set_xscale("log", base=2)
         if sizes:
             axes.set_xlim(sizes[0] / 1.2, sizes[-1] * 1.2)
-            _size_ticks(axes, sizes)
-        axes.set_xlabel(sweep.over, color=INK)
+            ticks_at(axes, sizes)
+        label(axes, sweep.over, "" if place else ERROR)
         if kind == "log":
             logarithmic(axes, min(lows) / 1.5, max(highs) * 1.5)
-        if place == 0:
-            axes.set_ylabel(ERROR, color=INK)
     return finish(figure, *all_axes)
 
 
@@ -208,10 +186,3 @@ def _draw_series(axes: Axes, one: Series, style: Stroke, *, aside: float) -> Non
         capsize=3,
         transform=axes.transData + moved,
     )
-
-
-def _size_ticks(axes: Axes, sizes: Sequence[int]) -> None:
-    ticks = require("matplotlib.ticker", extra="viz")
-    axes.xaxis.set_major_locator(ticks.FixedLocator(list(sizes)))
-    axes.xaxis.set_major_formatter(ticks.FuncFormatter(lambda value, _: f"{value:g}"))
-    axes.xaxis.set_minor_locator(ticks.NullLocator())

@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
 
 from algoformer.insight import DepthCertificate, FamilyShare, Identification, ProbabilityCertificate
-from algoformer.report.canvas import finish, logarithmic, mark_training, panels, plain_ticks, whole_ticks
+from algoformer.report.axes import Axes, Figure, count_axis, label, logarithmic, plain_ticks, whole_ticks
+from algoformer.report.canvas import finish, mark_training, panels
 from algoformer.report.style import INK, SPARE, strokes
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-else:
-    Axes = Figure = Any
 
 SOLVER = "#0072b2"
 """The color of the solver that is identified."""
@@ -38,14 +32,10 @@ def identification_figures(found: Identification) -> dict[str, Figure]:
     }
 
 
-def certificate_figures(found: DepthCertificate) -> dict[str, Figure]:
+def certificate_figures(found: DepthCertificate | ProbabilityCertificate) -> dict[str, Figure]:
     """Return every figure of a depth certificate by its file name."""
-    return {"depth": depth_figure(found)}
-
-
-def probability_figures(found: ProbabilityCertificate) -> dict[str, Figure]:
-    """Return every figure of a text model's certificate by its file name."""
-    return {"depth": probability_depth(found)}
+    drawn = depth_figure(found) if isinstance(found, DepthCertificate) else probability_depth(found)
+    return {"depth": drawn}
 
 
 def skill_by_pass(found: Identification, *, families: int = 4) -> Figure:
@@ -61,13 +51,13 @@ def skill_by_pass(found: Identification, *, families: int = 4) -> Figure:
         shares.plot(passes, clipped, marker=marker, markersize=3.5, color=color, label=one.name)
     _mark_window(shares, found)
     shares.set_ylim(-0.03, 1.03)
-    _label(shares, "pass", "share of what is left that is explained")
+    label(shares, "pass", "share of what is left that is explained")
     whole_ticks(shares)
     left.plot(passes, found.error, color=SOLVER, marker="o", markersize=3)
     positive = [value for value in found.error if value > 0] or [1.0]
     logarithmic(left, max(min(positive), 1e-16) / 2, 2 * max(positive))
     whole_ticks(left)
-    _label(left, "pass", "left: |w_LS − w_t|² / |w_LS|²")
+    label(left, "pass", "left: |w_LS − w_t|² / |w_LS|²")
     return finish(figure, shares)
 
 
@@ -86,7 +76,7 @@ def filters_by_pass(found: Identification) -> Figure:
         one.set_title(f"pass {index}", color=INK, fontsize=10)
         if places[0] > 0 and places[-1] > 100 * places[0]:
             one.set_xscale("log")
-        _label(one, "eigenvalue λ of FᵀF/n", "r(λ)" if index == first else "")
+        label(one, "eigenvalue λ of FᵀF/n", "r(λ)" if index == first else "")
     return finish(figure, axes[0])
 
 
@@ -107,7 +97,7 @@ def matching_steps(found: Identification) -> Figure:
     shown = [step for steps in found.matching.values() for step in steps[: found.passes[1] + 1]]
     logarithmic(axes, 0.4, 1.5 * max(2, *shown))
     whole_ticks(axes)
-    _label(axes, "pass of the loop", "nearest step of the algorithm")
+    label(axes, "pass of the loop", "nearest step of the algorithm")
     return finish(figure, axes)
 
 
@@ -119,7 +109,7 @@ def influence_by_example(found: Identification) -> Figure:
     axes.plot(places, found.influence_least_squares, color="#808890", dashes=(2, 1.5), label="least squares")
     axes.set_ylim(bottom=0)
     whole_ticks(axes)
-    _label(axes, "example", "mean squared derivative of an answer")
+    label(axes, "example", "mean squared derivative of an answer")
     return finish(figure, axes)
 
 
@@ -135,7 +125,7 @@ def weights_path(found: Identification) -> Figure:
     for number, (x, y) in enumerate(found.path["solver"][:5]):
         axes.annotate(str(number), (x, y), xytext=(4, 4), textcoords="offset points", fontsize=8.5, color=INK)
     axes.plot([0], [0], marker="*", markersize=13, color=INK, linestyle="", label="least squares")
-    _label(axes, "first direction of w_LS − w_t", "second direction")
+    label(axes, "first direction of w_LS − w_t", "second direction")
     return finish(figure, axes)
 
 
@@ -146,16 +136,13 @@ def depth_figure(found: DepthCertificate) -> Figure:
     count = 1 + (states is not None and bool(states.residual)) + bool(pairs)
     figure, axes = panels(count, f"Depth certificate: answers {found.answers}")
     error = axes[0]
-    finite = [
-        (depth, value) for depth, value in zip(found.depths, found.error, strict=True) if math.isfinite(value)
-    ]
-    _log_line(error, *zip(*finite, strict=True), label="error")
+    _log_line(error, found.depths, found.error, "error")
     mark_training(error, found.trained)
-    _label(error, "passes", "squared error / d")
+    label(error, "passes", "squared error / d")
     if states is not None and states.residual:
-        _log_line(axes[1], states.passes, states.residual, label="residual")
+        _log_line(axes[1], states.passes, states.residual, "residual")
         mark_training(axes[1], found.trained)
-        _label(axes[1], "passes", "movement of the state, median prompt")
+        label(axes[1], "passes", "movement of the state, median prompt")
     if pairs:
         _draw_pairs(axes[-1], pairs)
     return finish(figure, *axes)
@@ -165,9 +152,9 @@ def probability_depth(found: ProbabilityCertificate) -> Figure:
     """Draw how far probabilities move beyond the trained depth and, for a translator, BLEU by depth."""
     verb = "hold" if found.holds else "move"
     figure, axes = panels(1 + bool(found.bleu), f"Depth certificate: probabilities {verb}")
-    _log_line(axes[0], found.depths, found.shift, label="largest change of a probability")
+    _log_line(axes[0], found.depths, found.shift, "largest change of a probability")
     mark_training(axes[0], found.trained)
-    _label(axes[0], "passes", "largest change of a probability")
+    label(axes[0], "passes", "largest change of a probability")
     if found.bleu:
         depths, values, lows, highs = zip(*found.bleu, strict=True)
         axes[1].fill_between(depths, lows, highs, color=SOLVER, alpha=0.15, linewidth=0)
@@ -175,35 +162,8 @@ def probability_depth(found: ProbabilityCertificate) -> Figure:
         axes[1].set_xscale("log")
         plain_ticks(axes[1], float(depths[0]), float(depths[-1]))
         mark_training(axes[1], found.trained)
-        _label(axes[1], "passes", "BLEU")
+        label(axes[1], "passes", "BLEU")
     return finish(figure, *axes)
-
-
-def shares_over_training(runs: Sequence[Mapping[str, Any]]) -> Figure:
-    """Draw how much families explain of what is left after each step of training, a panel for each noise.
-
-    A run has `noise`, `seed` and `training`: rows with a `step`, the shares of `newton` and
-    `gradient_descent`, and the `ceiling` of any filter. Steps at which the model has not learned yet are left
-    out: everything explains zero weights.
-    """
-    levels = sorted({run["noise"] for run in runs})
-    figure, axes = panels(len(levels), "What training moves towards: share of what is left that is explained")
-    lines = {"ceiling": "any filter", "newton": "Newton's iteration", "gradient_descent": "gradient descent"}
-    styles = strokes(list(lines), textbook=list(lines))
-    for one, noise in zip(axes, levels, strict=True):
-        for run in (run for run in runs if run["noise"] == noise):
-            rows = [row for row in run["training"] if row["status"] != "does not learn"]
-            steps = [row["step"] for row in rows]
-            for key, name in lines.items():
-                values = [max(row[key], 0.0) for row in rows]
-                color = _CEILINGS[0] if key == "ceiling" else styles[key].color
-                form = (0, (2, 2)) if run["seed"] else "-"
-                label = f"{name}, seed {run['seed']}"
-                one.plot(steps, values, "o", markersize=3, color=color, linestyle=form, label=label)
-        one.set_ylim(-0.03, 1.03)
-        one.set_title(f"label noise {noise:g}" if noise else "no label noise", color=INK, fontsize=10)
-        _label(one, "training steps", "share explained" if noise == levels[0] else "")
-    return finish(figure, axes[0])
 
 
 def _decay_pairs(found: DepthCertificate) -> list[tuple[float, float, bool]]:
@@ -222,18 +182,16 @@ def _draw_pairs(axes: Axes, pairs: Sequence[tuple[float, float, bool]]) -> None:
         if chosen:
             x, y = zip(*chosen, strict=True)
             axes.scatter(x, y, facecolors=face, edgecolors=SOLVER, label=f"prompt {name}", zorder=3)
-    _label(axes, "growth of a disturbance in a pass (JVP)", "observed change of the residual")
+    label(axes, "growth of a disturbance in a pass (JVP)", "observed change of the residual")
 
 
-def _log_line(axes: Axes, x: Sequence[int], y: Sequence[float], *, label: str) -> None:
+def _log_line(axes: Axes, x: Sequence[int], y: Sequence[float], name: str) -> None:
     shown = [(place, value) for place, value in zip(x, y, strict=True) if value > 0 and math.isfinite(value)]
     places, values = zip(*(shown or [(1, 1.0)]), strict=True)
-    color = SOLVER if label == "error" else SPARE[1]
-    axes.set_xscale("log")
-    axes.set_xlim(1, max(places[-1], 2))
+    color = SOLVER if name == "error" else SPARE[1]
     logarithmic(axes, max(min(values), 1e-16) / 2, min(2 * max(values), 1e6))
-    axes.plot(places, values, color=color, linewidth=2, label=label)
-    plain_ticks(axes, 1.0, float(places[-1]))
+    axes.plot(places, values, color=color, linewidth=2, label=name)
+    count_axis(axes, 1, max(places[-1], 2), log=True)
 
 
 def _shown_families(found: Identification, count: int) -> list[FamilyShare]:
@@ -256,8 +214,3 @@ def _mark_window(axes: Axes, found: Identification) -> None:
 def _short_verdict(found: Identification) -> str:
     word = {"runs": "runs", "resembles": "resembles", "none of these": "nearest is"}.get(found.status)
     return found.status if word is None else f"{word} {found.nearest.name}, {found.nearest.share:.2f}"
-
-
-def _label(axes: Axes, x: str, y: str) -> None:
-    axes.set_xlabel(x, color=INK)
-    axes.set_ylabel(y, color=INK)

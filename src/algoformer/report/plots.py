@@ -2,29 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
 
 from algoformer.evaluation import Curve, Evaluation
-from algoformer.report.canvas import (
-    draw,
-    finish,
-    literal,
-    log_limits,
-    logarithmic,
-    mark_training,
-    panels,
-    plain_ticks,
-    top_of,
-    whole_ticks,
-)
-from algoformer.report.style import INK, Stroke, strokes
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-else:
-    Figure = Any
+from algoformer.report.axes import Figure, count_axis, label, log_limits, logarithmic, positive
+from algoformer.report.canvas import draw, finish, literal, mark_training, panels
+from algoformer.report.style import Stroke, strokes
 
 ERROR = "squared error / d"
 WRONG = "share of wrong answers"
@@ -44,15 +27,13 @@ def error_by_sample(
     styles = _styles(curves)
     for axes in all_axes:
         draw(axes, drawn, styles)
-        whole_ticks(axes)
-        axes.set_xlabel("in-context samples", color=INK)
-        axes.set_xlim(min(curve.x[0] for curve in drawn), max(curve.x[-1] for curve in drawn))
-    logs = all_axes[-1]
-    logarithmic(logs, *log_limits(drawn, styles))
-    logs.set_ylabel(f"{ERROR}, log scale", color=INK)
+        count_axis(axes, min(curve.x[0] for curve in drawn), max(curve.x[-1] for curve in drawn))
     if not compact:
-        all_axes[0].set_ylabel(ERROR, color=INK)
-        all_axes[0].set_ylim(0, top_of(drawn))
+        label(all_axes[0], "in-context samples", ERROR)
+        # curves may rise beyond it, as least squares does where it interpolates noise
+        all_axes[0].set_ylim(0, 1.05 * max(positive(curve.high[0] for curve in drawn), default=1.0))
+    label(all_axes[-1], "in-context samples", f"{ERROR}, log scale")
+    logarithmic(all_axes[-1], *log_limits(drawn, styles))
     return finish(figure, all_axes[0])
 
 
@@ -77,16 +58,9 @@ def error_by_step(
     last = max(max(curve.x[-1] for curve in drawn), first + 1)
     low, high = log_limits(drawn, styles)
     draw(axes, drawn, styles, levels=(first, last), floor=low)
-    if log_x:
-        axes.set_xscale("log")
-        axes.set_xlim(max(first, 1), last)
-        plain_ticks(axes, first, last)
-    else:
-        axes.set_xlim(first, last)
-        whole_ticks(axes)
-    axes.set_xlabel("iterations", color=INK)
+    count_axis(axes, first, last, log=log_x)
     classes = any(isinstance(item, Evaluation) and item.unsolved is not None for item in curves)
-    axes.set_ylabel(WRONG if classes else f"{ERROR} on the last sample", color=INK)
+    label(axes, "iterations", WRONG if classes else f"{ERROR} on the last sample")
     logarithmic(axes, low, high)
     if trained is not None:
         mark_training(axes, trained)
@@ -106,17 +80,16 @@ def training_loss(
     figure, (axes,) = panels(1, title, compact=compact)
     styles = strokes(runs)
     losses: list[float] = []
-    for label, rows in runs.items():
+    for name, rows in runs.items():
         if not rows or any("step" not in row or value not in row for row in rows):
-            raise ValueError(f"the metrics of {label!r} need rows with 'step' and {value!r}")
+            raise ValueError(f"the metrics of {name!r} need rows with 'step' and {value!r}")
         steps = [float(row["step"]) for row in rows]
         values = [float(row[value]) for row in rows]
-        axes.plot(steps, values, label=literal(label), color=styles[label].color, linewidth=1.6)
-        losses += [loss for loss in values if math.isfinite(loss) and loss > 0]
+        axes.plot(steps, values, label=literal(name), color=styles[name].color, linewidth=1.6)
+        losses += positive(values)
     if losses:
         logarithmic(axes, min(losses) / 1.2, max(losses) * 1.2)
-    axes.set_xlabel("training step", color=INK)
-    axes.set_ylabel(f"training {value}", color=INK)
+    label(axes, "training step", f"training {value}")
     axes.margins(x=0.01)
     return finish(figure, axes)
 

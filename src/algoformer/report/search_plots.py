@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
 
-from algoformer.report.canvas import finish, literal, logarithmic, panels, settle
+from algoformer.report.axes import Figure, label, logarithmic, positive
+from algoformer.report.canvas import finish, literal, panels, settle
 from algoformer.report.style import INK, strokes
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-else:
-    Figure = Any
 
 ROW = 0.3
 """Inches from one bar to the next."""
@@ -33,21 +28,12 @@ def importance_figure(importance: Mapping[str, float], *, title: str = "") -> Fi
     figure.set_figheight(AROUND + ROW * len(importance))
     ranked = sorted(importance.items(), key=lambda pair: pair[1])
     places = range(len(ranked))
-    axes.barh(places, [share for _, share in ranked], height=0.6, color="#0072b2")
-    for place, (_, share) in zip(places, ranked, strict=True):
-        axes.annotate(
-            f"{share:.0%}",
-            (share, place),
-            xytext=(4, 0),
-            textcoords="offset points",
-            va="center",
-            fontsize=9,
-            color=INK,
-        )
+    bars = axes.barh(places, [share for _, share in ranked], height=0.6, color="#0072b2")
+    axes.bar_label(bars, [f"{share:.0%}" for _, share in ranked], padding=4, fontsize=9, color=INK)
     axes.set_yticks(places, [literal(name) for name, _ in ranked])
     axes.tick_params(axis="y", length=0)
     axes.set_xlim(0, 1.12 * max(importance.values()) or 1)
-    axes.set_xlabel("importance (PED-ANOVA)", color=INK)
+    label(axes, "importance (PED-ANOVA)", "")
     return settle(figure)
 
 
@@ -65,12 +51,11 @@ def front_figure(
         raise ValueError("there is no trial to draw")
     figure, (axes,) = panels(1, title)
     styles = strokes(["trained trials", "front"])
-    for label, shown, marks in (("trained trials", points, "o"), ("front", front, "o-")):
+    for name, shown, marks in (("trained trials", points, "o"), ("front", front, "o-")):
         x, y = zip(*shown, strict=True)
-        axes.plot(x, y, marks, label=label, color=styles[label].color, markersize=5, linewidth=1.6)
-    for along, place in (("x", 0), ("y", 1)):
-        values = [point[place] for point in points if point[place] > 0] or [1.0]
-        logarithmic(axes, min(values) / 1.3, max(values) * 1.3, along=along)  # type: ignore[arg-type]
-    axes.set_xlabel("parameters", color=INK)
-    axes.set_ylabel("validation error", color=INK)
+        axes.plot(x, y, marks, label=name, color=styles[name].color, markersize=5, linewidth=1.6)
+    parameters, errors = (positive(values) or [1.0] for values in zip(*points, strict=True))
+    logarithmic(axes, min(parameters) / 1.3, max(parameters) * 1.3, along="x")
+    logarithmic(axes, min(errors) / 1.3, max(errors) * 1.3)
+    label(axes, "parameters", "validation error")
     return finish(figure, axes)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from algoformer.common.names import Registry
 from algoformer.model import presets
 from algoformer.model.program import Layers, Loop, Parallel, Part, Program
 
@@ -23,29 +24,13 @@ def _algoformer(point: Point, steps: int, layer: Layer) -> Program:
 
 
 def _two_loops(point: Point, steps: int, layer: Layer) -> Program:
-    return presets.two_loops(
-        point.loop,
-        point.pre,
-        point.loop,
-        point.post,
-        first_steps=point.inner_steps,
-        steps=steps,
-        inject=point.inject,
-        **layer,
-    )
+    loops = {"first_steps": point.inner_steps, "steps": steps, "inject": point.inject, **layer}
+    return presets.two_loops(point.loop, point.pre, point.loop, point.post, **loops)
 
 
 def _nested(point: Point, steps: int, layer: Layer) -> Program:
-    return presets.nested(
-        point.pre,
-        point.loop,
-        point.loop,
-        point.post,
-        steps=steps,
-        inner_steps=point.inner_steps,
-        inject=point.inject,
-        **layer,
-    )
+    loops = {"inner_steps": point.inner_steps, "steps": steps, "inject": point.inject, **layer}
+    return presets.nested(point.pre, point.loop, point.loop, point.post, **loops)
 
 
 def _parallel(point: Point, steps: int, layer: Layer) -> Program:
@@ -59,12 +44,11 @@ def _parallel(point: Point, steps: int, layer: Layer) -> Program:
     return Program(*parts)
 
 
-KINDS: dict[str, BuildKind] = {
-    "algoformer": _algoformer,
-    "two_loops": _two_loops,
-    "nested": _nested,
-    "parallel": _parallel,
-}
+KINDS: Registry[BuildKind] = Registry(
+    "kind of program",
+    {"algoformer": _algoformer, "two_loops": _two_loops, "nested": _nested, "parallel": _parallel},
+    register="algoformer.search.register_kind",
+)
 """Kinds by name. In each, `loop` is the number of layers in every loop body.
 
 "algoformer" has `pre` layers, a loop, `post` layers. "two_loops" runs a loop `inner_steps` times before them.
@@ -80,10 +64,6 @@ def register_kind(name: str, build: BuildKind) -> None:
         build: called with a `Point`, the iterations of the last loop and the settings of all layers.
 
     Raises:
-        ValueError: the name is taken, or is not an identifier.
+        ValueError: the name belongs to another kind, or cannot be one.
     """
-    if not isinstance(name, str) or not name.isidentifier():
-        raise ValueError(f"the name of a kind must be an identifier, got {name!r}")
-    if name in KINDS:
-        raise ValueError(f"the kind {name!r} is registered already; choose another name")
-    KINDS[name] = build
+    KINDS.register(name, build)

@@ -97,7 +97,9 @@ class SearchSettings:
         if self.space is None:
             object.__setattr__(self, "space", space_around(self.experiment))
         if self.flops is None:
-            object.__setattr__(self, "flops", self._own_flops())
+            own = self.experiment
+            flops = training_flops(own.program, own.width, own.training, self.sizes)
+            object.__setattr__(self, "flops", flops)
         self._check_budget()
 
     @property
@@ -186,18 +188,14 @@ class SearchSettings:
         own = {item.name: getattr(self, item.name) for item in fields(self)}
         return own | {"experiment": self.experiment.to_data(), "space": as_data(self.space)}
 
-    def _own_flops(self) -> float:
-        own = self.experiment
-        return training_flops(own.program, own.width, own.training, self.sizes)
-
     def _check_budget(self) -> None:
         """Refuse a budget that the cheapest program exceeds, or the most expensive one cannot use."""
-        space = self.chosen_space
-        bounds = []
+        space, bounds = self.chosen_space, []
+        words: dict[str, Any] = {name: next(iter(getattr(space, name)), None) for name in OPTIONAL}
         for pick, iterations in ((min, 1), (max, MOST_ITERATIONS)):
             params = {name: pick(getattr(space, name)) for name in LEAST}
             points = [
-                Point(**params, kind=kind, inject=inject, lr=space.lr[0], **self._first_words())
+                Point(**params, kind=kind, inject=inject, lr=space.lr[0], **words)
                 for kind in space.kind
                 for inject in space.inject
             ]
@@ -219,6 +217,3 @@ class SearchSettings:
         """Return the FLOPs of a point at its full depth, without curriculum and burn-in."""
         training = replace(self.training(point, iterations), iterations=None, burn_in=())
         return training_flops(self.program(point, iterations), point.width, training, self.sizes)
-
-    def _first_words(self) -> dict[str, Any]:
-        return {name: getattr(self.space, name)[0] for name in OPTIONAL if getattr(self.space, name)}

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, cast
 
-from algoformer.common.names import check_choice, suggests_keywords
+from algoformer.common.names import suggests_keywords
 from algoformer.common.plain_data import as_data, read_dataclass, read_object
 from algoformer.common.terminal import short
 from algoformer.model.program import Layers, Loop, check_count, modules_of
@@ -117,7 +117,7 @@ class SearchSpace:
         for item in fields(self):
             _check_choices(item.name, getattr(self, item.name))
         for kind in self.kind:
-            check_choice("kind of program", kind, KINDS)
+            KINDS.find(kind)
         for name, least in LEAST.items():
             for value in getattr(self, name):
                 check_count(name, value, least)
@@ -190,23 +190,17 @@ class SearchSpace:
 
         None if the space has no such program.
         """
-        if "algoformer" not in self.kind or not all(
-            1 in values for values in (self.pre, self.loop, self.post)
-        ):
+        ones = all(1 in values for values in (self.pre, self.loop, self.post))
+        if "algoformer" not in self.kind or not ones:
             return None
         layers = modules_of(experiment.program)[0]
-        lr = min(max(experiment.training.lr, self.lr[0]), self.lr[1])
-        widths = sorted(self.width, key=lambda width: abs(math.log(width / experiment.width)))
-        pairs = [(width, heads) for width in widths for heads in self.heads if width % heads == 0]
-        width = pairs[0][0]
-        heads = min(
-            (one for w, one in pairs if w == width), key=lambda one: abs(math.log(one / layers.heads))
-        )
-        words = {
-            name: _kept(getattr(self, name), getattr(layers, name))
-            for name in OPTIONAL
-            if getattr(self, name)
-        }
+
+        def distance(pair: tuple[int, int]) -> tuple[float, float]:
+            return abs(math.log(pair[0] / experiment.width)), abs(math.log(pair[1] / layers.heads))
+
+        pairs = [(width, heads) for width in self.width for heads in self.heads if width % heads == 0]
+        width, heads = min(pairs, key=distance)
+        words = {name: _kept(getattr(self, name), getattr(layers, name)) for name in OPTIONAL}
         return Point(
             kind="algoformer",
             pre=1,
@@ -216,7 +210,7 @@ class SearchSpace:
             width=width,
             inject=_kept(self.inject, "add"),
             inner_steps=self.inner_steps[0],
-            lr=lr,
+            lr=min(max(experiment.training.lr, self.lr[0]), self.lr[1]),
             **words,
         )
 
@@ -261,5 +255,6 @@ def _ordered(values: tuple[Any, ...]) -> BaseDistribution | None:
     return cast("BaseDistribution", IntDistribution(low, high, step=step))
 
 
-def _kept(values: tuple[str, ...], wanted: Any) -> str:
-    return wanted if wanted in values else values[0]
+def _kept(values: tuple[str, ...], wanted: Any) -> Any:
+    """Return the wanted word if it is one of the values, else the first of them; None if there are none."""
+    return wanted if wanted in values else next(iter(values), None)

@@ -24,6 +24,9 @@ JOURNAL = "journal.log"
 SETTINGS = "algoformer"
 """The attribute of a study that holds the settings of its search."""
 
+FIRST_BYTES = b'{"op_code":'
+"""What a journal of Optuna begins with."""
+
 ATTEMPTS = 4
 """Number of attempts to open a database."""
 
@@ -91,6 +94,7 @@ def open_storage(storage: str | Path) -> BaseStorage:
 
     path = Path(storage)
     path.parent.mkdir(parents=True, exist_ok=True)
+    _refuse_other_file(path)
     lock = JournalFileSymlinkLock(str(path))
     backend = JournalFileBackend(str(path), lock_obj=lock)
     _cut_torn_line(path, lock)
@@ -153,6 +157,15 @@ def _open_database(url: str) -> BaseStorage:
 
 def _first_line(error: BaseException) -> str:
     return shown_storage(str(error).strip().splitlines()[0][:300]) if str(error).strip() else repr(error)
+
+
+def _refuse_other_file(path: Path) -> None:
+    """Refuse a file that is not a journal before it is opened: Optuna would append to it."""
+    if path.exists():
+        with path.open("rb") as file:
+            start = file.read(len(FIRST_BYTES))
+        if not FIRST_BYTES.startswith(start):
+            raise ValueError(f"{path} is not the journal of a study; name another file, or a new one")
 
 
 def _cut_torn_line(path: Path, lock: Any) -> None:

@@ -68,6 +68,8 @@ def search(
     """
     if trials < 1:
         raise ValueError(f"trials must be at least 1, got {trials}")
+    if max_minutes is not None and not max_minutes > 0:
+        raise ValueError(f"max_minutes must be positive, or None for no limit, got {max_minutes}")
     if not 0 < interval < grace:
         raise ValueError(f"grace must be longer than interval, got grace={grace} and interval={interval}")
     require("optuna", extra="search")
@@ -112,13 +114,16 @@ class Worker:
         self.options, self.until, self.callback = options, until, callback
         self.watch, self.interval = watch, interval
         self.failures = self.impossible = 0
-        self.first = len(study.get_trials(deepcopy=False))
+        self.first = len(self._trials())
         self.own: set[int] = set()
+
+    def _trials(self) -> list[FrozenTrial]:
+        return self.study.get_trials(deepcopy=False)
 
     def run(self) -> None:
         """Work until the study has its trials, the time is over, or nothing is left to do."""
         while time.monotonic() < self.until:
-            found = self.study.get_trials(deepcopy=False)
+            found = self._trials()
             running = [trial for trial in found if trial.state.name == "RUNNING"]
             for trial in self.watch.stale(running):
                 take_up(self.study, trial)
@@ -173,9 +178,9 @@ class Worker:
         self.callback.on_trial(trial.number, candidate)
         with beating(trial, interval=self.interval):
             self._train(trial, candidate)
-        found = next(one for one in self.study.get_trials(deepcopy=False) if one.number == trial.number)
-        done = sum(map(counts, self.study.get_trials(deepcopy=False)))
-        self.callback.on_outcome(outcome_of(found, self.settings), done, self.trials)
+        found = self._trials()
+        outcome = outcome_of(found[trial.number], self.settings)
+        self.callback.on_outcome(outcome, sum(map(counts, found)), self.trials)
 
     def _train(self, trial: Trial, candidate: Candidate) -> None:
         from optuna import TrialPruned
@@ -243,7 +248,7 @@ class Worker:
 
     def _superfluous(self, trial: Trial) -> str:
         """Return why a trial is not needed, because of workers that asked at the same moment; or nothing."""
-        earlier = [one for one in self.study.get_trials(deepcopy=False) if one.number < trial.number]
+        earlier = [one for one in self._trials() if one.number < trial.number]
         running = [one for one in earlier if one.state.name == "RUNNING"]
         if sum(map(counts, earlier)) + len(running) >= self.trials:
             return "the study had its trials already"
@@ -260,9 +265,9 @@ class Worker:
 
     def _give_back(self, trial: Trial) -> None:
         """Queue the trial at hand again, so that the next worker goes on with it."""
-        for one in self.study.get_trials(deepcopy=False):
-            if one.number == trial.number and one.state.name == "RUNNING":
-                take_up(self.study, one)
+        found = self._trials()[trial.number]
+        if found.state.name == "RUNNING":
+            take_up(self.study, found)
 
 
 def counts(trial: FrozenTrial) -> bool:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from algoformer.common.names import check_choice
 from algoformer.data.protocol import data_names
@@ -86,6 +86,7 @@ def named_experiment(
         return experiment_on_files(name, program, scale, files)
     if files:
         raise ValueError(f"--data {name} is a task and takes no files, got {files[0]!r}")
+    check_choice("scale", scale, get_args(Scale))
     if isinstance(program, str):
         return experiment(name, program, scale)
     like = experiment(name, "algoformer", scale)
