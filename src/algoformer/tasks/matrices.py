@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from algoformer.prompt import Prompt
-from algoformer.tasks.symbols import Answers, PuzzleTask, iteration
+from algoformer.tasks.symbols import Answers, PuzzleTask
 from algoformer.tasks.task import MAX_DIM, AllDimsTask, check_count, check_positive, normal
 
 
@@ -137,9 +137,8 @@ class LinearSystem(MatrixTask):
     def _stages(self, drawn: Matrices) -> list[Float[Tensor, "batch size 1"]]:
         return [drawn.solve(drawn.vector)]
 
-    @iteration
-    def textbook(self, prompt: Prompt) -> Answers:
-        """Return the method of conjugate gradients, one step at every iteration."""
+    def textbook_answers(self, prompt: Prompt) -> Answers:
+        """Run the method of conjugate gradients, one step at every iteration."""
         matrix, residual = prompt.rows[..., : self.size], prompt.rows[..., self.size :]
         found, direction = torch.zeros_like(residual), residual
         square = residual.square().sum(dim=1, keepdim=True)
@@ -188,9 +187,8 @@ class LeadingEigenvector(MatrixTask):
         sign = (leading * drawn.vector).sum(dim=1, keepdim=True).sign()
         return [leading * sign]
 
-    @iteration
-    def textbook(self, prompt: Prompt) -> Answers:
-        """Return power iteration from b, one product with A at every iteration."""
+    def textbook_answers(self, prompt: Prompt) -> Answers:
+        """Run power iteration from b, one product with A at every iteration."""
         matrix, vector = prompt.rows[..., : self.size], prompt.rows[..., self.size :]
         while True:
             vector = matrix @ vector
@@ -222,9 +220,8 @@ class ChainOfSolves(MatrixTask):
             stages.append(torch.tanh(2 * drawn.solve(stages[-1])))
         return stages
 
-    @iteration
-    def textbook(self, prompt: Prompt) -> Answers:
-        """Return the chain itself: an exact solve at every iteration, until all rounds are done."""
+    def textbook_answers(self, prompt: Prompt) -> Answers:
+        """Run the chain itself: an exact solve at every iteration, until all rounds are done."""
         matrix, state = prompt.rows[..., : self.size], prompt.rows[..., self.size :]
         for _ in range(self.rounds):
             state = torch.tanh(2 * torch.linalg.solve(matrix, state))

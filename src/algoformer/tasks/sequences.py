@@ -10,7 +10,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from algoformer.prompt import Prompt
-from algoformer.tasks.symbols import Answers, SymbolTask, iteration, one_hot
+from algoformer.tasks.symbols import Answers, SymbolTask, one_hot
 from algoformer.tasks.task import check_count
 
 
@@ -61,9 +61,8 @@ class Hops(SymbolTask):
             position = _hop(symbols, position)
         return symbols, _symbol_at(symbols, position, self.symbols)
 
-    @iteration
-    def textbook(self, prompt: Prompt) -> Answers:
-        """Return the algorithm that hops once at every iteration, until all hops are done."""
+    def textbook_answers(self, prompt: Prompt) -> Answers:
+        """Run the algorithm that hops once at every iteration, until all hops are done."""
         symbols = prompt.rows.argmax(dim=2)
         position = torch.full_like(symbols[:, 0], symbols.shape[1] - 1)
         for _ in range(self.hops):
@@ -131,9 +130,8 @@ class Addition(SymbolTask):
         slots = torch.full_like(numbers[:, :1], 11).expand(-1, self.points)
         return torch.cat([numbers, slots], dim=1), _digits_of(total, self.points)
 
-    @iteration
-    def textbook(self, prompt: Prompt) -> Answers:
-        """Return the algorithm that adds one number to a running total at every iteration."""
+    def textbook_answers(self, prompt: Prompt) -> Answers:
+        """Run the algorithm that adds one number to a running total at every iteration."""
         symbols = prompt.rows.argmax(dim=2)[:, : -self.points]
         numbers = torch.nn.functional.pad(symbols, (0, 1)).unflatten(1, (self.numbers, self.digits + 1))
         values = (numbers[:, :, :-1] * _powers(self.digits, numbers)).sum(dim=2)
@@ -188,9 +186,8 @@ class Parity(SymbolTask):
         answer = (bits * shown).sum(dim=1, keepdim=True) % 2
         return torch.nn.functional.pad(torch.where(shown, bits, 2), (0, 1), value=3), answer
 
-    @iteration
-    def textbook(self, prompt: Prompt) -> Answers:
-        """Return the automaton that reads one bit at every iteration, from the right."""
+    def textbook_answers(self, prompt: Prompt) -> Answers:
+        """Run the automaton that reads one bit at every iteration, from the right."""
         bits = (prompt.rows.argmax(dim=2)[:, :-1] == 1).long()
         for read in range(1, bits.shape[1] + 1):
             yield one_hot(bits[:, -read:].sum(dim=1, keepdim=True) % 2, 2, prompt.rows.dtype)
@@ -253,9 +250,8 @@ class Copy(SymbolTask):
         separator = torch.full_like(lengths, self.symbols + 2)
         return torch.cat([given, separator, answers[:, :-1]], dim=1), answers
 
-    @iteration
-    def textbook(self, prompt: Prompt) -> Answers:
-        """Return the algorithm that looks one symbol further at every iteration; the rest is the end."""
+    def textbook_answers(self, prompt: Prompt) -> Answers:
+        """Run the algorithm that looks one symbol further at every iteration; the rest is the end."""
         given = prompt.rows.argmax(dim=2)[:, : self.length]
         padding = (given == self.symbols + 1).sum(dim=1, keepdim=True)
         places = torch.arange(self.length + 1, device=given.device)

@@ -15,7 +15,7 @@ from algoformer.common.names import check_choice
 from algoformer.common.terminal import short
 from algoformer.prompt import Prompt
 from algoformer.tasks.sudoku_boards import propagate_once, small_puzzles, solved_puzzles
-from algoformer.tasks.symbols import Answers, SymbolTask, iteration, one_hot
+from algoformer.tasks.symbols import Answers, SymbolTask, one_hot
 from algoformer.tasks.task import check_count
 
 Split = Literal["train", "valid", "test"]
@@ -117,9 +117,8 @@ class Sudoku(SymbolTask):
         count = torch.randint(self.least, self.most + 1, (batch, 1), generator=generator, device=device)
         return torch.where(rank < count, solution, cells), solution - 1
 
-    @iteration
-    def textbook(self, prompt: Prompt) -> Answers:
-        """Return constraint propagation: at every iteration, cells and digits with one possibility are set.
+    def textbook_answers(self, prompt: Prompt) -> Answers:
+        """Run constraint propagation: at every iteration, cells and digits with one possibility are set.
 
         It does not guess, so that it leaves cells open on harder puzzles; an open cell is answered with its
         smallest candidate.

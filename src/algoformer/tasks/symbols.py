@@ -5,8 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
-from typing import ClassVar, TypeVar
+from typing import ClassVar
 
 import torch
 from jaxtyping import Float, Int
@@ -17,12 +16,15 @@ from algoformer.prompt import Prompt
 from algoformer.tasks.task import AllDimsTask
 from algoformer.trace import Solver, Trace, Unroll, iterated_trace
 
+Answers = Iterator[Float[Tensor, "batch point out"]]
+"""The answers of a textbook algorithm after each iteration; the last ones are kept when it ends."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class PuzzleTask(ABC):
     """A task whose prompts are one whole question, such as a board, a sequence or a matrix; abstract.
 
-    A subclass has the members of `Task`, and `textbook`, the classical algorithm that answers its prompts.
+    A subclass has the members of `Task`, and `textbook_answers`, the classical algorithm for its prompts.
     Answers have no noise, a row is not part of an example, and there is no curriculum over coordinates.
     """
 
@@ -38,8 +40,12 @@ class PuzzleTask(ABC):
         return 1.0
 
     @abstractmethod
+    def textbook_answers(self, prompt: Prompt) -> Answers:
+        """Run the classical algorithm on prompts: yield its answers after each iteration."""
+
     def textbook(self) -> Solver:
-        """Return the classical algorithm that answers the prompts of this task."""
+        """Return the classical algorithm of this task as a solver; see `textbook_answers`."""
+        return Iteration(self.textbook_answers)
 
     def problems(self, prompt: Prompt) -> Problems:
         """Refuse: such prompts hold no regression problem.
@@ -93,12 +99,6 @@ class SymbolTask(AllDimsTask, PuzzleTask):
         )
 
 
-Answers = Iterator[Float[Tensor, "batch point out"]]
-"""The answers of a textbook algorithm after each iteration; the last ones are kept when it ends."""
-
-Puzzle = TypeVar("Puzzle", bound=PuzzleTask)
-
-
 @dataclass(frozen=True)
 class Iteration:
     """A textbook algorithm as a solver."""
@@ -108,13 +108,3 @@ class Iteration:
     def __call__(self, prompt: Prompt, unroll: Unroll) -> Trace:
         """Run the algorithm and return the answers of the window."""
         return iterated_trace(self.answers(prompt), unroll)
-
-
-def iteration(answers: Callable[[Puzzle, Prompt], Answers]) -> Callable[[Puzzle], Solver]:
-    """Make `textbook` from a method that yields the answers to a prompt after each iteration."""
-
-    def textbook(task: Puzzle) -> Solver:
-        return Iteration(partial(answers, task))
-
-    textbook.__doc__ = answers.__doc__
-    return textbook
