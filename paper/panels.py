@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from algoformer.evaluation import Curve
-from algoformer.report import Panel, Series, panel_figure
 from paper.archive import Results, seeds_so_far
+from paper.figures import Panel, Series, panel_figure
 from paper.result import Result
 from paper.runs import FIXED_STEP, Sizes
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from algoformer.report import Dot, Sweep, dot_figure, sweep_figure
-from algoformer.report.dots import Rows
 from paper.archive import Results, seeds_so_far
+from paper.dots import Dot, Rows, dot_figure
+from paper.figures import Sweep, sweep_figure
 from paper.panels import (
     Drawn,
     figure_of,

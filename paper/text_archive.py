@@ -14,12 +14,12 @@ from algoformer.common.plain_data import as_data
 from algoformer.data import LabelledData, TranslationData
 from algoformer.extras import require
 from algoformer.language import load_labelled
-from algoformer.language.naive_bayes import naive_bayes_accuracy
 from algoformer.language.packing import pack, unpack
 from algoformer.language.scores import Score
 from algoformer.training import Checkpoint, Experiment, load_checkpoint, read_metrics
 from algoformer.training.config import is_data_of
 from paper.decoding_study import study
+from paper.naive_bayes import naive_bayes_accuracy
 from paper.run_state import DamagedRun
 from paper.runs import fingerprint
 from paper.text_items import TextRunSpec

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
-from algoformer.report import Verdict
-from algoformer.report.page import Outcome
 from paper import claims, counted_claims
 from paper.archive import Results
 from paper.comparison import Decision, Missing
+
+Outcome = Literal["holds", "does not hold", "not decided"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """A claim, whether the numbers support it, and why."""
+
+    claim: str
+    outcome: Outcome
+    because: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,21 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-DATA = {".safetensors", ".typed", ".html", ".js", ".css", ".j2", ".txt", ".md", ".json", ".csv", ".gz", ".xz"}
+DATA = {
+    ".safetensors",
+    ".sha256",
+    ".typed",
+    ".html",
+    ".js",
+    ".css",
+    ".j2",
+    ".txt",
+    ".md",
+    ".json",
+    ".csv",
+    ".gz",
+    ".xz",
+}
 
 
 @pytest.fixture(scope="module")

@@ -33,7 +33,7 @@ def test_the_room_opens_without_any_optional_package() -> None:
 import sys
 for name in ("tokenizers", "sacrebleu", "datasets", "transformers"):
     sys.modules[name] = None
-from algoformer.language import Tokenizer, batches, load_labelled, naive_bayes, packing, scores, tokens
+from algoformer.language import Tokenizer, batches, load_labelled, packing, scores, tokens
 print(len(load_labelled("small_topics").classes), len(Tokenizer([("a", "b")])))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

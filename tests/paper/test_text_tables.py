@@ -14,10 +14,10 @@ import pytest
 
 from algoformer.common.files import write_json
 from algoformer.language.corpora import load_labelled
-from algoformer.language.naive_bayes import naive_bayes_accuracy
 from algoformer.training import train
 from made_up_scores import scored
 from paper.manager import RunManager
+from paper.naive_bayes import naive_bayes_accuracy
 from paper.runs import SMALL, Scale
 from paper.text_archive import TextArchive
 from paper.text_items import TextRunSpec, table_items

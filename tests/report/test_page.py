@@ -13,7 +13,6 @@ from algoformer.report import (
     Page,
     Picture,
     Section,
-    Verdict,
     error_by_sample,
     error_by_step,
     inline_svg,
@@ -70,7 +69,6 @@ def full(text: str) -> Page:
             Section(
                 title=text,
                 text=(text, text),
-                verdicts=(Verdict(claim=text, outcome="holds", because=text),),
                 pictures=(Picture(svg=picture(text), caption=text, alt=text),) * 2,
                 tables=(table,),
                 code=text,
@@ -86,9 +84,9 @@ def test_every_text_is_escaped() -> None:
     assert "script" not in page.tags
     assert page.tags.count("img") == 2
     assert not [name for name, _ in page.attributes if name.startswith("on")]
-    # title, heading and lead; section: heading, two paragraphs, claim and reason, two captions; table: title,
+    # title, heading and lead; section: heading, two paragraphs, two captions; table: title,
     # column, cell, note; code; command; fact: name and value
-    assert sum(word.count(EVIL) for word in page.words) == 3 + 7 + 4 + 1 + 1 + 2
+    assert sum(word.count(EVIL) for word in page.words) == 3 + 5 + 4 + 1 + 1 + 2
     assert [value for name, value in page.attributes if name == "alt"] == [EVIL] * 2
 
 
@@ -112,14 +110,6 @@ def test_the_numbers_are_in_the_page_as_people_read_them() -> None:
     assert '<td class="words">a</td><td>4.04e-4</td>' in text
     assert "<td>–</td>" in text
     assert "<td>NaN</td>" in text
-
-
-@pytest.mark.parametrize(
-    ("outcome", "tone"), [("holds", "holds"), ("does not hold", "fails"), ("not decided", "undecided")]
-)
-def test_a_verdict_wears_its_color(outcome: str, tone: str) -> None:
-    section = Section(title="s", verdicts=(Verdict(claim="c", outcome=outcome),))
-    assert f'<li class="{tone}"><b>{outcome}</b>c</li>' in render(Page(title="t", sections=(section,)))
 
 
 def test_a_wide_table_names_its_columns_in_every_cell_for_narrow_screens() -> None:

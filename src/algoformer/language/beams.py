@@ -19,7 +19,7 @@ class Hypotheses:
         self.lengths = torch.zeros(batch, size, dtype=torch.int64, device=device)
         self.ended = torch.zeros(batch, size, dtype=torch.bool, device=device)
 
-    def full(self, rows: Int[Tensor, " sentence"]) -> Bool[Tensor, " sentence"]:
+    def full(self, rows: Int[Tensor, " sequence"]) -> Bool[Tensor, " sequence"]:
         """Return which of these sentences have as many ended hypotheses as the beam is wide."""
         return (self.scores[rows] > NOWHERE).all(dim=1)
 
@@ -69,7 +69,7 @@ def first_largest(
 
 
 def gather_beams(
-    tokens: Int[Tensor, "batch beam token"], index: Int[Tensor, "batch best"]
+    tokens: Int[Tensor, "batch hypothesis token"], index: Int[Tensor, "batch best"]
 ) -> Int[Tensor, "batch best token"]:
     """Return the tokens of the beams with these indices."""
     return tokens.gather(1, index[..., None].expand(-1, -1, tokens.shape[-1]))

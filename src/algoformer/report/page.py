@@ -6,15 +6,12 @@ import base64
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from algoformer.evaluation import Table
 from algoformer.evaluation.numbers import show
 from algoformer.extras import require
 from algoformer.report.style import page_colors
-
-Outcome = Literal["holds", "does not hold", "not decided"]
-"""The verdict of the numbers on a claim."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,21 +32,11 @@ class Picture:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Verdict:
-    """A claim, whether the numbers support it, and why."""
-
-    claim: str
-    outcome: Outcome
-    because: str = ""
-
-
-@dataclass(frozen=True, kw_only=True)
 class Section:
     """A section of a page; every part but its title is optional."""
 
     title: str
     text: tuple[str, ...] = ()
-    verdicts: tuple[Verdict, ...] = ()
     pictures: tuple[Picture, ...] = ()
     tables: tuple[Table, ...] = ()
     code: str = ""

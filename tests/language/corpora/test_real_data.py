@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from algoformer.language import load_labelled, load_parallel
-from algoformer.language.naive_bayes import naive_bayes_accuracy
+from paper.naive_bayes import naive_bayes_accuracy
 
 FOLDER = os.environ.get("ALGOFORMER_DATA", "")
 pytestmark = pytest.mark.skipif(

@@ -12,8 +12,7 @@ from algoformer.model.halting import HALTING
 from algoformer.model.injections import INJECTIONS, STARTS
 from algoformer.model.loop_models import LOOP_MODELS
 from algoformer.model.presets import PRESETS
-from algoformer.nn import ACTIVATIONS, NORMS, POSITIONS
-from algoformer.nn.layer import QK_NORMS
+from algoformer.nn import ACTIVATIONS, NORMS, POSITIONS, QK_NORMS
 from algoformer.nn.tables import PLACES
 from algoformer.prompt import Prompt
 from algoformer.report.explorer import Exploration

@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from algoformer.report.dots import Dot, Rows, dot_figure
+from paper.dots import Dot, Rows, dot_figure
 
 NEAR = Dot(error=1.15, low=1.13, high=1.17)
 FAR = Dot(error=1e-3, low=5e-4, high=2e-3, beyond=4e-2)

@@ -2,9 +2,9 @@ from dataclasses import replace
 
 import pytest
 
-from algoformer.report.figures import Panel, Series, Sweep, panel_figure, sweep_figure
 from algoformer.report.style import method_color
 from evaluation.known import line
+from paper.figures import Panel, Series, Sweep, panel_figure, sweep_figure
 
 MODEL = line(label="AlgoFormer")
 BOOK = line(label="Newton", error=(1.0, 1e-9), low=(0.8, 1e-10), high=(1.2, 1e-8))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from algoformer.language import Corpus, LabelledText
-from algoformer.language.naive_bayes import NaiveBayes, naive_bayes_accuracy
+from paper.naive_bayes import NaiveBayes, naive_bayes_accuracy
 
 TRAIN = LabelledText(texts=("Good, good film", "bad film", "good"), labels=(1, 0, 1))
 
