@@ -37,6 +37,7 @@ def shard(root: nn.Module, model: nn.Module, *, at_once: bool) -> None:
         fully_shard(unit, mesh=mesh)
         if method != "forward":
             register_fsdp_forward_method(unit, method)
+            register_fsdp_forward_method(unit, "unroll_halting")  # the same loop, where it learns to halt
         elif isinstance(unit, LoopModule):
             # it gives back one of its states, a view, on which FSDP hangs its hook in vain
             setattr(unit, method, _copied(unit.forward))
