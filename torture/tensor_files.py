@@ -15,7 +15,7 @@ from algoformer.checkpoint import LATEST, load_checkpoint, model_header, model_k
 from algoformer.common.files import read_tensors, write_tensors
 from algoformer.language import LabelledText, ParallelText, Tokenizer
 from algoformer.language.packing import PackedText, pack, unpack
-from algoformer.language.tokens import encode_pairs, encode_texts
+from algoformer.language.tokens import TokenPairs, TokenTexts, encode_pairs, encode_texts
 from torture.mutate import mutate_json
 from torture.samples import sentences
 from torture.sources import Source, file_source
@@ -43,11 +43,13 @@ def packed_text(scratch: Path, folder: Path) -> list[Source]:
     """Return mutants of packed text, of pairs and of texts with labels."""
     tokenizer = Tokenizer.train(sentences(60), vocabulary=300)
     lines = tuple(sentences(20))
-    pairs = encode_pairs(tokenizer, ParallelText(source=lines, target=lines))
-    texts = encode_texts(tokenizer, LabelledText(texts=lines, labels=(0, 1) * 10))
-    paths = [scratch / "pairs.safetensors", scratch / "texts.safetensors"]
-    for path, split in zip(paths, (pairs, texts), strict=True):
-        pack(path, PackedText(splits={"train": split}, tokenizer=tokenizer, card={"name": "sample"}))
+    splits: dict[str, TokenPairs | TokenTexts] = {
+        "pairs": encode_pairs(tokenizer, ParallelText(source=lines, target=lines)),
+        "texts": encode_texts(tokenizer, LabelledText(texts=lines, labels=(0, 1) * 10)),
+    }
+    paths = [scratch / f"{name}.safetensors" for name in splits]
+    for path, (name, split) in zip(paths, splits.items(), strict=True):
+        pack(path, PackedText(splits={name: split}, tokenizer=tokenizer, card={"name": "sample"}))
     return _tensor_files("packed text", paths, unpack, ("algoformer.language.packing.unpack",), folder, 1)
 
 

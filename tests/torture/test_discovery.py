@@ -1,5 +1,6 @@
 """New commands, kinds of data and file formats cannot be forgotten by the torture."""
 
+import random
 import signal
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from algoformer.data import protocol, register_data
 from algoformer.insight import stored
 from algoformer.insight.stored import Stored
 from torture.child import finish, limit_cpu, start
-from torture.lines import lines, run_line
+from torture.lines import Line, changed_line, lines, run_line
 from torture.samples import data_files
 from torture.sources import ELSEWHERE, Source, readers, uncovered
 from torture.verdicts import (
@@ -65,6 +66,16 @@ def test_every_command_has_a_line_with_its_options() -> None:
     assert set(found) == set(COMMANDS)
     assert {"--lr", "--data.dim", "--model.loop.steps", "--out"} <= set(found["train"].flags)
     assert "--prompts" in found["evaluate"].flags
+
+
+def test_a_line_that_lost_a_word_may_ask_for_more_work(tmp_path: Path) -> None:
+    """`algoformer theory` verifies all theorems, `algoformer theory show newton` prints one."""
+    line = Line(("theory", "show", "newton"), ("--json",))
+    changed = [changed_line(random.Random(seed), line, tmp_path) for seed in range(3000)]
+    bare = [one for one in changed if one.name == "algoformer theory"]
+    assert bare
+    assert all(one.more_work for one in bare)
+    assert not all(one.more_work for one in changed)
 
 
 def test_a_new_kind_of_data_needs_a_sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
