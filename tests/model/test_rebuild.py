@@ -43,6 +43,16 @@ def test_another_activation_is_named_and_that_of_a_copy_is_not() -> None:
     )
 
 
+def test_another_number_and_a_replaced_method_are_named() -> None:
+    other, replaced = (model(presets.looped(heads=2)) for _ in range(2))
+    other.body.parts[0].body.parts[0].layers[0].attention.scale = 3.0
+    assert (other.rebuildable() or "").startswith(
+        "body.parts.0.body.parts.0.layers.0.attention.scale is 3.0, where the program builds 0.5"
+    )
+    replaced.body.parts[0].step = lambda state, entry, context: state
+    assert replaced.rebuildable() == "body.parts.0.step is a method that was replaced"
+
+
 @pytest.mark.parametrize("depth", [10, 20, 40])
 def test_the_cost_of_nested_loops_takes_work_in_proportion_to_their_depth(
     depth: int, monkeypatch: pytest.MonkeyPatch
