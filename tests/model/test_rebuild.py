@@ -4,9 +4,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from algoformer.common.products import onednn_linear
 from algoformer.language import TextClassifier, TokenModel
 from algoformer.model import AlgoFormer, Layers, Loop, Program, cost, presets, work
 from algoformer.trace import Unroll
+from algoformer.training.compiled import compiled_body, compiled_pieces
 from tests.model.test_parts import model
 
 
@@ -51,6 +53,16 @@ def test_another_number_and_a_replaced_method_are_named() -> None:
     )
     replaced.body.parts[0].step = lambda state, entry, context: state
     assert replaced.rebuildable() == "body.parts.0.step is a method that was replaced"
+
+
+@pytest.mark.parametrize("kind", ["body", "pieces"])
+def test_a_model_that_an_engine_compiles_can_be_saved_meanwhile(kind: str) -> None:
+    training = model(presets.looped(heads=2))
+    engine = compiled_body if kind == "body" else compiled_pieces
+    with engine(training, backend="eager"):
+        assert training.rebuildable() is None
+    with onednn_linear(training):
+        assert training.rebuildable() is None
 
 
 @pytest.mark.parametrize("depth", [10, 20, 40])
