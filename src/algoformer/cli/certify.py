@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import tyro
 
 from algoformer.cli.parse import parse
+from algoformer.common.terminal import printable
 
 DESCRIPTION = """Certify how a model's answers behave to 50 times its trained depth.
 
@@ -94,5 +95,6 @@ def run_certify(arguments: list[str]) -> int:
     if chosen.out is not None:
         figures = certificate_figures if isinstance(found, DepthCertificate) else probability_figures
         write_result(found, chosen.out / "certificate.json", figures)
-        print(f"numbers and plots: {chosen.out}", file=sys.stderr if chosen.json else sys.stdout)
+        place = printable(str(chosen.out))
+        print(f"numbers and plots: {place}", file=sys.stderr if chosen.json else sys.stdout)
     return 0

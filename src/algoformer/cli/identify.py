@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import tyro
 
 from algoformer.cli.parse import parse
+from algoformer.common.terminal import printable
 
 DESCRIPTION = """Find out which textbook algorithm a model runs on in-context regression.
 
@@ -88,5 +89,6 @@ def run_identify(arguments: list[str]) -> int:
         add_to_card(checkpoint_path(chosen.model), {"identification": found.summary()})
     if chosen.out is not None:
         write_result(found, chosen.out / "identification.json", identification_figures)
-        print(f"numbers and plots: {chosen.out}", file=sys.stderr if chosen.json else sys.stdout)
+        place = printable(str(chosen.out))
+        print(f"numbers and plots: {place}", file=sys.stderr if chosen.json else sys.stdout)
     return 0

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 import tyro
 
 from algoformer.cli.choose import Field, read_experiment
+from algoformer.common.terminal import printable
 
 if TYPE_CHECKING:
     from algoformer.search import SearchCallback, SearchResult, SearchSettings
@@ -134,7 +135,7 @@ def run_search(arguments: list[str]) -> int:
                 callback=callback,
             )
     except KeyboardInterrupt:
-        print(f"\ninterrupted; the same command goes on: {command}", file=sys.stderr)
+        print(f"\ninterrupted; the same command goes on: {printable(command)}", file=sys.stderr)
         return 130
     _print_result(result, chosen.front)
     if result.ranked:
@@ -233,7 +234,7 @@ def _write_result(result: SearchResult, out: Path, *, front: bool, command: str)
             save(front_figure(points, chosen, title="Error and parameters"), out / "front")
     except ModuleNotFoundError as error:
         print(f"no plots: {error}", file=sys.stderr)
-    place = shlex.quote(str(out))
+    place = shlex.quote(printable(str(out)))
     print(f"winner: {place}/winner.json, winner.svg; all trials: {place}/trials.json")
     print(f"train it: algoformer train --config {place}/winner-config.json --out runs/winner")
 
