@@ -38,9 +38,9 @@ def shard(root: nn.Module, model: nn.Module, *, at_once: bool) -> None:
         fully_shard(unit, mesh=mesh)
         if method != "forward":
             register_fsdp_forward_method(unit, method)
-            # the same loop, where it learns to halt
-            setattr(unit, "unroll_halting", _copied(unit.unroll_halting))  # noqa: B010
-            register_fsdp_forward_method(unit, "unroll_halting")
+            loop = cast(LoopModule, unit)  # by its other method where it learns to halt
+            loop.unroll_halting = _copied(loop.unroll_halting)  # type: ignore[method-assign]
+            register_fsdp_forward_method(loop, "unroll_halting")
         elif isinstance(unit, LoopModule):
             setattr(unit, method, _copied(unit.forward))
     fully_shard(root, mesh=mesh)
