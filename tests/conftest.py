@@ -3,6 +3,7 @@
 import importlib
 import importlib.util
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +17,9 @@ from runtime_types import checked
 
 # the import hook takes its decorator from here, for all modules that are imported from now on
 jaxtyping.jaxtyped = checked
+
+# tests send Ctrl-C, which a job in the background ignores, and so would every process that it starts
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # two processes with two threads each are slower on two cores than two processes with one
 torch.set_num_threads(1)

@@ -15,7 +15,8 @@ from algoformer.common.devices import source_commit
 from algoformer.common.files import write_json
 from torture.child import warm_up
 
-DESCRIPTION = "Kill, race and mutate the library, and count what happens; the exit status is 1 with a fault."
+DESCRIPTION = """Kill, race and mutate the library, and count what happens; the exit status is 1 with a fault.
+Parts with different seeds can run side by side, each with a file of its own for the counts."""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -26,9 +27,10 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--races", type=int, default=1000, help="races for one folder (default: 1000)")
     parser.add_argument("--mutants", type=int, default=30_000, help="changed inputs (default: 30000)")
     parser.add_argument("--only", default="", help="change only inputs whose source has this in its name")
-    parser.add_argument("--seed", type=int, default=0, help="seed of everything that is drawn")
-    parser.add_argument("--out", type=Path, default=Path("torture.json"), help="the file for the counts")
+    parser.add_argument("--seed", type=int, default=0, help="seed of everything that is drawn (default: 0)")
+    parser.add_argument("--out", type=Path, help="the file for the counts (default: torture-SEED.json)")
     chosen = parser.parse_args(arguments)
+    out = chosen.out or Path(f"torture-{chosen.seed}.json")
     warm_up()
     import torch
 
@@ -41,7 +43,7 @@ def main(arguments: list[str] | None = None) -> int:
             if count:
                 scratch = Path(folder) / name
                 scratch.mkdir()
-                save = _saver(table, name, chosen.out)
+                save = _saver(table, name, out)
                 save(section(count, seed=chosen.seed, scratch=scratch, save=save))
     print(formatted(table))
     return int(any(table[name]["faults"] for name in _sections("") if name in table))
@@ -73,8 +75,8 @@ def _sections(only: str) -> dict[str, Callable[..., Any]]:
 
 
 def formatted(table: dict[str, Any]) -> str:
-    """Return the counts as lines of text."""
-    rows = []
+    """Return the counts as lines of text, below a line that says what was counted."""
+    rows = [", ".join(f"{key} {value}" for key, value in table.items() if not isinstance(value, dict))]
     for name, section in table.items():
         if isinstance(section, dict):
             rows.append(f"\n{name}")

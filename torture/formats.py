@@ -11,14 +11,12 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
-import torch
-from torch import Tensor
-
-from algoformer.checkpoint import LATEST, load_checkpoint, model_header, model_kind
+from algoformer.checkpoint import LATEST, load_checkpoint
 from algoformer.cli import main
-from algoformer.common.files import read_json, read_tensors, write_tensors
+from algoformer.common.files import read_json
 from algoformer.common.plain_data import read_object
 from algoformer.data.files import read_labelled, read_parallel
+from algoformer.data.protocol import data_class, data_names
 from algoformer.data.token_file import text_blocks
 from algoformer.evaluation.curve import Curve
 from algoformer.evaluation.evaluation import Evaluation
@@ -37,9 +35,11 @@ from algoformer.training.presets import experiment
 from torture.child import finish, start
 from torture.lines import changed_line, lines, run_line, words_to_replace
 from torture.mutate import mutate_bytes, mutate_json, mutate_text
+from torture.optional_formats import hf_sources, search_sources
 from torture.run_folders import run_folders
 from torture.samples import data_files, scenarios, sentences
 from torture.sources import Source, file_source, json_source
+from torture.tensor_files import changed_checkpoint, checkpoints, packed_text
 from torture.verdicts import Mutant, NonsenseError
 
 DATA = "algoformer.data."
@@ -60,20 +60,23 @@ def all_sources(scratch: Path) -> list[Source]:
     return [
         *_json_sources(runs, scratch),
         _configs(runs),
-        *_checkpoints(runs, temporary),
+        *checkpoints(runs, temporary),
+        *packed_text(scratch, temporary),
         *_data_sources(files, temporary, scratch),
         run_folders(runs, temporary, changed_checkpoint),
-        *_journals(scratch, temporary),
+        *search_sources(scratch, temporary),
+        *hf_sources(runs, scratch, temporary),
         _command_lines(runs, scratch),
     ]
 
 
 def _runs(scratch: Path) -> dict[str, Path]:
     """Train a small run for every kind of data, by name."""
-    found = {}
-    words_of = scenarios(scratch)
-    for name in ("task linear", "translation de", "labels csv", "text txt"):
-        words = words_of[name]
+    found: dict[str, Path] = {}
+    for name, words in scenarios(scratch).items():
+        kind = name.split()[0]
+        if kind not in ("task", *data_names()) or any(one.split()[0] == kind for one in found):
+            continue
         folder = scratch / f"run {name}"
         output = scratch / "output"
         ended = finish(start(lambda: main(["train", *words, "--out", str(folder)]), output=output))  # noqa: B023
@@ -152,67 +155,12 @@ def _configs(runs: dict[str, Path]) -> Source:
 
     reads = (
         *("algoformer.training.config.Experiment.from_data", "algoformer.tasks.catalog.from_data"),
-        *("algoformer.model.read_program.from_data", "algoformer.common.plain_data.read_dataclass"),
-        *(f"{DATA}prompts.PromptData.from_header", f"{DATA}text.TextData.from_header"),
-        *(f"{DATA}labelled.LabelledData.from_header", f"{DATA}tokenized.TokenizedData.from_header"),
+        *("algoformer.model.read_program.from_data", "algoformer.model.read_program.from_json"),
+        "algoformer.common.plain_data.read_dataclass",
+        *(f"{kind.__module__}.{kind.__name__}.from_header" for kind in map(data_class, data_names())),
+        "algoformer.common.plain_data.read_object",
     )
     return Source("configs", 6, reads, mutant)
-
-
-def _checkpoints(runs: dict[str, Path], folder: Path) -> list[Source]:
-    paths = [path / LATEST for path in runs.values()]
-    samples = [read_tensors(path, lambda header, tensors: (header, tensors), what="sample") for path in paths]
-
-    def sane(path: Path) -> None:
-        model_kind(path)
-        checkpoint = load_checkpoint(path)
-        model_header(checkpoint.model)
-        repr(checkpoint)
-
-    def mutant(rng: random.Random) -> Mutant:
-        header, tensors = rng.choice(samples)
-        changed = changed_checkpoint(rng, header, tensors)
-        path = folder / f"{rng.getrandbits(60)}.safetensors"
-
-        def run() -> None:
-            try:
-                write_tensors(path, *changed)
-                sane(path)
-            finally:
-                path.unlink(missing_ok=True)
-
-        return Mutant(f"checkpoint {json.dumps(changed[0])[:1500]}", run)
-
-    reads = (
-        *("algoformer.checkpoint.load_checkpoint", "algoformer.common.files.read_tensors"),
-        *("algoformer.common.files.read_header", "algoformer.cli.measure.load_contender"),
-    )
-    whole = file_source("checkpoints, changed bytes", paths, sane, reads, folder, weight=3)
-    return [Source("checkpoints, changed content", 8, reads, mutant), whole]
-
-
-def changed_checkpoint(
-    rng: random.Random, header: dict[str, Any], tensors: dict[str, Tensor]
-) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """Return a header and tensors with changes, to be written with a right checksum."""
-    if rng.random() < 0.8:
-        found = mutate_json(rng, header)
-        return (found if isinstance(found, dict) else {"model": found}), tensors
-    changed = dict(tensors)
-    name = rng.choice(sorted(changed))
-    value = changed.pop(name)
-    what = rng.randrange(6)
-    if what == 1:
-        changed[name + rng.choice(["x", "", ".weight", "\x1b[2J"])] = value
-    elif what == 2:
-        changed[name] = value.reshape(-1) if value.numel() else value.new_zeros(3)
-    elif what == 3:
-        changed[name] = value.to(rng.choice([torch.float64, torch.int64, torch.bool, torch.float8_e4m3fn]))
-    elif what == 4:
-        changed[name] = torch.full_like(value, rng.choice([float("nan"), float("inf"), 3e38, 0.0]))
-    elif what == 5:
-        changed[name] = torch.zeros(rng.choice([(0,), (1, 0, 5), (2,) * 9]))
-    return header, changed
 
 
 def _data_sources(files: dict[str, list[list[str]]], temporary: Path, scratch: Path) -> list[Source]:
@@ -265,29 +213,6 @@ def _data_sources(files: dict[str, list[list[str]]], temporary: Path, scratch: P
         file_source("plain text", [Path(book)], lambda path: list(text_blocks(path)), (), temporary),
         file_source("Sudoku puzzles", boards, read_puzzles, (READ_PUZZLES,), temporary),
         Source("data files through train", 0.3, (), trained),
-    ]
-
-
-def _journals(scratch: Path, temporary: Path) -> list[Source]:
-    """Return mutants of the journal of a search, if what reads it is installed."""
-    try:
-        import optuna
-    except ModuleNotFoundError:
-        return []
-    from algoformer.search.study import load_study, open_storage
-
-    path = scratch / "study.log"
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
-    study = optuna.create_study(study_name="study", storage=open_storage(path))
-    for _ in range(3):
-        trial = study.ask()
-        study.tell(trial, trial.suggest_float("lr", 0.0, 1.0))
-
-    def read(journal: Path) -> None:
-        repr(load_study(journal, "study").trials)
-
-    return [
-        file_source("journals of searches", [path], read, ("algoformer.search.study.load_study",), temporary)
     ]
 
 

@@ -74,7 +74,7 @@ def kill_runs(
     report: Callable[[str], None] = print,
     save: Callable[[Kills], None] = lambda done: None,
 ) -> Kills:
-    """Kill runs until there were `count` kills, over all kinds of data in turn.
+    """Kill runs until there were `count` kills, over all kinds of runs in turn, in a random order.
 
     Args:
         count: the number of kills.
@@ -84,12 +84,15 @@ def kill_runs(
         save: called with the counts so far after every run.
     """
     rng, done = random.Random(seed), Kills()
-    known = [_Reference(name, words, scratch, rng) for name, words in scenarios(scratch).items()]
-    for one in known:
-        report(f"{one.name}: {one.seconds:.2f} s without a kill")
-    for one in itertools.cycle(known):
+    words_of, known = scenarios(scratch), dict[str, _Reference]()
+    names = list(words_of)
+    rng.shuffle(names)
+    for name in itertools.cycle(names):
+        if name not in known:
+            known[name] = _Reference(name, words_of[name], scratch)
+            report(f"{name}: {known[name].seconds:.2f} s without a kill")
         before = done.kills
-        one.compare(done, rng, count - before)
+        known[name].compare(done, rng, count - before)
         save(done)
         if before // 50 != done.kills // 50:
             report(f"{done.kills} kills, {done.runs} runs, {len(done.faults)} faults")
@@ -101,7 +104,7 @@ def kill_runs(
 class _Reference:
     """A run that was not stopped, and others like it that are."""
 
-    def __init__(self, name: str, words: tuple[str, ...], scratch: Path, rng: random.Random) -> None:
+    def __init__(self, name: str, words: tuple[str, ...], scratch: Path) -> None:
         self.name, self.words, self.scratch = name, words, scratch
         self.folder = scratch / f"reference {name}"
         self.output = scratch / f"output {name}"

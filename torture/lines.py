@@ -107,7 +107,7 @@ def _flags(name: str, words: Sequence[str]) -> tuple[str, ...]:
 
 def changed_line(rng: random.Random, line: Line, scratch: Path) -> Mutant:
     """Return a command line with one to three changes, to be run in an empty folder."""
-    words = list(line.words)
+    words, removed = list(line.words), False
     for _ in range(rng.choice([1, 1, 2, 3])):
         where, what = rng.randint(1, len(words)), rng.random()
         if what < 0.55 and line.flags:
@@ -117,11 +117,13 @@ def changed_line(rng: random.Random, line: Line, scratch: Path) -> Mutant:
         elif what < 0.8 and where < len(words):
             words[where] = rng.choice(ODD_WORDS)
         elif what < 0.9:
+            removed = removed or where < len(words)
             del words[where : where + 1]
         else:
             words.insert(where, rng.choice(ODD_WORDS))
     more = any(_is_large(word) for word in words) or bool(set(LIGHT) & (set(line.words) - set(words)))
     more = more or line.words[0] == "demo" or any(words.count(flag) > 1 for flag in LIGHT)
+    more = more or removed  # a command that is given no names takes all of them, as `algoformer theory` does
     name = f"algoformer {shlex.join(words)[:600]}"
     return Mutant(name, lambda: run_line(words, scratch), more_work=more, cpu=2 if more else 5)
 

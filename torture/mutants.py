@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from torture.formats import all_sources
+from torture.sources import uncovered
 from torture.verdicts import ACCEPTED, BUSY, FAULTS, REFUSED, judge
 
 BATCH = 200
@@ -32,7 +33,7 @@ class Mutants:
             "mutants": sum(total.values()),
             **{verdict: total[verdict] for verdict in (ACCEPTED, REFUSED, BUSY, *FAULTS)},
             **{name: sum(one.values()) for name, one in sorted(self.counts.items())},
-            "faults": sum(total[verdict] for verdict in FAULTS),
+            "faults": len(self.faults),
             "examples": self.faults[:60],
         }
 
@@ -64,6 +65,7 @@ def mutate(
     sources = [source for source in known if only in source.name]
     if not sources:
         raise ValueError(f"no source is called {only!r}; there are {', '.join(one.name for one in known)}")
+    done.faults += [f"no source of mutants for the reader {name}" for name in uncovered(known)]
     weights = [source.weight for source in sources]
     left = count
     while left:

@@ -63,6 +63,18 @@ def test_certify_prints_json_that_can_be_read_back(looped: Path, capsys: pytest.
     assert sum(found.states.prompts.values()) == 8
 
 
+@pytest.mark.parametrize("command", ["certify", "identify"])
+def test_a_folder_with_control_characters_is_printed_without_them(
+    command: str, looped: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    size = ["--reach", "2"] if command == "certify" else ["--steps", "2"]
+    out = tmp_path / "\x1b[2J"
+    assert main([command, str(looped), "--prompts", "24", *size, "--out", str(out)]) == 0
+    printed = "".join(capsys.readouterr())
+    assert "\x1b" not in printed
+    assert "\\x1b[2J" in printed
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -1,6 +1,7 @@
 """Programs as models of `transformers`."""
 
 import copy
+import json
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -102,6 +103,29 @@ def test_a_saved_model_is_opened_by_the_auto_classes(name: str, tmp_path: Path) 
     deeper = transformers.AutoModelForCausalLM.from_pretrained(tmp_path, steps=5)
     assert torch.equal(deeper(**prompts()).logits, model(**prompts(), steps=5).logits)
     assert torch.equal(decoded(deeper), decoded(model, steps=5))
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("hidden_size", "8"),
+        ("vocab_size", None),
+        ("max_position_embeddings", 10**30),
+        ("steps", [2]),
+        ("steps", 0),
+        ("word_dropout", "a"),
+        ("attention_dropout", 1.5),
+        ("dropout", {}),
+    ],
+)
+def test_a_field_of_another_type_in_the_configuration_is_named(
+    tmp_path: Path, field: str, value: Any
+) -> None:
+    to_hf(token_model(PROGRAMS["algoformer"])).save_pretrained(tmp_path)
+    file = tmp_path / "config.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {field: value}))
+    with pytest.raises(ValueError, match=f"{field} must be a"):
+        AlgoformerForCausalLM.from_pretrained(tmp_path)
 
 
 def test_sampling_with_a_cache_draws_the_tokens_of_sampling_without() -> None:

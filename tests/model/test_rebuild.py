@@ -4,9 +4,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from algoformer.common.products import onednn_linear
 from algoformer.language import TextClassifier, TokenModel
 from algoformer.model import AlgoFormer, Layers, Loop, Program, cost, presets, work
 from algoformer.trace import Unroll
+from algoformer.training.compiled import compiled_body, compiled_pieces
 from tests.model.test_parts import model
 
 
@@ -41,6 +43,26 @@ def test_another_activation_is_named_and_that_of_a_copy_is_not() -> None:
     assert swapped.rebuildable() == (
         "body.parts.0.layers.0.feedforward.activation is another function than the program builds"
     )
+
+
+def test_another_number_and_a_replaced_method_are_named() -> None:
+    other, replaced = (model(presets.looped(heads=2)) for _ in range(2))
+    other.body.parts[0].body.parts[0].layers[0].attention.scale = 3.0
+    assert (other.rebuildable() or "").startswith(
+        "body.parts.0.body.parts.0.layers.0.attention.scale is 3.0, where the program builds 0.5"
+    )
+    replaced.body.parts[0].step = lambda state, entry, context: state
+    assert replaced.rebuildable() == "body.parts.0.step is a method that was replaced"
+
+
+@pytest.mark.parametrize("kind", ["body", "pieces"])
+def test_a_model_that_an_engine_compiles_can_be_saved_meanwhile(kind: str) -> None:
+    training = model(presets.looped(heads=2))
+    engine = compiled_body if kind == "body" else compiled_pieces
+    with engine(training, backend="eager"):
+        assert training.rebuildable() is None
+    with onednn_linear(training):
+        assert training.rebuildable() is None
 
 
 @pytest.mark.parametrize("depth", [10, 20, 40])

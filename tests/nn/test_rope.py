@@ -52,6 +52,31 @@ def test_a_cache_changes_no_score(name: str, side: str, prefix_lm: bool) -> None
         torch.testing.assert_close(cached.step(tokens), uncached.step(tokens), **close)
 
 
+class OwnPositions(Attention):
+    """Attention of one's own that adds a wave of the position, which only its context can tell."""
+
+    def forward(self, stream: torch.Tensor, context: AttentionContext | None = None) -> torch.Tensor:
+        given = None if context is None else context.positions
+        places = torch.arange(stream.shape[1])[None] if given is None else given
+        wave = torch.sin(places[..., None] * torch.arange(1, stream.shape[-1] + 1)).to(stream.dtype)
+        return super().forward(stream + wave, context)
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+@pytest.mark.parametrize("name", ["looped", "algoformer", "nested"])
+def test_attention_of_ones_own_is_told_the_positions_while_a_cache_grows(name: str, side: str) -> None:
+    model = token_model(presets.PRESETS[name](heads=2, steps=3, positions="none"), double=True)
+    for module in model.modules():
+        if type(module) is Attention:
+            module.__class__ = OwnPositions
+    ids, mask = padded((5, 2, 4), side)
+    cached, uncached = CachedDecoder(model, batch=3, length=9), UncachedDecoder(model)
+    close = {"rtol": 0, "atol": 1e-10}
+    torch.testing.assert_close(cached.prefill(ids, mask), uncached.prefill(ids, mask), **close)
+    for tokens in torch.randint(13, (4, 3), generator=torch.Generator().manual_seed(1)):
+        torch.testing.assert_close(cached.step(tokens), uncached.step(tokens), **close)
+
+
 def test_it_has_no_parameters_and_nothing_in_a_checkpoint() -> None:
     program = Program(Loop(Layers(1, heads=2, positions="rope", rope_base=50_000), 3))
     model = AlgoFormer(program, **SIZES)

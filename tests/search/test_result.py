@@ -1,6 +1,14 @@
-"""Results: ranking, front, table."""
+"""Results: ranking, front, table, and journals that cannot be read."""
 
-from algoformer.search import Outcome, SearchResult
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from algoformer.search import Outcome, SearchResult, read_result
+from algoformer.search.study import open_study
 from tests.search.small import SPACE, settings
 
 
@@ -47,3 +55,43 @@ def test_the_table_fits_80_columns() -> None:
     table = result(*wide).table()
     assert len(table.rows) == 10
     assert max(map(len, str(table).splitlines())) <= 80
+
+
+def journal_with_a_trial(path: Path) -> Path:
+    study = open_study(settings(), path, "study")
+    trial = study.ask(SPACE.distributions())
+    trial.set_user_attr("iterations", 3)
+    study.tell(trial, 0.5)
+    return path
+
+
+def change(operation: int, field: str, value: Any) -> Callable[[dict[str, Any]], None]:
+    """Return a change of the rows of a journal that hold this operation."""
+
+    def changed(row: dict[str, Any]) -> None:
+        if row["op_code"] == operation and field in row:
+            row[field] = value
+
+    return changed
+
+
+@pytest.mark.parametrize(
+    ("spoil", "words"),
+    [
+        (change(0, "op_code", 77), "is not the journal of a study"),
+        (change(6, "values", [0.5, 0.5]), "the trials of the study 'study' cannot be read"),
+        (change(5, "distribution", "{}"), "is not the journal of a study"),
+        (change(8, "user_attr", {"iterations": "many"}), "the trials of the study 'study' cannot be read"),
+        (change(2, "user_attr", {"algoformer": {"space": 3}}), "the settings of the study 'study' cannot be"),
+    ],
+)
+def test_a_spoiled_journal_is_refused_in_one_line(tmp_path: Path, spoil: Any, words: str) -> None:
+    journal = journal_with_a_trial(tmp_path / "journal.log")
+    assert read_result(journal, study="study").count("trained") == 1
+    rows = [json.loads(line) for line in journal.read_text().splitlines()]
+    for row in rows:
+        spoil(row)
+    journal.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with pytest.raises(ValueError, match=words) as refused:
+        read_result(journal, study="study")
+    assert "\n" not in str(refused.value)

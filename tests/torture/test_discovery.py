@@ -1,17 +1,20 @@
 """New commands, kinds of data and file formats cannot be forgotten by the torture."""
 
+import random
 import signal
 from pathlib import Path
 
 import pytest
 
 from algoformer.cli import COMMANDS
+from algoformer.common import files
 from algoformer.data import protocol, register_data
-from torture import formats
+from algoformer.insight import stored
+from algoformer.insight.stored import Stored
 from torture.child import finish, limit_cpu, start
-from torture.lines import lines, run_line
+from torture.lines import Line, changed_line, lines, run_line
 from torture.samples import data_files
-from torture.sources import readers
+from torture.sources import ELSEWHERE, Source, readers, uncovered
 from torture.verdicts import (
     ACCEPTED,
     HANG,
@@ -24,24 +27,37 @@ from torture.verdicts import (
     judge,
 )
 
-ELSEWHERE = {
-    "algoformer.language.corpora.load.load_parallel": "reads the parallel files of a named corpus",
-    "algoformer.language.corpora.load.load_labelled": "reads the tables of a named corpus",
-    "algoformer.language.packing.unpack": "checked in tests/language/test_packing.py, bit by bit",
-    "algoformer.evaluation.curve.read_numbers": "is a part of Curve.from_data",
-    "algoformer.insight.trajectory.read_depths": "computes depths and reads no file",
-    "algoformer.data.protocol.Data.from_header": "is the protocol of what the kinds of data do",
-}
-"""Readers without a source of their own, and why."""
+
+def _source(*reads: str) -> Source:
+    return Source("a source", 1, reads, lambda rng: Mutant("", _refuses))
 
 
-def test_every_reader_of_the_library_has_a_source_of_mutants() -> None:
-    source = "".join(path.read_text() for path in Path(formats.__file__).parent.glob("*.py"))
-    named = {name for name in readers() if name.rpartition(".")[2] in source or name.split(".")[-2] in source}
-    assert set(readers()) - named - set(ELSEWHERE) == set()
+def test_a_reader_that_no_source_reads_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`test_short.py` finds no fault, so that every reader of today has a source."""
+    known = [_source(*readers())]
+    assert uncovered(known) == []
+
+    def read_riddles(path: Path) -> None:
+        """A reader of a new format."""
+
+    read_riddles.__module__ = files.__name__
+    monkeypatch.setattr(files, "read_riddles", read_riddles, raising=False)
+    assert uncovered(known) == ["algoformer.common.files.read_riddles"]
+    assert uncovered([*known, _source("algoformer.common.files.read_riddles")]) == []
 
 
-def test_a_source_reads_only_what_there_is() -> None:
+def test_a_reader_that_a_class_inherits_needs_a_source_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = [_source(*readers())]
+
+    class Riddle(Stored):
+        """A new kind of result."""
+
+    Riddle.__module__ = stored.__name__
+    monkeypatch.setattr(stored, "Riddle", Riddle, raising=False)
+    assert uncovered(known) == [f"{stored.__name__}.Riddle.{name}" for name in ("from_data", "from_json")]
+
+
+def test_reasons_are_given_only_for_readers_that_there_are() -> None:
     assert set(ELSEWHERE) <= set(readers())
 
 
@@ -50,6 +66,16 @@ def test_every_command_has_a_line_with_its_options() -> None:
     assert set(found) == set(COMMANDS)
     assert {"--lr", "--data.dim", "--model.loop.steps", "--out"} <= set(found["train"].flags)
     assert "--prompts" in found["evaluate"].flags
+
+
+def test_a_line_that_lost_a_word_may_ask_for_more_work(tmp_path: Path) -> None:
+    """`algoformer theory` verifies all theorems, `algoformer theory show newton` prints one."""
+    line = Line(("theory", "show", "newton"), ("--json",))
+    changed = [changed_line(random.Random(seed), line, tmp_path) for seed in range(3000)]
+    bare = [one for one in changed if one.name == "algoformer theory"]
+    assert bare
+    assert all(one.more_work for one in bare)
+    assert not all(one.more_work for one in changed)
 
 
 def test_a_new_kind_of_data_needs_a_sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import torch
 
-from algoformer import programs
+from algoformer import Layers, Loop, Program, programs
 from algoformer.cli import is_reported_by_rank_zero, main
 from algoformer.training import Run, load_checkpoint, read_metrics, train
 from algoformer.training.distributed import DistributedGroup, _Agreement, _to_send, plan_group
@@ -134,6 +134,21 @@ def test_sharded_programs_of_any_shape_take_the_same_steps(pair: Pair, program: 
     experiment = small(program, batch_size=4, steps=4, log_every=1)
     first, _ = pair.train(experiment, parallel="fsdp")
     _check_curves(first, train(experiment), 1e-5)
+
+
+@pytest.mark.parametrize("parallel", ["ddp", "fsdp"])
+@pytest.mark.parametrize(("halt", "loss"), [("gate", "exit"), ("gate", "gate"), ("act", "mean")])
+def test_a_loop_that_learns_to_halt_takes_the_same_steps(
+    pair: Pair, halt: str, loss: str, parallel: str
+) -> None:
+    """The loss "gate" reaches the gate alone; the other weights have no gradient on any process."""
+    program = Program(Loop(Layers(1, heads=2), 3, halt=halt))
+    experiment = small(program, window=3, loss=loss, batch_size=4, steps=4, log_every=1)
+    first, second = pair.train(experiment, parallel=parallel)
+    run = train(experiment)
+    _check_curves(first, run, 1e-5)
+    _check_weights(first.weights, run)
+    assert first.metrics == second.metrics
 
 
 @pytest.mark.parametrize("parallel", ["ddp", "fsdp"])

@@ -112,6 +112,7 @@ def _damage(folder: Path, **changes: Any) -> None:
         ({"card": {"step": 13}}, "step must lie in"),
         ({"card": {"step": -1}}, "step must lie in"),
         ({"card": {"seconds": "long"}}, "seconds must be"),
+        ({"card": {"seconds": 1e308}}, "seconds must be"),
         ({"card": {"experiment": {}}}, "a run of another experiment"),
         ({"state": {"sums": None}}, "lacks 'sums'"),
         ({"state": {"optimizer.read_out.bias.exp_avg": None}}, r"lacks 'optimizer\.read_out\.bias\.exp_avg'"),

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from algoformer.cli.choose import FirstOptions, read_experiment
 from algoformer.cli.parse import DeviceName, EngineName
+from algoformer.common.terminal import printable
 
 if TYPE_CHECKING:
     from algoformer.search import SearchCallback, SearchResult, SearchSettings
@@ -118,7 +119,7 @@ def run_search(arguments: list[str]) -> int:
                 callback=callback,
             )
     except KeyboardInterrupt:
-        print(f"\ninterrupted; the same command continues: {command}", file=sys.stderr)
+        print(f"\ninterrupted; the same command continues: {printable(command)}", file=sys.stderr)
         return 130
     _print_result(result, chosen.front)
     if result.ranked:
@@ -206,7 +207,7 @@ def _write_result(result: SearchResult, out: Path, *, front: bool, command: str)
             for several in (result.ranked, result.front)
         )
         save(front_figure(points, chosen, title="Error and parameters"), out / "front")
-    place = shlex.quote(str(out))
+    place = shlex.quote(printable(str(out)))
     print(f"winner: {place}/winner.json, winner.svg; all trials: {place}/trials.json")
     print(f"train it: algoformer train --config {place}/winner-config.json --out runs/winner")
 

@@ -14,6 +14,7 @@ from algoformer.cli.parse import parse
 from algoformer.cli.progress import bars
 from algoformer.cli.say import say
 from algoformer.common.names import check_choice
+from algoformer.common.terminal import printable
 
 if TYPE_CHECKING:
     from algoformer import theory
@@ -135,5 +136,5 @@ def _plot(folder: Path) -> int:
         progress.advance(bar)
         save(weights_beside_textbook(theory.error_by_step()), folder / "error_by_step")
         progress.advance(bar)
-    print(f"plots: {folder}/error_against_c.png, error_against_sink.png, error_by_step.png")
+    print(f"plots: {printable(str(folder))}/error_against_c.png, error_against_sink.png, error_by_step.png")
     return 0

@@ -47,9 +47,10 @@ def why_not_rebuilt(model: nn.Module, built: nn.Module) -> str | None:
     """Return how a model differs from `built`, what its program builds; None if it does not.
 
     Modules must have the classes that the program builds, and parameters and buffers their names and shapes.
-    A subclass that keeps the forward function counts as the same class. Functions that a module holds, such
-    as the activation of a feed-forward network, must be the same. Hooks are not looked at: they are not part
-    of a checkpoint either way.
+    A subclass that keeps the forward function counts as the same class. Functions and numbers that a module
+    holds, such as the activation of a feed-forward network or the factor of attention scores, must be the
+    same, and only the engines of this library may replace a method of a module. Hooks are not looked at: they
+    are not part of a checkpoint either way. Rates of dropout may differ: a loaded model answers the same.
     """
     modules = dict(built.named_modules(remove_duplicate=False))
     for name, module in model.named_modules(remove_duplicate=False):
@@ -68,6 +69,20 @@ def why_not_rebuilt(model: nn.Module, built: nn.Module) -> str | None:
     for name in sorted({*shapes, *own}):
         if shapes.get(name) != own.get(name):
             return f"{name} has shape {own.get(name)}, where the program builds {shapes.get(name)}"
+    return _changed_attribute(model, modules)
+
+
+def _changed_attribute(model: nn.Module, modules: dict[str, nn.Module]) -> str | None:
+    for name, module in model.named_modules(remove_duplicate=False):
+        for attribute, value in vars(module).items():
+            place = f"{name}.{attribute}".removeprefix(".")
+            if callable(value) and callable(getattr(type(modules[name]), attribute, None)):
+                origin = getattr(getattr(value, "func", value), "__module__", None)
+                if not str(origin).startswith("algoformer."):  # engines replace methods while they train
+                    return f"{place} is a method that was replaced"
+            built = vars(modules[name]).get(attribute, value)
+            if type(value) in (int, float) and value != built and not attribute.endswith("dropout"):
+                return f"{place} is {value}, where the program builds {built}"
     return None
 
 

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from algoformer.common.terminal import short
 from algoformer.hf.installed import transformers
 from algoformer.language.cache import slots_of
 from algoformer.model.program import Program, default_steps, to_data
@@ -55,8 +56,16 @@ class AlgoformerConfig(transformers.PreTrainedConfig):
         """Return the program.
 
         Raises:
-            ValueError: the configuration holds none, or one that cannot be read.
+            ValueError: the configuration holds none, one that cannot be read, or impossible sizes or rates.
         """
+        for name in ("vocab_size", "hidden_size", "max_position_embeddings", "steps"):
+            value = getattr(self, name)
+            if (type(value) is not int or not 0 < value < 2**31) and (name, value) != ("steps", None):
+                raise ValueError(f"{name} must be a whole number from 1 to 2^31 - 1, got {short(value)}")
+        for name in ("dropout", "attention_dropout", "word_dropout"):
+            value = getattr(self, name)
+            if type(value) not in (int, float) or not 0 <= value < 1:
+                raise ValueError(f"{name} must be a number from 0 to below 1, got {short(value)}")
         return from_data(self.program)
 
     def run_steps(self, steps: int | None = None) -> int:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from algoformer.common.plain_data import UNREADABLE, read_dataclass
+from algoformer.common.plain_data import UNREADABLE, check_types, read_dataclass
+from algoformer.common.terminal import short
 from algoformer.evaluation import Table
 from algoformer.model.program import Program
 from algoformer.search.settings import Candidate, SearchSettings
@@ -141,7 +142,14 @@ def read_result(storage: str | Path, *, study: str = "search") -> SearchResult:
         ValueError: there is no such study, or it is not one of a search.
     """
     found = load_study(storage, study)
-    return result_of(found, stored_settings(found))
+    settings = stored_settings(found)
+    try:
+        result = result_of(found, settings)
+        check_types(result)
+        str(result)  # a trained trial without its program is noticed here
+    except (*UNREADABLE, AssertionError, RuntimeError) as error:
+        raise ValueError(f"the trials of the study {study!r} cannot be read: {short(str(error))}") from None
+    return result
 
 
 def stored_settings(study: Study) -> SearchSettings:
@@ -161,7 +169,8 @@ def stored_settings(study: Study) -> SearchSettings:
             **rest,
         )
     except UNREADABLE as error:
-        raise ValueError(f"the settings of the study {study.study_name!r} cannot be read: {error}") from None
+        said = short(str(error))
+        raise ValueError(f"the settings of the study {study.study_name!r} cannot be read: {said}") from None
 
 
 def result_of(study: Study, settings: SearchSettings) -> SearchResult:

@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from algoformer.common.plain_data import UNREADABLE
 from algoformer.common.terminal import short
 from algoformer.extras import require
 from algoformer.search.settings import SearchSettings
@@ -100,7 +101,7 @@ def open_storage(storage: str | Path) -> BaseStorage:
     _cut_torn_line(path, lock)
     try:
         return JournalStorage(backend)
-    except (ValueError, KeyError, TypeError) as error:
+    except (*UNREADABLE, AssertionError) as error:
         raise ValueError(f"{path} is not the journal of a study: {short(str(error))}") from None
 
 

@@ -101,11 +101,14 @@ class DistributedGroup(ProcessGroup):
         self._blank: nn.Module | None = None
         self._agreement = _Agreement(self)
 
-    def wrap(self, model: nn.Module, loss: LossFunction, *, at_once: bool = False) -> LossFunction:
+    def wrap(
+        self, model: nn.Module, loss: LossFunction, *, at_once: bool = False, partial: bool = False
+    ) -> LossFunction:
         """Return a loss on this process's share of a batch whose gradients are means over all processes.
 
         All processes start with the weights of rank zero. Wrap before the optimizer sees the weights: FSDP
-        puts pieces in their place. `at_once` says that all weights are read before anything is run.
+        puts pieces in their place. `at_once` says that all weights are read before anything is run, and
+        `partial` that the loss does not depend on all weights.
         """
         module: nn.Module = _LossModule(model, loss)
         if self.kind == "fsdp":
@@ -114,7 +117,7 @@ class DistributedGroup(ProcessGroup):
             self._blank = copy.deepcopy(model).to("meta")
             sharded.shard(module, model, at_once=at_once)
         else:
-            module = nn.parallel.DistributedDataParallel(module)
+            module = nn.parallel.DistributedDataParallel(module, find_unused_parameters=partial)
 
         def shared(batch: Any, unroll: Unroll) -> Loss:
             value, *sums = module(batch, unroll)

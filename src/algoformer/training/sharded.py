@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.utils._pytree import tree_map_only
 
 from algoformer.model.parts import LayersModule, LoopModule, ParallelModule, ProgramModule
 from algoformer.training.compiled import LARGEST_PIECE
@@ -35,11 +36,10 @@ def shard(root: nn.Module, model: nn.Module, *, at_once: bool) -> None:
     mesh = init_device_mesh(next(model.parameters()).device.type, (dist.get_world_size(),))
     for unit, method in () if at_once else _units(cast(ProgramModule, model.body), unrolled=True):
         fully_shard(unit, mesh=mesh)
+        if isinstance(unit, LoopModule):
+            setattr(unit, method, _copied(getattr(unit, method)))
         if method != "forward":
             register_fsdp_forward_method(unit, method)
-        elif isinstance(unit, LoopModule):
-            # it gives back one of its states, a view, on which FSDP hangs its hook in vain
-            setattr(unit, method, _copied(unit.forward))
     fully_shard(root, mesh=mesh)
 
 
@@ -61,8 +61,9 @@ def _units(program: ProgramModule, *, unrolled: bool) -> Iterator[tuple[nn.Modul
             yield from ((layer, "forward") for layer in cast(LayersModule, part).layers)
 
 
-def _copied(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    return lambda *arguments: function(*arguments).clone()
+def _copied(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the function with copies of its tensors: FSDP hangs its hook on a view of a state in vain."""
+    return lambda *arguments: tree_map_only(Tensor, Tensor.clone, function(*arguments))
 
 
 def is_piece(tensor: Tensor) -> bool:

@@ -53,7 +53,9 @@ class ProcessGroup:
     def __str__(self) -> str:
         return "1 process" if self.is_single else f"{self.processes} processes ({self.kind})"
 
-    def wrap(self, model: nn.Module, loss: LossFunction, *, at_once: bool = False) -> LossFunction:
+    def wrap(
+        self, model: nn.Module, loss: LossFunction, *, at_once: bool = False, partial: bool = False
+    ) -> LossFunction:
         """Return a loss on this process's share of a batch whose gradients are means over all processes."""
         return loss
 
@@ -123,7 +125,7 @@ class Step:
         self.training, self.data = experiment.training, experiment.data
         bf16 = self.training.precision == "bf16"
         # before the optimizer sees the weights: FSDP puts pieces in their place
-        self.loss = self.group.wrap(model, self._loss, at_once=bf16)
+        self.loss = self.group.wrap(model, self._loss, at_once=bf16, partial=self.training.loss == "gate")
         """Returns the loss on a batch under an unroll, in the precision of the experiment."""
         self.device = next(model.parameters()).device
         self.batches = self.data.batches(model, self.training, self.group.share())
