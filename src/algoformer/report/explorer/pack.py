@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from algoformer.model import AlgoFormer
+from algoformer.model import AlgoFormer, Program
 
 FORMAT = 1
 """Version of the JSON that the page reads; the page refuses any other."""
@@ -40,14 +40,26 @@ def pack_model(model: AlgoFormer) -> dict[str, Any]:
     Raises:
         ValueError: the program has a part or a word that the page cannot run, or the page would be too large.
     """
-    program = json.loads(model.program.to_json())
     sizes = ("dim", "out", "context", "width", "row_maps", "blanks", "exact_context")
+    return pack_program(
+        model.program,
+        model.state_dict(),
+        model.read_out.weight.dtype,
+        {name: getattr(model, name) for name in sizes},
+    )
+
+
+def pack_program(
+    program: Program, state: Mapping[str, Tensor], dtype: torch.dtype, sizes: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return a program and the weights around it as plain JSON types; refuses what `pack_model` refuses."""
+    parts = json.loads(program.to_json())
     return {
         "format": FORMAT,
-        "program": program,
-        "words": checked_words(program),
-        "sizes": {name: getattr(model, name) for name in sizes},
-        **pack_weights(model.state_dict(), model.read_out.weight.dtype),
+        "program": parts,
+        "words": checked_words(parts),
+        "sizes": dict(sizes),
+        **pack_weights(state, dtype),
     }
 
 
