@@ -2,7 +2,7 @@
 
 import json
 
-from report.explorer.browser import Page
+from scripts.browser import Page
 
 
 def settled(page: Page) -> None:

@@ -15,9 +15,9 @@ from algoformer.language.tokenizer import EOS
 from algoformer.model.stopping import parse_stopping
 from algoformer.shipped import load
 from language.small_models import PROGRAMS, token_model
-from report.explorer.browser import Browser, Page
 from report.explorer.models import relative_error
 from report.explorer.text_models import language_model, page_text, reference, tokenizer
+from scripts.browser import Browser, Page
 
 SINGLE = 1e-4
 LINES = (

@@ -11,11 +11,11 @@ from algoformer.model import AlgoFormer
 from algoformer.prompt import Prompt
 from algoformer.report.explorer import Exploration, Puzzle, explorer_page
 from algoformer.trace import Unroll
-from report.explorer.browser import Browser, Page
 from report.explorer.conftest import Open
 from report.explorer.models import answers, random_model, relative_error
 from report.explorer.reader import rows_of, set_value, settled, shown
 from report.explorer.text_models import language_model, page_text
+from scripts.browser import Browser, Page
 
 
 def small() -> AlgoFormer:

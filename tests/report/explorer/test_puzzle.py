@@ -13,10 +13,10 @@ from algoformer.prompt import Prompt
 from algoformer.report.explorer import Exploration, Puzzle
 from algoformer.tasks import Addition, Copy, Hops, LinearSystem, Parity, Sudoku, Task
 from algoformer.trace import Unroll
-from report.explorer.browser import Page
 from report.explorer.conftest import Open
 from report.explorer.models import random_model, relative_error
 from report.explorer.reader import rows_of, set_value, settled
+from scripts.browser import Page
 
 
 def model_for(task: Task, *, causal: bool = False) -> AlgoFormer:

@@ -18,10 +18,10 @@ from algoformer.language.translate import Decoding, Translator
 from algoformer.model.stopping import parse_stopping
 from algoformer.shipped import load
 from algoformer.trace import Unroll
-from report.explorer.browser import Browser, Page
 from report.explorer.models import relative_error
 from report.explorer.reader import set_value, settled
 from report.explorer.text_models import EVIL, language_model, page_text, reference, small, tokenizer
+from scripts.browser import Browser, Page
 
 SINGLE = 1e-4
 
