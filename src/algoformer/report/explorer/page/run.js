@@ -51,6 +51,7 @@
       this.paths.push(...message.paths);
       this.running = !message.done;
       this.busy = false;
+      this.seconds = message.seconds;
       byId("progress").value = this.answers.length / this.steps();
       byId("status").textContent = message.done ? `${this.answers.length} iterations in ${show(message.seconds)} s` : `iteration ${this.answers.length} …`;
       this.update();

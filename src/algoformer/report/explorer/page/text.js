@@ -108,7 +108,7 @@
       if (message.kind !== "written" || message.id !== this.current) return;
       if (this.fresh) this.written = [];
       this.written.push(...message.tokens);
-      this.seconds = message.seconds;
+      this.spent = message.seconds;
       this.fresh = this.busy = false;
       byId("progress").value = message.done ? 1 : this.written.length / this.source.most;
       this.tell();
@@ -117,7 +117,7 @@
     }
 
     tell() {
-      byId("status").textContent = `${this.written.length} tokens in ${show(this.seconds)} s`;
+      byId("status").textContent = `${this.written.length} tokens in ${show(this.spent)} s`;
     }
 
     // Look inside with all tokens at once: each state is that of the token after which the chosen one was written.
