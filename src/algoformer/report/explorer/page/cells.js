@@ -63,7 +63,7 @@
         const own = given?.[place], asked = answer !== null, bad = wrong?.(at, place) ?? false;
         cell.querySelector("b").textContent = own ?? answer ?? "";
         cell.querySelector(".bar").style.setProperty("--share", asked ? chance : 0);
-        cell.querySelector(".exit").textContent = own != null || !asked ? "" : settled ? `${exits[place]}` : "…";
+        cell.querySelector(".exit").textContent = own != null || !asked ? "" : settled ? `${exits[place]}` : "·";
         cell.style.setProperty("--chance", chance);
         cell.classList.toggle("given", own != null);
         cell.classList.toggle("silent", !asked);
