@@ -97,9 +97,7 @@ def _theorem(name: str, prompts: int) -> tuple[AlgoFormer, Exploration]:
         gaps = model(prompt, unroll).predictions - textbook(prompt, unroll).predictions
     lead = theorem_conclusion(theorem.words, gaps.abs().max().item(), steps=unroll.steps, prompts=prompts)
     facts = (("statement", theorem.reference), *facts_of(model, pack_model(model)))
-    return model, Exploration(
-        title=f"{theorem.title} as transformer weights", lead=lead, textbook=theorem.constants, facts=facts
-    )
+    return model, Exploration(title=theorem.title, lead=lead, textbook=theorem.constants, facts=facts)
 
 
 def explore(contender: Contender) -> Exploration:
