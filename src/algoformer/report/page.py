@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -101,11 +102,21 @@ def render(page: Page, explorer: Mapping[str, Any] | None = None) -> str:
     )
     environment.filters["show"] = show
     environment.filters["data_uri"] = data_uri
+    environment.filters["whole"] = whole_numbers
     environment.tests["words"] = lambda place, table: table.is_text(place)
     style = (folder / "page.css").read_text(encoding="utf-8")
     template = environment.get_template("page.html")
     text: str = template.render(page=page, explorer=explorer, style=style, colors=page_colors())
     return text
+
+
+def whole_numbers(text: str) -> str:
+    """Return a text in which no line can break inside a number: its hyphen becomes a non-breaking one.
+
+    >>> whole_numbers("it is 2.4e-10, step-wise") == "it is 2.4e\\u201110, step-wise"
+    True
+    """
+    return re.sub(r"(?<=\de)-(?=\d)", "\u2011", text)
 
 
 def data_uri(svg: str) -> str:

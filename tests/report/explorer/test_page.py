@@ -151,6 +151,13 @@ def attention_of_post(model: AlgoFormer, rows: list[list[float]], step: int) -> 
     return scores.masked_fill(hidden, -torch.inf).softmax(dim=-1)
 
 
+CUT = """[...document.querySelectorAll("svg .axes text")].filter((text) => {
+  const own = text.getBoundingClientRect(), all = text.closest("svg").getBoundingClientRect();
+  return own.left < all.left - 1 || own.right > all.right + 1;
+}).map((text) => text.textContent)"""
+"""Labels of axes that are not drawn as a whole."""
+
+
 @pytest.mark.parametrize("dark", [False, True])
 @pytest.mark.parametrize("width", [375, 700, 1200])
 def test_nothing_overflows_from_phone_to_desktop(width: int, dark: bool, open_page: Open) -> None:
@@ -160,6 +167,7 @@ def test_nothing_overflows_from_phone_to_desktop(width: int, dark: bool, open_pa
     assert page.run("document.documentElement.scrollWidth") == width
     background = page.run("getComputedStyle(document.body).backgroundColor")
     assert (max(int(part) for part in background[4:-1].split(",")) < 60) == dark
+    assert page.run(CUT) == []
     assert page.screenshot(whole=False)[:4] == b"\x89PNG"
 
 

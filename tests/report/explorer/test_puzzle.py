@@ -18,6 +18,7 @@ from algoformer.trace import Unroll
 from report.explorer.conftest import Open
 from report.explorer.models import random_model, relative_error
 from report.explorer.reader import rows_of, set_value, settled
+from report.explorer.test_page import SHIFTS
 from scripts.browser import Page
 from tasks.test_sudoku import EASY
 
@@ -217,6 +218,7 @@ def test_a_board_fits_a_phone(dark: bool, size: int, tmp_path: Path, open_page: 
     assert all(box["width"] == pytest.approx(box["height"], abs=0.5) for box in boxes), "cells are squares"
     assert max(box["right"] for box in boxes) <= 375 - 14
     assert page.run(OVERLAPS) == 0
+    assert page.run(SHIFTS) < 0.003
 
 
 def test_names_of_symbols_are_shown_and_never_run(open_page: Open) -> None:

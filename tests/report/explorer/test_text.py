@@ -20,6 +20,7 @@ from algoformer.shipped import load
 from algoformer.trace import Unroll
 from report.explorer.models import relative_error
 from report.explorer.reader import set_value, settled
+from report.explorer.test_page import SHIFTS
 from report.explorer.text_models import EVIL, language_model, page_text, reference, small, tokenizer
 from scripts.browser import Browser, Page
 
@@ -141,6 +142,32 @@ def test_lines_that_cannot_be_read_are_said_in_one_line(browser: Browser, tmp_pa
     type_line(page, "A river.")
     assert page.run("document.getElementById('problem').textContent") == ""
     assert page.run("document.querySelectorAll('.cell').length") == 3
+    closed(page)
+
+
+@pytest.mark.parametrize("width", [375, 1100])
+@pytest.mark.parametrize("name", ["dbpedia", "tatoeba_de_en"])
+def test_nothing_moves_while_a_page_of_text_starts(
+    name: str, width: int, browser: Browser, tmp_path: Path
+) -> None:
+    page = opened(browser, tmp_path, load(name), width=width)
+    assert page.run(SHIFTS) < 0.003
+    closed(page)
+
+
+def test_every_control_of_a_page_of_text_has_a_name(browser: Browser, tmp_path: Path) -> None:
+    page = opened(browser, tmp_path, language_model(), "the dog")
+    nodes = page.send("Accessibility.getFullAXTree")["nodes"]
+    roles = {"button", "slider", "combobox", "textbox", "image", "img", "progressbar"}
+    controls = [node for node in nodes if node.get("role", {}).get("value") in roles and not node["ignored"]]
+    assert {node["role"]["value"] for node in controls} >= {"button", "slider", "combobox", "textbox"}
+    assert all(node["name"]["value"].strip() for node in controls)
+    page.run("document.querySelector('#line').focus()")
+    reached = set()
+    for _ in range(8):
+        page.key("Tab")
+        reached.add(page.run("document.activeElement.id || document.activeElement.className.split(' ')[0]"))
+    assert {"new", "rule", "play", "iteration", "depth", "cell"} <= reached
     closed(page)
 
 

@@ -38,6 +38,14 @@ CELLS = (
     " The slider shows what each answer was after fewer iterations. The bar below an answer is its "
     "probability, and the small number is the iteration at which it settled or left the loop."
 )
+RULES = {
+    "": "after all iterations",
+    "same:1": "when its answer is the same twice",
+    "kl:0.001": "when its distribution has settled",
+    "state:0.03": "when its state moves by less than 3 %",
+}
+"""Stopping rules of the page, as `algoformer generate --stop` reads them, in words."""
+
 LABELS: Mapping[Kind, str] = {"classify": "Text", "translate": "Sentence", "generate": "Beginning"}
 
 
@@ -102,10 +110,12 @@ def text_page(pack: Mapping[str, Any], program: Program, text: Text, page: Page)
         "hint": HINTS[text.kind] + CELLS,
         "label": LABELS[text.kind],
         "command": text.kind,
+        "rules": RULES,
         "about": ABOUT,
         "engine": scripts(TEXT_ENGINE),
         "scripts": scripts(TEXT_SCRIPTS),
         "data": page_data({**pack, **settings}),
+        "classifies": text.kind == "classify",
         "no_rule": not text.stops,
         "no_loop": traced_part(program) is None,
     }

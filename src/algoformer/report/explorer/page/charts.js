@@ -57,12 +57,14 @@
   // A plot with axes in `element`; gives the mapping from values to places, and a group to draw in.
   function plot(element, x, y, labels) {
     const box = element.getBoundingClientRect(), width = Math.max(box.width, 120), height = Math.max(box.height, 120);
-    const inner = {left: 46, right: width - 10, top: labels.y ? 26 : 10, bottom: height - 36};
+    const mark = (axis) => (axis.log ? logTicks(axis.low, axis.high, 6) : ticks(axis.low, axis.high, width < 420 ? 5 : 7, axis.whole));
+    const say = (axis, value) => (axis.log ? power(value) : String(Number(value.toPrecision(6))).replace("-", "−"));
+    // the longest number beside the vertical axis decides how much room it gets
+    const room = Math.max(46, 14 + 7 * Math.max(0, ...mark(y).map((value) => say(y, value).length)));
+    const inner = {left: room, right: width - 10, top: labels.y ? 26 : 10, bottom: height - 36};
     const toX = scale(x, inner.left, inner.right), toY = scale(y, inner.bottom, inner.top);
     element.setAttribute("viewBox", `0 0 ${width} ${height}`);
     const axes = svg("g", {class: "axes", "aria-hidden": "true"});
-    const mark = (axis) => (axis.log ? logTicks(axis.low, axis.high, 6) : ticks(axis.low, axis.high, width < 420 ? 5 : 7, axis.whole));
-    const say = (axis, value) => (axis.log ? power(value) : String(Number(value.toPrecision(6))).replace("-", "−"));
     for (const value of mark(x)) {
       axes.append(svg("line", {x1: toX(value), x2: toX(value), y1: inner.top, y2: inner.bottom}));
       axes.append(svg("text", {x: toX(value), y: inner.bottom + 15, "text-anchor": "middle"}, say(x, value)));

@@ -1,15 +1,9 @@
 // A model of text: the class of a typed line with the votes of its tokens, or the text that the model writes.
 "use strict";
 (function (algoformer) {
-  const {html, show, top, Cells, Runner, settledAt} = algoformer;
+  const {show, top, Cells, Runner, settledAt} = algoformer;
   const byId = (id) => document.getElementById(id);
   const times = (count) => (count === 1 ? "1 iteration" : `${count} iterations`);
-
-  // Stopping rules in words, by the words of the command line.
-  const RULES = {
-    "": "after all iterations", "same:1": "when its answer is the same twice", "kl:0.001": "when its distribution has settled",
-    "state:0.03": "when its state moves by less than 3 %",
-  };
 
   // What both kinds share: the line that is typed, and its tokens.
   class TextView extends Runner {
@@ -84,7 +78,6 @@
     constructor(pack) {
       super(pack);
       this.written = [];
-      byId("rule").replaceChildren(...Object.entries(RULES).map(([rule, words]) => html("option", {value: rule}, words)));
       byId("rule").addEventListener("change", () => this.request());
     }
 
