@@ -10,8 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from algoformer.report.canvas import in_one_order, literal, logarithmic, panels, settle
+from algoformer.report.canvas import literal, logarithmic, panels, settle
 from algoformer.report.figures import NARROW
+from algoformer.report.legend import in_one_order
 from algoformer.report.plots import ERROR
 from algoformer.report.style import INK, method_color
 

@@ -86,7 +86,7 @@ def error_by_step(
         whole_ticks(axes)
     axes.set_xlabel("iterations", color=INK)
     classes = any(isinstance(item, Evaluation) and item.unsolved is not None for item in curves)
-    axes.set_ylabel(WRONG if classes else f"{ERROR} on the last sample", color=INK)
+    axes.set_ylabel(WRONG if classes else f"{ERROR}, last sample", color=INK)
     logarithmic(axes, low, high)
     if trained is not None:
         mark_training(axes, trained)
