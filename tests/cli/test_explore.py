@@ -186,6 +186,8 @@ def test_a_model_that_a_page_cannot_hold_or_run_is_refused_in_one_line(
     error = capsys.readouterr().err
     assert "of weights, more than" in error
     assert error.strip().endswith("measure this model with algoformer evaluate")
+    assert main(["explore", "dbpedia", "--out", str(tmp_path / "a.html")]) == 2
+    assert capsys.readouterr().err.strip().endswith("use this model with algoformer classify")
     monkeypatch.undo()
     words = pack.known_words()
     words["layers"]["activation"].remove("gelu")

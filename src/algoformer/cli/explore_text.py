@@ -19,6 +19,7 @@ from algoformer.model.program import Loop, Program, default_steps, traced_part
 from algoformer.model.stopping import SameAnswer
 from algoformer.report import Fact, Page
 from algoformer.report.explorer import Text, pack_program, text_page
+from algoformer.report.explorer.pack import INSTEAD
 from algoformer.trace import Unroll
 
 EXAMPLES = {
@@ -56,15 +57,16 @@ def page_of_text(checkpoint: TextModelFile, name: str, lines: Sequence[str]) -> 
     if not lines:
         raise ValueError(f"a page of the text model {name} needs lines to show; give them with --text LINE")
     model: Any = checkpoint.model.eval()
-    text, pack = _text(checkpoint, tuple(lines)), pack_text(model)
+    text = _text(checkpoint, tuple(lines))
+    pack = pack_text(model, instead=f"use this model with algoformer {text.kind}")
     encoded = [_encoded(line, text) for line in lines]
     lead = _classified(model, encoded) if text.labels else _written(model, text, encoded)
     facts = tuple(Fact(name=fact, value=value) for fact, value in facts_of(model, pack))
     return text_page(pack, model.program, text, Page(title=_title(name, text), lead=lead, facts=facts)), lead
 
 
-def pack_text(model: TextModel) -> dict[str, Any]:
-    """Return a text model as plain JSON types; refuses what `pack_model` refuses."""
+def pack_text(model: TextModel, *, instead: str = INSTEAD) -> dict[str, Any]:
+    """Return a text model as plain JSON types; refuses what `pack_program` refuses."""
     trunk = model.trunk
     sizes = {
         "vocabulary": trunk.vocabulary,
@@ -73,7 +75,9 @@ def pack_text(model: TextModel) -> dict[str, Any]:
         "prefix_lm": isinstance(model, TokenModel) and model.prefix_lm,
         "end": EOS,
     }
-    pack = pack_program(model.program, model.state_dict(), trunk.embedding.weight.dtype, sizes)
+    pack = pack_program(
+        model.program, model.state_dict(), trunk.embedding.weight.dtype, sizes, instead=instead
+    )
     return {**pack, "text": True}
 
 
