@@ -133,27 +133,26 @@ def _classified(model: TextClassifier, encoded: Sequence[list[int]]) -> str:
         given = torch.tensor([ids])
         scores = model(given, torch.ones_like(given, dtype=torch.bool), Unroll(steps=trained))[:, 0]
         same += int(scores[0].argmax() == scores[-1].argmax())
+    if trained == 1:
+        return f"The model classifies a text of up to {model.context} tokens in one pass."
     return f"On {_lines(same, len(encoded))} the class after one iteration is the class after all {trained}."
 
 
 def _written(model: TokenModel, text: Text, encoded: Sequence[list[int]]) -> str:
     trained, same, used, tokens = default_steps(model.program), 0, 0.0, 0
+    if not text.stops:
+        return "The model writes token by token; single tokens cannot leave its program early."
     for ids in encoded:
         given = ids if text.mark is None else [*ids, text.mark]
         most = NEW_TOKENS if text.mark is None else 2 * len(given) + 8
         most = min(most, model.context - len(given) + 1)
-        whole = generate(model, torch.tensor([given]), eos_id=EOS, max_new_tokens=most)
-        if not text.stops:
-            tokens += int(whole.lengths.sum())
-            continue
-        early = generate(
-            model, torch.tensor([given]), eos_id=EOS, max_new_tokens=most, early_exit=SameAnswer()
+        whole, early = (
+            generate(model, torch.tensor([given]), eos_id=EOS, max_new_tokens=most, early_exit=rule)
+            for rule in (None, SameAnswer())
         )
         same += int(early.texts() == whole.texts())
         used += early.iterations * int(early.lengths.sum())
         tokens += int(early.lengths.sum())
-    if not text.stops:
-        return f"On {len(encoded)} lines the model writes {tokens} tokens; none can leave the loop early."
     return (
         "If a token leaves the loop when its answer is the same twice, it takes "
         f"{used / tokens:.1f} of {trained} iterations on average; "

@@ -9,7 +9,7 @@ import torch
 
 from algoformer import programs
 from algoformer.cli.explore_text import NEW_TOKENS, page_of_text
-from algoformer.language import TextClassifier, Tokenizer
+from algoformer.language import TextClassifier, Tokenizer, TokenModel
 from algoformer.language.lines import prepared
 from algoformer.language.sampling import Sampling, Writer
 from algoformer.language.search import generate
@@ -127,6 +127,8 @@ def test_cells_show_each_iteration_and_the_exit_of_each_token(browser: Browser, 
     page.click(".cell:nth-child(2)")
     settled(page)
     assert page.run("document.getElementById('chosen').textContent") == "Token 2"
+    last = page.run("document.querySelector('#answers tr:last-child th').textContent").split()[-1]
+    assert last == exits[1], "nothing is said about iterations that the token did not run"
     assert page.run("explorer.inside.message.focus") == page.run("explorer.source.ids.length")
     closed(page)
 
@@ -196,4 +198,19 @@ def test_labels_are_shown_and_never_run(browser: Browser, tmp_path: Path) -> Non
     settled(page)
     assert page.run("window.broken") is None
     assert page.run("document.querySelector('.cell b').textContent").startswith(EVIL)
+    closed(page)
+
+
+@pytest.mark.parametrize("kind", ["language model", "classifier"])
+def test_a_text_model_without_a_loop_runs_once(kind: str, browser: Browser, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    sizes = {"vocabulary": len(tokenizer()), "context": 24, "width": 8}
+    model: Any = TokenModel(programs.standard(2, heads=2), **sizes)
+    if kind == "classifier":
+        model = TextClassifier(programs.standard(2, heads=2, causal=False), labels=("a", "b"), **sizes)
+    page = opened(browser, tmp_path, small(model), "the dog")
+    assert page.run("document.getElementById('time').hidden")
+    assert page.run("explorer.answers.length") == 1
+    said = page.run("document.getElementById('conclusion').textContent")
+    assert "in one pass" in said or "token by token" in said
     closed(page)

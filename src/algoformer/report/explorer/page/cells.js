@@ -12,8 +12,9 @@
       new ResizeObserver(() => this.draw()).observe(byId("chances"));
     }
 
-    // `input` is {names, answers, probabilities, exits, targets, grid, block, given, wrong, trained, bare}; the
-    // answers and what follows from them may still grow. Names of `bare` cells are not drawn.
+    // `input` is {names, answers, probabilities, exits, targets, grid, block, given, wrong, trained, bare, ran}; the
+    // answers and what follows from them may still grow. Names of `bare` cells are not drawn, and a cell that
+    // `ran` fewer iterations than others keeps its last answer.
     open(input) {
       this.input = input;
       const {names, grid, block} = input, cells = byId("cells");
@@ -79,7 +80,7 @@
 
     // The chosen position: its answers and their probabilities after every iteration.
     draw() {
-      const {answers, probabilities, names, trained} = this.input, {place} = this, steps = answers.length;
+      const {answers, probabilities, names, trained, ran} = this.input, {place} = this, steps = answers.length;
       if (!steps) return;
       byId("chosen").textContent = this.input.grid || this.input.bare ? names[place] : `Position ${place + 1}: ${names[place]}`;
       const space = plot(byId("chances"), {low: 1, high: Math.max(2, steps), whole: true}, {low: 0, high: 1}, {x: "iteration", y: "probability of the answer"});
@@ -88,11 +89,11 @@
         byId("answers").replaceChildren(html("tr", {}, html("td", {colspan: 3}, "The model is not asked here.")));
         return;
       }
-      canvas.append(svg("path", {class: "curve model", d: line(probabilities.map((row, t) => [t + 1, row[place]]), space)}));
+      canvas.append(svg("path", {class: "curve model", d: line(probabilities.slice(0, ran?.[place]).map((row, t) => [t + 1, row[place]]), space)}));
       marks(canvas, {toX, top, bottom, trained, steps, iteration: this.iteration});
       // iterations with the same answer stand in one row
       const rows = [];
-      answers.forEach((row, t) => {
+      answers.slice(0, ran?.[place]).forEach((row, t) => {
         if (rows.at(-1)?.answer === row[place]) rows.at(-1).last = t; else rows.push({answer: row[place], first: t, last: t});
       });
       byId("answers").replaceChildren(...rows.map(({answer, first, last}) => {

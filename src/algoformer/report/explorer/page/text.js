@@ -127,7 +127,7 @@
       const tokens = rows(({best}) => best), answers = tokens.map((row) => row.map((id) => this.tokenizer.show(id)));
       const exits = written.map(({best}, place) => (early ? best.length : settledAt(answers, place))), done = exits.filter((exit) => exit <= at + 1).length;
       const row = Math.min(at, steps - 1), names = written.map((_, place) => `Token ${place + 1}`);
-      this.showCells(row, {names, answers, probabilities: rows(({chances}) => chances), exits, trained: this.trained, bare: true});
+      this.showCells(row, {names, answers, probabilities: rows(({chances}) => chances), exits, trained: this.trained, bare: true, ran: written.map(({best}) => best.length)});
       const mean = early ? ` Mean: ${show(exits.reduce((sum, exit) => sum + exit, 0) / exits.length)} of ${this.steps()} iterations.` : "";
       const text = this.tokenizer.decode(tokens[row]).trim();
       this.say(`After ${times(at + 1)}: ${text} (${done} of ${exits.length} tokens have ${early ? "left the loop" : "settled"}.${mean})`);
