@@ -111,12 +111,12 @@ def render(page: Page, explorer: Mapping[str, Any] | None = None) -> str:
 
 
 def whole_numbers(text: str) -> str:
-    """Return a text in which no line can break inside a number: its hyphen becomes a non-breaking one.
+    """Return a text in which no line can break inside a number or before its per cent sign.
 
-    >>> whole_numbers("it is 2.4e-10, step-wise") == "it is 2.4e\\u201110, step-wise"
+    >>> whole_numbers("2.4e-10 or 5 %, step-wise") == "2.4e\\u201110 or 5\\u00a0%, step-wise"
     True
     """
-    return re.sub(r"(?<=\de)-(?=\d)", "\u2011", text)
+    return re.sub(r"(?<=\d) (?=%)", "\u00a0", re.sub(r"(?<=\de)-(?=\d)", "\u2011", text))
 
 
 def data_uri(svg: str) -> str:
