@@ -12,6 +12,7 @@ from algoformer.language.decode import CachedDecoder
 from algoformer.language.lines import prepared
 from algoformer.language.search import generate
 from algoformer.language.tokenizer import EOS
+from algoformer.model import Layers, Loop, Program
 from algoformer.model.stopping import parse_stopping
 from algoformer.shipped import load
 from language.small_models import PROGRAMS, token_model
@@ -76,6 +77,7 @@ def written(page: Page, model: TokenModel, given: list[int], most: int, steps: i
     return page.run(f"algoformer.write({json.dumps(pack_text(model))}, {json.dumps(asked)})")
 
 
+ACT = Program(Loop(Layers(1, heads=2), steps=4, halt="act"), Layers(1, heads=2))
 LOOPS = ("looped", "algoformer", "algoformer_gate", "nested", "two_loops", "step_signal", "plain_branches")
 
 
@@ -103,9 +105,9 @@ def test_every_program_writes_the_tokens_of_pytorch(name: str, bare: Page) -> No
 
 
 @pytest.mark.parametrize("rule", ["same:1", "same:2", "shift:0.02", "kl:0.001", "state:0.1"])
-@pytest.mark.parametrize("name", ["looped", "algoformer", "nested"])
+@pytest.mark.parametrize("name", ["looped", "algoformer", "nested", "act"])
 def test_tokens_leave_the_loop_where_they_do_in_pytorch(name: str, rule: str, bare: Page) -> None:
-    model = token_model(PROGRAMS[name])
+    model = token_model(ACT if name == "act" else PROGRAMS[name])
     given, steps = [4, 7, 5, 9], 9
     found = written(bare, model, given, 8, steps, rule)
     decoder = CachedDecoder(model, batch=1, length=20, steps=steps, early_exit=parse_stopping(rule))

@@ -110,7 +110,7 @@
     read(ids, {prefix, rule: text, withScores}) {
       const {model, cache, steps} = this, rule = ruleOf(text), found = {best: [], chances: [], scores: []};
       const context = this.context(ids.length, prefix), run = model.body.begin(model.enter(ids), context);
-      const asked = Int32Array.of(ids.length - 1), stateOf = () => Array.from(run.save().data);
+      const asked = Int32Array.of(ids.length - 1), stateOf = () => Array.from(run.visible().data);
       let before = rule?.state ? stateOf() : null, streak = 0;
       for (let iteration = 1; iteration <= steps; iteration++) {
         const scores = Float64Array.from(model.read(run.step({...context, iteration, turn: "*"}, asked)));

@@ -273,8 +273,10 @@
           step(now, rows) {
             if (now.recorder?.whole) run(stream, now, 0, traced, null);
             state = inner ? inner.step(now) : node.iterate(state, entry, now, now.iteration);
-            return run(node.visible?.(state) ?? state, now, traced + 1, nodes.length, rows);
+            return run(this.visible(), now, traced + 1, nodes.length, rows);
           },
+          // the state of the loop as the parts after it see it
+          visible: () => node.visible?.(state) ?? state,
           save: () => (inner ? inner.save() : state),
           load(saved) { if (inner) inner.load(saved); else state = saved; },
         };
