@@ -164,7 +164,7 @@ def _fastest(*, quick: bool) -> tuple[Engine, ...]:
 
 def default_sections(device: torch.device) -> tuple[str, ...]:
     """What is worth measuring on a device."""
-    cpu = ("cpu", "lines")
+    cpu = ("cpu", "lines", "page")
     return tuple(name for name in SECTIONS if name not in cpu) if device.type == "cuda" else ("cpu",)
 
 

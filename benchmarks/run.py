@@ -16,6 +16,7 @@ from benchmarks.evaluation import evaluation_rows
 from benchmarks.exits import exit_rows
 from benchmarks.lines import line_rows
 from benchmarks.memory import memory_rows
+from benchmarks.page import page_rows
 from benchmarks.setting import Row, Setting, device_facts
 from benchmarks.startup import ready_rows
 from benchmarks.steps import step_rows
@@ -30,6 +31,7 @@ SECTIONS: dict[str, Callable[[Setting], Iterator[Row]]] = {
     "exits": exit_rows,
     "cpu": cpu_rows,
     "lines": line_rows,
+    "page": page_rows,
 }
 """What can be measured, by name."""
 

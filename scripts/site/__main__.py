@@ -76,11 +76,11 @@ def stage_examples(sources: Sources) -> None:
 
 
 def write_explorers(folder: Path, trained: str) -> set[str]:
-    """Write the pages in which models run, of two theorems and a trained model, and return their names."""
+    """Write the pages in which models run and return their names; of two theorems alone without `trained`."""
     from algoformer.cli.explore_pages import make_page
 
     models = {"newton": "newton", "gradient_descent": "gradient_descent"} | (
-        {"trained": trained} if trained else {}
+        {"trained": trained, "text": "dbpedia"} if trained else {}
     )
     for name, model in models.items():
         make_page(model, folder / f"{name}.html")

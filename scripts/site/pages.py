@@ -16,6 +16,7 @@ EXPLORERS = {
     "newton": "Newton's method as transformer weights: each iteration of the loop is one step of the method",
     "gradient_descent": "Gradient descent as transformer weights",
     "trained": "A trained loop",
+    "text": "A classifier of text, which reads what you type",
 }
 """Titles of the explorers that a page can show with `<!-- site: explorer NAME -->`."""
 

@@ -14,7 +14,9 @@ from benchmarks.decoding import decoding_rows
 from benchmarks.evaluation import evaluation_rows
 from benchmarks.lines import HERE, line_rows
 from benchmarks.memory import memory_rows
+from benchmarks.page import page_rows
 from benchmarks.steps import step_rows
+from scripts.browser import find_browser
 
 CPU = Setting(device=torch.device("cpu"), size=QUICK, engines=("eager",), precisions=("fp32",))
 
@@ -81,6 +83,21 @@ def test_commands_for_text_are_compared_line_by_line_with_another_checkout() -> 
     ]
     assert all(row["lines"] == QUICK.lines and row["same_lines"] == 1 for row in rows)
     assert all(row["times_before"] == 1 for row in rows if row["source"] == "before")
+
+
+@pytest.mark.skipif(find_browser() is None, reason="no Chromium or Chrome found")
+def test_a_page_is_timed_beside_its_limits() -> None:
+    rows = list(page_rows(CPU))
+    assert [row["needed"] for row in rows] == [1.0, 0.1, 10.0]
+    assert all(row["seconds"] > 0 and row["reached"] == (row["seconds"] <= row["needed"]) for row in rows)
+    assert "20 iterations" in rows[-1]["what"]
+
+
+def test_a_page_cannot_be_timed_without_a_browser(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ALGOFORMER_BROWSER", raising=False)
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(ValueError, match="needs Chromium or Chrome; install one"):
+        list(page_rows(CPU))
 
 
 def test_every_kind_of_model_is_decoded_once() -> None:

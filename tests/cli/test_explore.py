@@ -8,17 +8,17 @@ import torch
 from algoformer import programs
 from algoformer.cli import main
 from algoformer.cli.explore import DESCRIPTION
-from algoformer.cli.explore_text import _conclusion
 from algoformer.cli.explore_theorems import THEOREMS
 from algoformer.data.prompts import PromptData
 from algoformer.insight import Identification
 from algoformer.language.classify import Classifier
 from algoformer.language.translate import Decoding, Translator
 from algoformer.model import AlgoFormer
+from algoformer.model.program import default_steps
+from algoformer.model.stopping import SameAnswer
 from algoformer.problems import pairs
 from algoformer.prompt import Prompt
 from algoformer.report.explorer import pack
-from algoformer.report.explorer.answers import Answers
 from algoformer.tasks import ChainOfThought, LinearRegression, RegressionWithRepresentation, Sudoku, Task
 from algoformer.theory import check_alpha, check_converges
 from algoformer.training import Checkpoint, load, save_checkpoint
@@ -137,43 +137,44 @@ def test_theorem_pages_converge_for_all_points_in_the_picture(name: str) -> None
         check_converges(theorem.constants["step_size"], problems)
 
 
-def test_a_page_of_a_classifier_shows_votes_whose_mean_is_the_answer(
+def test_a_page_of_a_classifier_says_when_its_answers_stand(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "page.html"
-    line = "The Danube is a river in Central Europe."
-    assert main(["explore", "dbpedia", "--text", line, "--out", str(out)]) == 0
-    (shown,) = pack_of(out)["inputs"]
-    (label,) = Classifier(load("dbpedia")).classify([line])
-    assert label is not None
-    trained = pack_of(out)["trained"]
-    assert shown["names"][0] == "the text"
-    assert shown["answers"][trained - 1][0] == label.name
-    assert shown["probabilities"][trained - 1][0] == pytest.approx(label.probability, abs=1e-4)
-    assert len(shown["answers"]) == 2 * trained
-    assert "computed in Python" in out.read_text(encoding="utf-8")
-    assert " answers " in capsys.readouterr().out
+    lines = ["The Danube is a river in Central Europe.", "She won the open twice."]
+    assert main(["explore", "dbpedia", "--text", *lines, "--out", str(out)]) == 0
+    firsts, lasts = (
+        list(Classifier(load("dbpedia"), steps=steps).classify(lines)) for steps in (1, load_steps("dbpedia"))
+    )
+    same = sum(
+        one is not None and two is not None and one.name == two.name
+        for one, two in zip(firsts, lasts, strict=True)
+    )
+    assert (
+        f"On {same} of 2 lines the class after one iteration is the class after all 4."
+        in capsys.readouterr().out
+    )
+    shown = pack_of(out)
+    assert shown["lines"] == lines
+    assert shown["labels"] == list(load("dbpedia").model.labels)
+    assert (shown["longest"], shown["spelling"]["only_words"]) == (128, True)
 
 
-def test_a_page_of_a_translator_generates_its_own_translation(tmp_path: Path) -> None:
+def load_steps(name: str) -> int:
+    return default_steps(load(name).model.program)
+
+
+def test_a_page_of_a_translator_says_how_early_tokens_leave_the_loop(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     out = tmp_path / "page.html"
     line = "Wo ist der Bahnhof?"
     assert main(["explore", "tatoeba_de_en", "--text", line, "--out", str(out)]) == 0
-    (shown,) = pack_of(out)["inputs"]
-    (wanted,) = Translator(load("tatoeba_de_en"), Decoding(beam=1)).translate([line])
-    answers = shown["answers"][pack_of(out)["trained"] - 1]
-    assert "".join(answers[:-1]).replace("␣", " ").strip() == wanted
-    assert answers[-1] == "⟨eos⟩"
-    assert shown["names"][1:] == answers[:-1], "each position reads what the one before it wrote"
-
-
-def test_the_conclusion_about_text_counts_settled_answers() -> None:
-    answers = (("a", "a", "a"), ("a", "b", "a"), ("a", "b", "c"))
-    shown = Answers(title="t", names=("x", "y", "z"), answers=answers, probabilities=((0.5,) * 3,) * 3)
-    assert _conclusion([shown], trained=2) == (
-        "1 of 3 answers are settled before the last of 2 trained iterations, 1 of them after the first. "
-        "When the loop runs on to 4, 1 answer still changes."
-    )
+    translator = Translator(load("tatoeba_de_en"), Decoding(beam=1, early_exit=SameAnswer()))
+    assert list(translator.translate([line])) == ["Where is the station?"]
+    said = capsys.readouterr().out
+    assert f"it takes {translator.iterations:.1f} of 4 iterations on average; on 1 of 1 line the text" in said
+    assert pack_of(out)["sizes"]["prefix_lm"] is True
 
 
 def test_a_model_that_a_page_cannot_hold_or_run_is_refused_in_one_line(
@@ -185,6 +186,8 @@ def test_a_model_that_a_page_cannot_hold_or_run_is_refused_in_one_line(
     error = capsys.readouterr().err
     assert "of weights, more than" in error
     assert error.strip().endswith("measure this model with algoformer evaluate")
+    assert main(["explore", "dbpedia", "--out", str(tmp_path / "a.html")]) == 2
+    assert capsys.readouterr().err.strip().endswith("use this model with algoformer classify")
     monkeypatch.undo()
     words = pack.known_words()
     words["layers"]["activation"].remove("gelu")

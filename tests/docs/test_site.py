@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from filelock import FileLock
 
-from report.explorer.browser import Browser, Page
 from report.explorer.conftest import browser as browser
+from scripts.browser import Browser, Page
 from scripts.site.docstrings import as_restructured_text
 from scripts.site.navigation import NAVIGATION, NESTED
 from scripts.site.pages import ROOT, Sources, place, written_pages

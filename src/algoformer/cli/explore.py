@@ -15,8 +15,8 @@ from algoformer.common.terminal import printable
 DESCRIPTION = """Write one HTML file in which a model runs in the browser, offline.
 
 Drag the examples of a prompt, run the loop far beyond its trained depth, and see attention maps and states.
-A Sudoku fills itself, and you can type your own. For a text model the page shows the answer at every token
-after each iteration, computed in advance.
+A Sudoku fills itself, and you can type your own. A text model classifies, translates or continues what you
+type, and each token shows the iteration at which it leaves the loop.
 
 Examples:
   algoformer explore linear                     a shipped model
@@ -40,7 +40,8 @@ class ExploreOptions:
         Path | None, tyro.conf.arg(help="JSON file of algoformer identify, shown in the page.")
     ] = None
     text: Annotated[
-        tuple[str, ...], tyro.conf.arg(help="Lines to show for a text model; shipped ones have their own.")
+        tuple[str, ...],
+        tyro.conf.arg(help="Lines that a text model begins with; shipped ones have their own."),
     ] = ()
     prompts: Annotated[int, tyro.conf.arg(help="Number of held-out prompts for the conclusion.")] = 64
 

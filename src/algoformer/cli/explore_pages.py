@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from algoformer.common.files import write_text
 from algoformer.common.names import check_choice
 from algoformer.evaluation import Evaluation, compare, evaluation_prompts
 from algoformer.insight import Identification
+from algoformer.language.trunk import TextModel
 from algoformer.model import AlgoFormer
 from algoformer.model.program import default_steps, traced_part
 from algoformer.prompt import Prompt
@@ -66,9 +67,9 @@ def make_page(
     if name in THEOREMS and not path.exists():
         model, exploration = _theorem(name, prompts)
     elif (checkpoint := load(path)).tokenizer:
-        from algoformer.cli.explore_text import text_page
+        from algoformer.cli.explore_text import page_of_text
 
-        return _write(out, *text_page(checkpoint, path.stem, text))
+        return _write(out, *page_of_text(checkpoint, path.stem, text))
     else:
         contender = load_contender(path)
         model, exploration = contender.model, explore(contender)
@@ -95,10 +96,8 @@ def _theorem(name: str, prompts: int) -> tuple[AlgoFormer, Exploration]:
     with torch.no_grad():
         gaps = model(prompt, unroll).predictions - textbook(prompt, unroll).predictions
     lead = theorem_conclusion(theorem.words, gaps.abs().max().item(), steps=unroll.steps, prompts=prompts)
-    facts = (("statement", theorem.reference), *_facts(model))
-    return model, Exploration(
-        title=f"{theorem.title} as transformer weights", lead=lead, textbook=theorem.constants, facts=facts
-    )
+    facts = (("statement", theorem.reference), *facts_of(model, pack_model(model)))
+    return model, Exploration(title=theorem.title, lead=lead, textbook=theorem.constants, facts=facts)
 
 
 def explore(contender: Contender) -> Exploration:
@@ -108,9 +107,9 @@ def explore(contender: Contender) -> Exploration:
         ValueError: the page cannot run the model, or would be too large.
     """
     model, task = contender.model, contender.task
-    pack_model(model)  # a model that the page cannot run is refused before anything is measured
+    pack = pack_model(model)  # a model that the page cannot run is refused before anything is measured
     pairs = task.parts == 2 and task.out == 1
-    facts = (*_card(contender), *_facts(model))
+    facts = (*_card(contender), *facts_of(model, pack))
     common: dict[str, Any] = {
         "title": f"{contender.label}: {task_title(task)}",
         "pairs": pairs,
@@ -216,13 +215,12 @@ def _card(contender: Contender) -> tuple[tuple[str, str], ...]:
     return tuple((label, str(card[name])) for name, label in wanted.items() if card.get(name))
 
 
-def _facts(model: AlgoFormer) -> tuple[tuple[str, str], ...]:
+def facts_of(model: AlgoFormer | TextModel, pack: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    """Return facts about a model for the end of its page."""
     parameters = sum(weight.numel() for weight in model.parameters())
-    dtype = str(model.read_out.weight.dtype).removeprefix("torch.")
-    stored = pack_model(model)["stored"]
     return (
         ("parameters", f"{parameters:,}"),
         ("program", "; ".join(line.strip() for line in str(model.program).splitlines())),
-        ("precision", f"computed in {dtype}, stored in {stored} without loss"),
+        ("precision", f"computed in {pack['dtype']}, stored in {pack['stored']} without loss"),
         ("made by", f"algoformer {__version__}"),
     )

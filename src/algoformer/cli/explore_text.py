@@ -1,30 +1,26 @@
-"""The explorer page of a text model: every token with its answer after each iteration of the loop."""
+"""The explorer page of a text model, which reads typed lines in the browser."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import torch
-from torch import Tensor
 
-from algoformer.checkpoint import Checkpoint
-from algoformer.language.batches import source_batch
+from algoformer.language.checkpoint import TextModelFile
 from algoformer.language.classifier import TextClassifier
 from algoformer.language.lines import prepared
 from algoformer.language.search import generate
-from algoformer.language.tokenizer import EOS, SPECIALS, Tokenizer
-from algoformer.language.tokens import TokenTable
+from algoformer.language.token_model import TokenModel
+from algoformer.language.tokenizer import EOS, TRANSLATE, Tokenizer
 from algoformer.language.translate import is_translator
-from algoformer.language.trunk import token_context
-from algoformer.model.program import default_steps
-from algoformer.report import Page
-from algoformer.report.explorer.answers import Answers, answers_of, answers_page
+from algoformer.language.trunk import TextModel
+from algoformer.model.program import Loop, Program, default_steps, traced_part
+from algoformer.model.stopping import SameAnswer
+from algoformer.report import Fact, Page
+from algoformer.report.explorer import Text, pack_program, text_page
+from algoformer.report.explorer.pack import INSTEAD
 from algoformer.trace import Unroll
-
-BEYOND = 2
-"""Multiple of the trained depth that the page shows."""
 
 EXAMPLES = {
     "dbpedia": (
@@ -40,99 +36,129 @@ EXAMPLES = {
 }
 """Lines shown for shipped models when none are given."""
 
-VOTES = (
-    "Each token votes for a class, and the text's answer, first in the row, is the mean of all votes. "
-    "The answers were computed in Python for these lines. Choose a token to see all its iterations."
-)
-WORDS = (
-    "Each token of the model's text is shown after the token before it, which is written above it. The text "
-    "was generated with the trained number of iterations; the page shows what the model would write at "
-    "each position after fewer or more. The answers were computed in Python for these lines."
-)
+NEW_TOKENS = 40
+"""The most tokens with which a language model continues a line in the page."""
 
 
-def text_page(checkpoint: Checkpoint, name: str, lines: Sequence[str]) -> tuple[str, str]:
+def page_of_text(checkpoint: TextModelFile, name: str, lines: Sequence[str]) -> tuple[str, str]:
     """Return the page of a text model and its conclusion in words.
 
     Args:
         checkpoint: a classifier, a translator or a language model with its tokenizer.
         name: the name of the model.
-        lines: the texts to show.
+        lines: the texts to begin with.
 
     Raises:
-        ValueError: there is no line, or one has no words or too many.
+        ValueError: there is no line, or one has no words or too many; or the page cannot run the model.
     """
-    lines = tuple(lines) or EXAMPLES.get(name, ())
+    from algoformer.cli.explore_pages import facts_of
+
+    lines = lines or EXAMPLES.get(name, ())
     if not lines:
         raise ValueError(f"a page of the text model {name} needs lines to show; give them with --text LINE")
-    if not checkpoint.tokenizer:
-        raise ValueError("the checkpoint has no tokenizer, so it cannot read text")
     model: Any = checkpoint.model.eval()
-    most = model.trunk.context // 2 - 1
-    tokenizer, trained = Tokenizer.from_json(checkpoint.tokenizer), default_steps(model.program)
+    text = _text(checkpoint, tuple(lines))
+    pack = pack_text(model, instead=f"use this model with algoformer {text.kind}")
+    encoded = [_encoded(line, text) for line in lines]
+    lead = _classified(model, encoded) if text.labels else _written(model, text, encoded)
+    facts = tuple(Fact(name=fact, value=value) for fact, value in facts_of(model, pack))
+    return text_page(pack, model.program, text, Page(title=_title(name, text), lead=lead, facts=facts)), lead
+
+
+def pack_text(model: TextModel, *, instead: str = INSTEAD) -> dict[str, Any]:
+    """Return a text model as plain JSON types; refuses what `pack_program` refuses."""
+    trunk = model.trunk
+    sizes = {
+        "vocabulary": trunk.vocabulary,
+        "context": trunk.context,
+        "width": trunk.width,
+        "prefix_lm": isinstance(model, TokenModel) and model.prefix_lm,
+        "end": EOS,
+    }
+    pack = pack_program(
+        model.program, model.state_dict(), trunk.embedding.weight.dtype, sizes, instead=instead
+    )
+    return {**pack, "text": True}
+
+
+def _title(name: str, text: Text) -> str:
+    does = {"classify": "classifies", "translate": "translates", "generate": "continues"}
+    return f"{name} {does[text.kind]} what you type"
+
+
+def _text(checkpoint: TextModelFile, lines: tuple[str, ...]) -> Text:
+    model: Any = checkpoint.model
     spelling = {key: checkpoint.card.get(key) is True for key in ("lowercase", "only_words")}
-    texts = [prepared(line, **spelling) for line in lines]
-    make = _votes if isinstance(model, TextClassifier) else _next_tokens
+    if isinstance(model, TextClassifier):
+        return Text(
+            tokenizer=checkpoint.tokenizer,
+            lines=lines,
+            longest=model.context,
+            labels=model.labels,
+            **spelling,
+        )
     translates = is_translator(checkpoint)
-    shown = []
-    for line, text in zip(lines, texts, strict=True):
-        ids = tokenizer.encode(text)
-        if not 1 <= len(ids) <= most:
-            raise ValueError(f"a line must have 1 to {most} tokens, got {len(ids)}: {line[:40]!r}")
-        shown.append(make(model, tokenizer, ids, title=line, steps=BEYOND * trained, translates=translates))
-    lead = _conclusion(shown, trained)
-    page = Page(title=f"{name}: answers after every iteration", lead=lead)
-    hint = VOTES if isinstance(model, TextClassifier) else WORDS
-    return answers_page(page, shown, trained=trained, hint=hint), lead
+    return Text(
+        tokenizer=checkpoint.tokenizer,
+        lines=lines,
+        longest=(model.context - 1) // 2 if translates else model.context - 1,
+        plain=translates,
+        lowercase=translates and spelling["lowercase"],
+        mark=TRANSLATE if translates else None,
+        empty=None if translates else EOS,
+        stops=_stops(model.program),
+    )
+
+
+def _stops(program: Program) -> bool:
+    """Return whether single tokens can leave the traced loop, which must be a plain `Loop`."""
+    index = traced_part(program)
+    return index is not None and type(program.parts[index]) is Loop
+
+
+def _encoded(line: str, text: Text) -> list[int]:
+    spelled = prepared(line, lowercase=text.lowercase, only_words=text.only_words) if text.plain else line
+    ids = Tokenizer.from_json(text.tokenizer).encode(spelled)
+    if not ids and text.empty is not None:
+        return [text.empty]
+    if not 1 <= len(ids) <= text.longest:
+        raise ValueError(f"a line must have 1 to {text.longest} tokens, got {len(ids)}: {line[:40]!r}")
+    return ids
 
 
 @torch.no_grad()
-def _votes(
-    model: TextClassifier, tokenizer: Tokenizer, ids: list[int], *, title: str, steps: int, translates: bool
-) -> Answers:
-    """Return the class of a text and of each of its tokens; the text's scores are the mean of its tokens'."""
-    given = torch.tensor([ids])
-    states = model.trunk(given, Unroll(steps=steps), token_context(torch.ones_like(given, dtype=torch.bool)))
-    votes = model.head(states)[:, 0]
-    scores = torch.cat([votes.mean(dim=1, keepdim=True), votes], dim=1)
-    return answers_of(scores, model.labels, title=title, names=["the text", *_pieces(tokenizer, ids)])
+def _classified(model: TextClassifier, encoded: Sequence[list[int]]) -> str:
+    trained, same = default_steps(model.program), 0
+    for ids in encoded:
+        given = torch.tensor([ids])
+        scores = model(given, torch.ones_like(given, dtype=torch.bool), Unroll(steps=trained))[:, 0]
+        same += int(scores[0].argmax() == scores[-1].argmax())
+    if trained == 1:
+        return f"The model classifies a text of up to {model.context} tokens in one pass."
+    return f"On {_lines(same, len(encoded))} the class after one iteration is the class after all {trained}."
 
 
-@torch.no_grad()
-def _next_tokens(
-    model: Any, tokenizer: Tokenizer, ids: list[int], *, title: str, steps: int, translates: bool
-) -> Answers:
-    """Return the next token at each position of a translation, or of the line itself for a language model."""
-    prefix = None
-    start, given = 0, torch.tensor([ids])
-    if translates:
-        source = source_batch(TokenTable.of([ids]), np.array([0]))
-        start, longest = len(ids), min(2 * len(ids) + 8, model.trunk.context - len(ids) - 1)
-        found = generate(model, source.ids, source.mask, eos_id=EOS, max_new_tokens=longest)
-        given = torch.cat([source.ids, torch.tensor([found.texts()[0]], dtype=torch.int64)], dim=1)
-        prefix = torch.tensor([start + 1])
-    scores: Tensor = model(given, Unroll(steps=steps), prefix=prefix)[:, 0, start:]
-    used = sorted(set(scores.argmax(dim=-1).flatten().tolist()))
-    labels = dict(zip(used, _pieces(tokenizer, used), strict=True))
-    names = _pieces(tokenizer, given[0, start:].tolist())
-    return answers_of(scores, labels, title=title, names=names)
+def _written(model: TokenModel, text: Text, encoded: Sequence[list[int]]) -> str:
+    trained, same, used, tokens = default_steps(model.program), 0, 0.0, 0
+    if not text.stops:
+        return "The model writes token by token; single tokens cannot leave its program early."
+    for ids in encoded:
+        given = ids if text.mark is None else [*ids, text.mark]
+        most = NEW_TOKENS if text.mark is None else 2 * len(given) + 8
+        most = min(most, model.context - len(given) + 1)
+        whole, early = (
+            generate(model, torch.tensor([given]), eos_id=EOS, max_new_tokens=most, early_exit=rule)
+            for rule in (None, SameAnswer())
+        )
+        same += int(early.texts() == whole.texts())
+        used += early.iterations * int(early.lengths.sum())
+        tokens += int(early.lengths.sum())
+    return (
+        "If a token leaves the loop when its answer is the same twice, it takes "
+        f"{used / tokens:.1f} of {trained} iterations on average; "
+        f"on {_lines(same, len(encoded))} the text is the one of all iterations."
+    )
 
 
-def _pieces(tokenizer: Tokenizer, ids: Sequence[int]) -> list[str]:
-    """Return the text of each token; special tokens by their names, spaces as marks."""
-    return [
-        SPECIALS[token]
-        if token < len(SPECIALS)
-        else tokenizer.piece(token).decode("utf-8", "replace").replace(" ", "␣")
-        for token in ids
-    ]
-
-
-def _conclusion(shown: Sequence[Answers], trained: int) -> str:
-    exits = [exit for one in shown for exit in one.exits]
-    early, first = sum(exit < trained for exit in exits), sum(exit == 1 for exit in exits)
-    late = sum(exit > trained for exit in exits)
-    text = f"{early} of {len(exits)} answers are settled before the last of {trained} trained iterations, "
-    text += f"{first} of them after the first. When the loop runs on to {BEYOND * trained}, "
-    changes = "1 answer still changes" if late == 1 else f"{late or 'no'} answers still change"
-    return text + f"{changes}."
+def _lines(count: int, all_lines: int) -> str:
+    return f"{count} of {all_lines} line{'' if all_lines == 1 else 's'}"

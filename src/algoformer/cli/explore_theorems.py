@@ -15,12 +15,11 @@ from algoformer.trace import Solver
 EXAMPLES = 10
 """Examples before the question in the page."""
 
-STEP_SIZE = 0.2
+DESCENT = {"step_size": 0.2}
 """Below 2/λ_max = 2/9 for every set of points within the picture, where |x| ≤ 3."""
 
-ALPHA = 1 / (9 * EXAMPLES) ** 2
+ALPHA = {"alpha": 1 / (9 * EXAMPLES) ** 2}
 """Below 2/λ_max(S)² for every set of `EXAMPLES` points within the picture."""
-
 
 TEXTBOOK: dict[str, Callable[..., Solver]] = {
     "newton": Newton,
@@ -31,12 +30,11 @@ TEXTBOOK: dict[str, Callable[..., Solver]] = {
 """Textbook methods, by the names that the page knows them by."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Theorem:
     """A hand-built model in one dimension and the textbook method that it must equal.
 
     Attributes:
-        title: the heading of its page, without "as transformer weights".
         words: the method in a sentence.
         reference: where the statement stands.
         weights: builds the model from its size and the constants.
@@ -45,13 +43,17 @@ class Theorem:
         decoder: whether the model is causal and takes `points` instead of `examples`.
     """
 
-    title: str
     words: str
     reference: str
     weights: Callable[..., AlgoFormer]
     method: str
     numbers: Mapping[str, float]
     decoder: bool = False
+
+    @property
+    def title(self) -> str:
+        """The heading of its page."""
+        return f"{self.words[0].upper()}{self.words[1:]} as transformer weights"
 
     @property
     def task(self) -> LinearRegression:
@@ -70,54 +72,42 @@ class Theorem:
 
 
 THEOREMS: dict[str, Theorem] = {
-    "newton": Theorem(
-        title="Newton's method",
-        words="Newton's method",
-        reference="Theorem 4.1",
-        weights=theory.newton,
-        method="newton",
-        numbers={"alpha": ALPHA},
-    ),
+    "newton": Theorem("Newton's method", "Theorem 4.1", theory.newton, "newton", ALPHA),
     "gradient_descent": Theorem(
-        title="Gradient descent",
-        words="gradient descent",
-        reference="Theorem 3.1 without a representation",
-        weights=theory.gradient_descent,
-        method="gradient_descent",
-        numbers={"step_size": STEP_SIZE},
+        "gradient descent",
+        "Theorem 3.1 without a representation",
+        theory.gradient_descent,
+        "gradient_descent",
+        DESCENT,
     ),
     "heavy_ball": Theorem(
-        title="Gradient descent with momentum",
-        words="gradient descent with momentum",
-        reference="beyond the paper",
-        weights=theory.heavy_ball,
-        method="heavy_ball",
-        numbers={"step_size": STEP_SIZE, "momentum": 0.5},
+        "gradient descent with momentum",
+        "beyond the paper",
+        theory.heavy_ball,
+        "heavy_ball",
+        {**DESCENT, "momentum": 0.5},
     ),
     "ridge": Theorem(
-        title="Gradient descent on the ridge loss",
-        words="gradient descent on the ridge loss",
-        reference="remark after Theorem 3.1",
-        weights=theory.ridge,
-        method="ridge",
-        numbers={"step_size": STEP_SIZE, "penalty": 0.1},
+        "gradient descent on the ridge loss",
+        "remark after Theorem 3.1",
+        theory.ridge,
+        "ridge",
+        {**DESCENT, "penalty": 0.1},
     ),
     "decoder": Theorem(
-        title="Gradient descent in a decoder",
-        words="gradient descent at every prefix",
-        reference="Theorem 4.2, causal attention",
-        weights=theory.decoder_gradient_descent,
-        method="gradient_descent",
-        numbers={"step_size": STEP_SIZE},
+        "gradient descent at every prefix",
+        "Theorem 4.2, causal attention",
+        theory.decoder_gradient_descent,
+        "gradient_descent",
+        DESCENT,
         decoder=True,
     ),
     "decoder_newton": Theorem(
-        title="Newton's method in a decoder",
-        words="Newton's method at every prefix",
-        reference="left open after Theorem 4.2, causal attention",
-        weights=theory.decoder_newton,
-        method="newton",
-        numbers={"alpha": ALPHA},
+        "Newton's method at every prefix",
+        "left open after Theorem 4.2, causal attention",
+        theory.decoder_newton,
+        "newton",
+        ALPHA,
         decoder=True,
     ),
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import re
 import textwrap
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from algoformer.common.terminal import printable
 from algoformer.evaluation import Curve
 from algoformer.extras import require
 from algoformer.report.axes import Axes, Figure
+from algoformer.report.legend import in_one_order, legend_columns
 from algoformer.report.style import INK, Stroke, following_mode, page_colors
 
 TITLE_LETTER = 0.1
@@ -142,15 +143,13 @@ def finish(figure: Figure, *axes: Axes, note: str = "", last: Collection[str] = 
     order = in_one_order(one.get_legend_handles_labels()[1] for one in axes)
     labels = sorted(order, key=lambda label: label.startswith(tuple(last)))
     handles = [entries[label] for label in labels]
-    longest = max(len(label) for label in labels)
-    fitting = max(1, int(figure.get_figwidth() * 11.5 / (longest + 7)))
     legend = figure.legend(
         handles,
         labels,
         title=literal(note) or None,
         title_fontsize=9,
         loc="outside lower center",
-        ncols=min(fitting, len(labels)),
+        ncols=legend_columns(labels, figure.get_figwidth() * 11.5),
         frameon=False,
         fontsize=9.5,
         labelcolor=INK,
@@ -168,23 +167,6 @@ def settle(figure: Figure) -> Figure:
     figure.draw_without_rendering()
     figure.set_layout_engine("none")
     return figure
-
-
-def in_one_order(lists: Iterable[Sequence[str]]) -> list[str]:
-    """Merge lists into one order without repetition, keeping the order within each list where possible.
-
-    >>> in_one_order([["T = 20", "Newton"], ["T = 10", "T = 20", "T = 30", "Newton"]])
-    ['T = 10', 'T = 20', 'T = 30', 'Newton']
-    """
-    order: list[str] = []
-    for labels in lists:
-        place = len(order)
-        for label in reversed(labels):
-            if label in order:
-                place = order.index(label)
-            else:
-                order.insert(place, label)
-    return order
 
 
 def save(figure: Figure, path: Path | str) -> tuple[Path, Path]:

@@ -13,11 +13,6 @@ from algoformer.report.style import INK, SPARE, strokes
 SOLVER = "#0072b2"
 """The color of the solver that is identified."""
 
-_FAMILIES = ("#d55e00", "#cc79a7", "#009e73", "#e69f00")
-"""Colors of families in the order of their shares."""
-
-_DASHES = ((5, 2), (2, 1.5), (5, 1.5, 1, 1.5), (1, 1))
-
 _CEILINGS = ("#24292f", "#57606a", "#8c959f", "#b6bcc3")
 
 
@@ -46,8 +41,11 @@ def skill_by_pass(found: Identification, *, families: int = 4) -> Figure:
         shares.plot(
             passes[: len(values)], values, color=color, linestyle=(0, (2, 2)), linewidth=1.4, label=name
         )
-    for one, color, marker in zip(_shown_families(found, families), _FAMILIES, "osD^", strict=False):
+    chosen = _shown_families(found, families)
+    styles = strokes(one.name for one in chosen)
+    for one, marker in zip(chosen, "osD^", strict=False):
         clipped = [max(value, 0.0) for value in one.by_pass]
+        color = styles[one.name].color
         shares.plot(passes, clipped, marker=marker, markersize=3.5, color=color, label=one.name)
     _mark_window(shares, found)
     shares.set_ylim(-0.03, 1.03)
@@ -67,9 +65,21 @@ def filters_by_pass(found: Identification) -> Figure:
     shown = list(range(first, min(last, first + 3) + 1))
     figure, axes = panels(len(shown), "Share left of each eigen-direction, r(λ)")
     places, candidates = found.curves["eigenvalues"], found.curves["candidates"]
+    styles = strokes(candidates, textbook=list(candidates))
     for one, index in zip(axes, shown, strict=True):
-        for (name, filters), color, dash in zip(candidates.items(), _FAMILIES, _DASHES, strict=False):
-            one.plot(places, filters[index - 1], color=color, dashes=dash, label=name)
+        for name, filters in candidates.items():
+            color, dash, marker = styles[name].color, styles[name].dash, styles[name].marker
+            every = max(1, len(places) // 8)
+            one.plot(
+                places,
+                filters[index - 1],
+                color=color,
+                dashes=dash,
+                marker=marker,
+                markersize=4,
+                markevery=every,
+                label=name,
+            )
         one.plot(places, found.curves["measured"][index - 1], color=SOLVER, linewidth=2.4, label="measured")
         one.axhline(0, color=INK, linewidth=0.7, alpha=0.5)
         one.set_ylim(-0.5, 1.3)

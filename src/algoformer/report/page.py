@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -88,11 +89,21 @@ def render(page: Page, explorer: Mapping[str, Any] | None = None) -> str:
     )
     environment.filters["show"] = show
     environment.filters["data_uri"] = data_uri
+    environment.filters["whole"] = whole_numbers
     environment.tests["words"] = lambda place, table: table.is_text(place)
     style = (folder / "page.css").read_text(encoding="utf-8")
     template = environment.get_template("page.html")
     text: str = template.render(page=page, explorer=explorer, style=style, colors=page_colors())
     return text
+
+
+def whole_numbers(text: str) -> str:
+    """Return a text in which no line can break inside a number or before its per cent sign.
+
+    >>> whole_numbers("2.4e-10 or 5 %, step-wise") == "2.4e\\u201110 or 5\\u00a0%, step-wise"
+    True
+    """
+    return re.sub(r"(?<=\d) (?=%)", "\u00a0", re.sub(r"(?<=\de)-(?=\d)", "\u2011", text))
 
 
 def data_uri(svg: str) -> str:

@@ -60,7 +60,7 @@ def error_by_step(
     draw(axes, drawn, styles, levels=(first, last), floor=low)
     count_axis(axes, first, last, log=log_x)
     classes = any(isinstance(item, Evaluation) and item.unsolved is not None for item in curves)
-    label(axes, "iterations", WRONG if classes else f"{ERROR} on the last sample")
+    label(axes, "iterations", WRONG if classes else f"{ERROR}, last sample")
     logarithmic(axes, low, high)
     if trained is not None:
         mark_training(axes, trained)

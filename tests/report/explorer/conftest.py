@@ -9,8 +9,8 @@ import pytest
 from algoformer import programs
 from algoformer.model import AlgoFormer
 from algoformer.report.explorer import Exploration, explorer_page, pack_model
-from report.explorer.browser import Browser, Page, find_browser
 from report.explorer.models import random_model
+from scripts.browser import Browser, Page, find_browser
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,7 @@
 
 import json
 
-from report.explorer.browser import Page
+from scripts.browser import Page
 
 
 def settled(page: Page) -> None:
@@ -18,8 +18,9 @@ def rows_of(page: Page) -> list[list[float]]:
     return page.run("(explorer.prompt ?? explorer).rows()")
 
 
-def set_value(page: Page, name: str, value: float, event: str = "input") -> None:
+def set_value(page: Page, name: str, value: float | str, event: str = "input") -> None:
+    field = f"document.getElementById({json.dumps(name)})"
     page.run(
-        f"(() => {{ const element = document.getElementById({json.dumps(name)}); element.value = {value}; "
+        f"(() => {{ const element = {field}; element.value = {json.dumps(value)}; "
         f"element.dispatchEvent(new Event({json.dumps(event)}, {{bubbles: true}})); }})()"
     )

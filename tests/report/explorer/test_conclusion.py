@@ -52,7 +52,7 @@ def test_a_model_without_a_loop_is_not_said_to_iterate() -> None:
     text = conclusion(model, [newton], trained=1, looping=False, examples=1)
     assert text == (
         "On one new prompt with 1 example this model's mean squared error is 0.300; "
-        "after 1 steps Newton's method 0.500."
+        "after 1 step Newton's method 0.500."
     )
 
 
@@ -73,6 +73,8 @@ def test_the_conclusion_about_a_puzzle_counts_solved_prompts() -> None:
     assert "After 3 iterations it solves 75 %: the answer holds." in text
     drifts = measured("model", 0.5, 0.1, 0.1, unsolved=(1.0, 0.25, 0.5))
     assert "the loop drifts" in puzzle_conclusion(drifts, [], trained=2, looping=True)
+    unlearned = measured("model", 0.9, 0.9, 0.9, unsolved=(1.0, 1.0, 1.0))
+    assert "holds" not in puzzle_conclusion(unlearned, [], trained=2, looping=True)
     alone = puzzle_conclusion(model, [], trained=2, looping=False)
     assert alone.startswith("On 64 new prompts the model solves 75 %. A prompt")
 

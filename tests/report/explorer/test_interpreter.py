@@ -21,9 +21,9 @@ from algoformer.theory.statement import Case
 from algoformer.theory.verify import REGISTRY
 from algoformer.trace import Unroll
 from algoformer.training import load_checkpoint
-from report.explorer.browser import Page
 from report.explorer.conftest import Open, Predict
 from report.explorer.models import answers, random_model, relative_error
+from scripts.browser import Page
 
 CHECKPOINTS = Path(__file__).parents[3] / "checkpoints"
 ROWS = [[0.3], [-1.2], [0.8], [0.5], [-0.4], [1.1], [0.9]]

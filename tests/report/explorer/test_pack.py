@@ -10,8 +10,8 @@ import torch
 from algoformer import programs
 from algoformer.report.explorer import Exploration, check_program, explorer_page, known_words, pack_model
 from algoformer.report.explorer import pack as pack_module
-from report.explorer.browser import find_browser
 from report.explorer.models import random_model
+from scripts.browser import find_browser
 
 
 def test_weights_come_back_bit_for_bit() -> None:

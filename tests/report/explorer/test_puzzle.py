@@ -1,5 +1,7 @@
 """Boards and sequences that a model fills in the page, beside PyTorch on the same prompt."""
 
+from pathlib import Path
+
 import pytest
 import torch
 from torch import Tensor
@@ -13,10 +15,12 @@ from algoformer.prompt import Prompt
 from algoformer.report.explorer import Exploration, Puzzle
 from algoformer.tasks import Addition, Copy, Hops, LinearSystem, Parity, Sudoku, Task
 from algoformer.trace import Unroll
-from report.explorer.browser import Page
 from report.explorer.conftest import Open
 from report.explorer.models import random_model, relative_error
 from report.explorer.reader import rows_of, set_value, settled
+from report.explorer.test_page import SHIFTS
+from scripts.browser import Page
+from tasks.test_sudoku import EASY
 
 
 def model_for(task: Task, *, causal: bool = False) -> AlgoFormer:
@@ -55,7 +59,7 @@ def check_board(page: Page, model: AlgoFormer, iteration: int) -> None:
     """The cells show the givens, and PyTorch's answers everywhere else."""
     settled(page)
     set_value(page, "iteration", iteration)
-    wanted = scores(model, page, list(range(16)), 20)
+    wanted = scores(model, page, list(range(model.context)), 20)
     found = page.run("explorer.answers.map((numbers) => [...numbers])")
     assert relative_error(found, wanted.flatten(1)) < 1e-4
     digits = torch.tensor(rows_of(page)).argmax(dim=1).tolist()
@@ -66,8 +70,16 @@ def check_board(page: Page, model: AlgoFormer, iteration: int) -> None:
     assert torch.allclose(chances, wanted[iteration - 1].softmax(dim=1).amax(dim=1), atol=1e-4)
 
 
-def test_a_board_fills_itself_as_in_pytorch(open_page: Open) -> None:
-    task = Sudoku(size=4)
+def large_board(folder: Path) -> Sudoku:
+    """Boards of nine by nine cells: a puzzle, and what it becomes when it is turned and mirrored."""
+    mirrored = "".join(EASY[9 * column + row] for row in range(9) for column in range(9))
+    (folder / "puzzles.txt").write_text("\n".join([EASY, EASY[::-1], mirrored]))
+    return Sudoku(size=9, puzzles=str(folder / "puzzles.txt"))
+
+
+@pytest.mark.parametrize("size", [4, 9])
+def test_a_board_fills_itself_as_in_pytorch(size: int, tmp_path: Path, open_page: Open) -> None:
+    task = Sudoku(size=4) if size == 4 else large_board(tmp_path)
     model = model_for(task)
     page = open_page(model, shown_by(task, model))
     for iteration in (1, 4, 20):
@@ -75,7 +87,7 @@ def test_a_board_fills_itself_as_in_pytorch(open_page: Open) -> None:
     given = page.run("document.querySelectorAll('.cell.given').length")
     assert given == sum(row[0] == 0 for row in rows_of(page))
     exits = page.run("explorer.input.exits")
-    history = scores(model, page, list(range(16)), 20).argmax(dim=2)
+    history = scores(model, page, list(range(task.context)), 20).argmax(dim=2)
     for place, exit in enumerate(exits):
         assert (history[exit - 1 :, place] == history[-1, place]).all()
         assert exit == 1 or history[exit - 2, place] != history[exit - 1, place]
@@ -176,16 +188,37 @@ def test_the_path_is_that_of_the_chosen_token(open_page: Open) -> None:
         assert torch.allclose(torch.tensor(found), wanted, atol=1e-4), address
 
 
+OVERLAPS = """[...document.querySelectorAll(".cell:not(.given)")].filter((cell) => {
+  const box = (node) => {
+    const range = document.createRange();
+    range.selectNodeContents(node);
+    return range.getBoundingClientRect();
+  };
+  const digit = box(cell.querySelector("b")), exit = box(cell.querySelector(".exit"));
+  const apart = exit.left >= digit.right || exit.bottom <= digit.top + digit.height / 4;
+  return exit.width && !apart;
+}).length"""
+"""Cells whose small number covers the digit."""
+
+
+@pytest.mark.parametrize("size", [4, 9])
 @pytest.mark.parametrize("dark", [False, True])
-def test_a_board_fits_a_phone(dark: bool, open_page: Open) -> None:
-    task = Sudoku(size=4)
+def test_a_board_fits_a_phone(dark: bool, size: int, tmp_path: Path, open_page: Open) -> None:
+    task = Sudoku(size=4) if size == 4 else large_board(tmp_path)
     model = model_for(task)
     page = open_page(model, shown_by(task, model), width=375, dark=dark)
     settled(page)
     assert page.run("document.documentElement.scrollWidth") == 375
     nodes = page.send("Accessibility.getFullAXTree")["nodes"]
     cells = [node for node in nodes if node.get("role", {}).get("value") == "button" and not node["ignored"]]
-    assert sum("column" in node["name"]["value"] for node in cells) == 16
+    assert sum("column" in node["name"]["value"] for node in cells) == size * size
+    boxes = page.run(
+        "[...document.querySelectorAll('.cell')].map((cell) => cell.getBoundingClientRect().toJSON())"
+    )
+    assert all(box["width"] == pytest.approx(box["height"], abs=0.5) for box in boxes), "cells are squares"
+    assert max(box["right"] for box in boxes) <= 375 - 14
+    assert page.run(OVERLAPS) == 0
+    assert page.run(SHIFTS) < 0.003
 
 
 def test_names_of_symbols_are_shown_and_never_run(open_page: Open) -> None:

@@ -8,10 +8,10 @@ from algoformer.algorithms import GradientDescent, LeastSquares, Newton
 from algoformer.prompt import Prompt
 from algoformer.report.explorer import Exploration
 from algoformer.trace import Solver, Unroll
-from report.explorer.browser import Page
 from report.explorer.conftest import Open
 from report.explorer.models import random_model, relative_error
 from report.explorer.reader import rows_of, set_value, settled
+from scripts.browser import Page
 
 RIVALS = {"step_size": 0.3, "alpha": 0.001}
 

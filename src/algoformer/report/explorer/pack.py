@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from algoformer.model import AlgoFormer
+from algoformer.model import AlgoFormer, Program
 
 FORMAT = 1
 """Version of the JSON that the page reads; the page refuses any other."""
@@ -40,29 +40,54 @@ def pack_model(model: AlgoFormer) -> dict[str, Any]:
     Raises:
         ValueError: the program has a part or a word that the page cannot run, or the page would be too large.
     """
-    program = json.loads(model.program.to_json())
     sizes = ("dim", "out", "context", "width", "row_maps", "blanks", "exact_context")
+    return pack_program(
+        model.program,
+        model.state_dict(),
+        model.read_out.weight.dtype,
+        {name: getattr(model, name) for name in sizes},
+    )
+
+
+def pack_program(
+    program: Program,
+    state: Mapping[str, Tensor],
+    dtype: torch.dtype,
+    sizes: Mapping[str, Any],
+    *,
+    instead: str = INSTEAD,
+) -> dict[str, Any]:
+    """Return a program and the weights around it as plain JSON types; refuses what `pack_model` refuses.
+
+    Args:
+        program: the program.
+        state: weights by name.
+        dtype: the precision in which the page computes.
+        sizes: further numbers that the page needs.
+        instead: what to do with a model that is refused.
+    """
+    parts = json.loads(program.to_json())
     return {
         "format": FORMAT,
-        "program": program,
-        "words": checked_words(program),
-        "sizes": {name: getattr(model, name) for name in sizes},
-        **pack_weights(model.state_dict(), model.read_out.weight.dtype),
+        "program": parts,
+        "words": checked_words(parts, instead),
+        "sizes": dict(sizes),
+        **pack_weights(state, dtype, instead),
     }
 
 
-def checked_words(program: list[Any]) -> dict[str, dict[str, Any]]:
+def checked_words(program: list[Any], instead: str = INSTEAD) -> dict[str, dict[str, Any]]:
     """Return what the page knows, after checking that it is enough for this program."""
     words = known_words()
-    check_program(program, words)
+    check_program(program, words, instead)
     return words
 
 
-def pack_weights(state: Mapping[str, Tensor], dtype: torch.dtype) -> dict[str, Any]:
+def pack_weights(state: Mapping[str, Tensor], dtype: torch.dtype, instead: str = INSTEAD) -> dict[str, Any]:
     """Return all tensors as one base64 text, with the place and shape of each."""
     values = {name: value.detach().cpu() for name, value in state.items()}
     stored = smallest_exact(list(values.values()))
-    _check_size(sum(value.numel() for value in values.values()), stored)
+    _check_size(sum(value.numel() for value in values.values()), stored, instead)
     tensors, start = {}, 0
     for name, value in values.items():
         tensors[name] = [start, list(value.shape)]
@@ -88,8 +113,8 @@ def smallest_exact(tensors: list[Tensor]) -> torch.dtype:
     return torch.float64
 
 
-def check_program(program: list[Any], words: Mapping[str, Mapping[str, Any]]) -> None:
-    """Refuse a program, as JSON data, that the page cannot run.
+def check_program(program: list[Any], words: Mapping[str, Mapping[str, Any]], instead: str = INSTEAD) -> None:
+    """Refuse a program, as JSON data, that the page cannot run; the message ends with what to do `instead`.
 
     Raises:
         ValueError: a part, a field or a value is unknown; the message says what is known and what to do.
@@ -97,19 +122,19 @@ def check_program(program: list[Any], words: Mapping[str, Mapping[str, Any]]) ->
     for part in _all_parts(program):
         kind = str(part.get("part"))
         if kind not in words:
-            raise ValueError(f"the page cannot run the part {kind!r}; it knows {', '.join(words)}; {INSTEAD}")
+            raise ValueError(f"the page cannot run the part {kind!r}; it knows {', '.join(words)}; {instead}")
         for name, value in part.items():
             if name == "part" or value is None:
                 continue
             allowed = words[kind].get(name)
             if allowed is None and value not in (False, 0, "none"):
                 raise ValueError(
-                    f"the page cannot run {name}={value!r} of {kind}; it does not know {name}; {INSTEAD}"
+                    f"the page cannot run {name}={value!r} of {kind}; it does not know {name}; {instead}"
                 )
             values = str(value).split("+") if name == "norm_at" else [value]
             if isinstance(allowed, list) and any(item not in allowed for item in values):
                 choices = ", ".join(map(str, allowed))
-                raise ValueError(f"the page cannot run {name}={value!r} of {kind}, only {choices}; {INSTEAD}")
+                raise ValueError(f"the page cannot run {name}={value!r} of {kind}, only {choices}; {instead}")
 
 
 def _all_parts(program: list[Any]) -> Iterator[Mapping[str, Any]]:
@@ -120,12 +145,12 @@ def _all_parts(program: list[Any]) -> Iterator[Mapping[str, Any]]:
             yield from _all_parts(branch)
 
 
-def _check_size(parameters: int, stored: torch.dtype) -> None:
+def _check_size(parameters: int, stored: torch.dtype, instead: str) -> None:
     size = parameters * stored.itemsize * 4 // 3
     if size > LARGEST_PAGE:
         most = LARGEST_PAGE * 3 // 4 // stored.itemsize
         raise ValueError(
             f"the page would hold {size / 2**20:.0f} MB of weights, more than {LARGEST_PAGE / 2**20:.0f}; "
             f"in {str(stored).removeprefix('torch.')} a page takes at most {most / 1e6:.0f} million "
-            f"parameters, this model has {parameters / 1e6:.0f} million; {INSTEAD}"
+            f"parameters, this model has {parameters / 1e6:.0f} million; {instead}"
         )

@@ -28,7 +28,7 @@ def conclusion(
         return f"{setting} this model has not learned the task: {cost}."
     if not looping:
         others = ", ".join(f"{rival.label} {show(rival.by_step.at(trained))}" for rival in rivals)
-        return f"{setting} this model's mean squared error is {show(own)}; after {trained} steps {others}."
+        return f"{setting} this model's mean squared error is {show(own)}; after {_steps(trained)} {others}."
     first = model.by_step.at(1)
     text = f"{setting} the loop brings the mean squared error from {show(first)} after one iteration to "
     text += f"{show(own)} after {trained}"
@@ -54,7 +54,7 @@ def puzzle_conclusion(model: Evaluation, rivals: Sequence[Evaluation], *, traine
             f"after as many iterations {rival.label} solves {_percent(_solved(rival, trained))}"
             for rival in rivals
         )
-    if looping and model.steps > trained:
+    if looping and model.steps > trained and own > 0:
         later = _solved(model, model.steps)
         word = "the answer holds" if later >= own - 0.02 else "the loop drifts"
         text += f". After {model.steps} iterations it solves {_percent(later)}: {word}"
@@ -74,6 +74,10 @@ def _held(own: float, later: float) -> str:
     if later <= 1.5 * own:
         return f"{show(later)}: the answer holds"
     return f"{show(later)}: the loop drifts"
+
+
+def _steps(count: int) -> str:
+    return "1 step" if count == 1 else f"{count} steps"
 
 
 def _prompts(model: Evaluation) -> str:

@@ -207,5 +207,13 @@
     for (let k = 0; k < size; k++) out[target + k] = sums[k];
   }
 
-  Object.assign(algoformer, {linear, attend, addSinusoid, NORMS, ACTIVATIONS, POSITIONS});
+  // The largest of some scores, and its probability.
+  function top(scores) {
+    let best = -1, sum = 0;
+    for (let k = 0; k < scores.length; k++) if (best < 0 || scores[k] > scores[best]) best = k;
+    for (let k = 0; k < scores.length; k++) sum += Math.exp(scores[k] - scores[best]);
+    return {best, chance: 1 / sum};
+  }
+
+  Object.assign(algoformer, {top, linear, attend, addSinusoid, NORMS, ACTIVATIONS, POSITIONS});
 })((self.algoformer = self.algoformer || {}));

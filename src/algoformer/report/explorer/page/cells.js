@@ -7,18 +7,20 @@
   class Cells {
     // `chosen(place)` is called when the reader chooses another cell.
     constructor(chosen) {
-      Object.assign(this, {chosen, place: 0, iteration: 1});
+      Object.assign(this, {chosen, place: 0, iteration: 1, input: {answers: []}});
       byId("cells").addEventListener("keydown", (event) => this.walk(event));
       new ResizeObserver(() => this.draw()).observe(byId("chances"));
     }
 
-    // `input` is {names, answers, probabilities, exits, targets, grid, block, given, wrong, trained}; the
-    // answers and what follows from them may still grow.
+    // `input` is {names, answers, probabilities, exits, targets, grid, block, given, wrong, trained, bare, ran}; the
+    // answers and what follows from them may still grow. Names of `bare` cells are not drawn, and a cell that
+    // `ran` fewer iterations than others keeps its last answer.
     open(input) {
       this.input = input;
       const {names, grid, block} = input, cells = byId("cells");
       this.place = Math.min(this.place, names.length - 1);
       cells.classList.toggle("board", Boolean(grid));
+      cells.classList.toggle("bare", Boolean(input.bare));
       cells.style.gridTemplateColumns = grid ? `repeat(${grid[1]}, minmax(0, 1fr))` : "";
       this.cells = names.map((name, place) => {
         const cell = html("button", {type: "button", class: "cell"}, html("span", {class: "name"}, name),
@@ -62,7 +64,7 @@
         const own = given?.[place], asked = answer !== null, bad = wrong?.(at, place) ?? false;
         cell.querySelector("b").textContent = own ?? answer ?? "";
         cell.querySelector(".bar").style.setProperty("--share", asked ? chance : 0);
-        cell.querySelector(".exit").textContent = own != null || !asked ? "" : settled ? `${exits[place]}` : "…";
+        cell.querySelector(".exit").textContent = own != null || !asked ? "" : settled ? `${exits[place]}` : "·";
         cell.style.setProperty("--chance", chance);
         cell.classList.toggle("given", own != null);
         cell.classList.toggle("silent", !asked);
@@ -78,20 +80,20 @@
 
     // The chosen position: its answers and their probabilities after every iteration.
     draw() {
-      const {answers, probabilities, names, trained} = this.input, {place} = this, steps = answers.length;
+      const {answers, probabilities, names, trained, ran} = this.input, {place} = this, steps = answers.length;
       if (!steps) return;
-      byId("chosen").textContent = this.input.grid ? names[place] : `Position ${place + 1}: ${names[place]}`;
-      const space = plot(byId("chances"), {low: 1, high: Math.max(2, steps)}, {low: 0, high: 1}, {x: "iteration", y: "probability of the answer"});
+      byId("chosen").textContent = this.input.grid || this.input.bare ? names[place] : `Position ${place + 1}: ${names[place]}`;
+      const space = plot(byId("chances"), {low: 1, high: Math.max(2, steps), whole: true}, {low: 0, high: 1}, {x: "iteration", y: "probability of the answer"});
       const {toX, inner: {top, bottom}, canvas} = space;
       if (answers[0][place] === null) {
         byId("answers").replaceChildren(html("tr", {}, html("td", {colspan: 3}, "The model is not asked here.")));
         return;
       }
-      canvas.append(svg("path", {class: "curve model", d: line(probabilities.map((row, t) => [t + 1, row[place]]), space)}));
+      canvas.append(svg("path", {class: "curve model", d: line(probabilities.slice(0, ran?.[place]).map((row, t) => [t + 1, row[place]]), space)}));
       marks(canvas, {toX, top, bottom, trained, steps, iteration: this.iteration});
       // iterations with the same answer stand in one row
       const rows = [];
-      answers.forEach((row, t) => {
+      answers.slice(0, ran?.[place]).forEach((row, t) => {
         if (rows.at(-1)?.answer === row[place]) rows.at(-1).last = t; else rows.push({answer: row[place], first: t, last: t});
       });
       byId("answers").replaceChildren(...rows.map(({answer, first, last}) => {
@@ -109,5 +111,9 @@
     canvas.append(upright("cursor", Math.min(iteration, steps)));
   }
 
-  Object.assign(algoformer, {Cells, marks});
+  // The iteration since which the answer at a place has not changed.
+  const settledAt = (answers, place) =>
+    answers.findLastIndex((row, t) => t > 0 && row[place] !== answers[t - 1][place]) + 1 || 1;
+
+  Object.assign(algoformer, {Cells, marks, settledAt});
 })((self.algoformer = self.algoformer || {}));

@@ -27,8 +27,8 @@
     return text.replace(/-/g, "−");
   }
 
-  function ticks(low, high, most) {
-    const rough = (high - low) / most, power = 10 ** Math.floor(Math.log10(rough));
+  function ticks(low, high, most, whole) {
+    const rough = Math.max((high - low) / most, whole ? 1 : 0), power = 10 ** Math.floor(Math.log10(rough));
     const step = [1, 2, 5, 10].map((unit) => unit * power).find((size) => size >= rough);
     const found = [];
     const first = Math.ceil(low / step - 1e-9), count = Math.min(20, Math.floor(high / step + 1e-9) - first + 1);
@@ -57,12 +57,14 @@
   // A plot with axes in `element`; gives the mapping from values to places, and a group to draw in.
   function plot(element, x, y, labels) {
     const box = element.getBoundingClientRect(), width = Math.max(box.width, 120), height = Math.max(box.height, 120);
-    const inner = {left: 46, right: width - 10, top: labels.y ? 26 : 10, bottom: height - 36};
+    const mark = (axis) => (axis.log ? logTicks(axis.low, axis.high, 6) : ticks(axis.low, axis.high, width < 420 ? 5 : 7, axis.whole));
+    const say = (axis, value) => (axis.log ? power(value) : String(Number(value.toPrecision(6))).replace("-", "−"));
+    // the longest number beside the vertical axis decides how much room it gets
+    const room = Math.max(46, 14 + 7 * Math.max(0, ...mark(y).map((value) => say(y, value).length)));
+    const inner = {left: room, right: width - 10, top: labels.y ? 26 : 10, bottom: height - 36};
     const toX = scale(x, inner.left, inner.right), toY = scale(y, inner.bottom, inner.top);
     element.setAttribute("viewBox", `0 0 ${width} ${height}`);
     const axes = svg("g", {class: "axes", "aria-hidden": "true"});
-    const mark = (axis) => (axis.log ? logTicks(axis.low, axis.high, 6) : ticks(axis.low, axis.high, width < 420 ? 5 : 7));
-    const say = (axis, value) => (axis.log ? power(value) : String(Number(value.toPrecision(6))).replace("-", "−"));
     for (const value of mark(x)) {
       axes.append(svg("line", {x1: toX(value), x2: toX(value), y1: inner.top, y2: inner.bottom}));
       axes.append(svg("text", {x: toX(value), y: inner.bottom + 15, "text-anchor": "middle"}, say(x, value)));
@@ -99,7 +101,7 @@
   function drawErrors(element, series, {depth, trained, iteration, mark, label}) {
     const values = series.flatMap(([, numbers]) => numbers).filter((value) => Number.isFinite(value) && value > FLOOR);
     const low = 10 ** Math.floor(Math.log10(Math.min(...values, 1))), high = 10 ** Math.ceil(Math.log10(Math.max(...values, 10 * low)));
-    const x = {low: 1, high: Math.max(2, depth), log: depth > 60}, y = {low: Math.max(low, FLOOR), high: Math.min(high, 1e12), log: true};
+    const x = {low: 1, high: Math.max(2, depth), log: depth > 60, whole: true}, y = {low: Math.max(low, FLOOR), high: Math.min(high, 1e12), log: true};
     const space = plot(element, x, y, {x: "iteration", y: label}), {toX, inner: {top, bottom}, canvas} = space;
     const upright = (kind, at) => svg("line", {class: kind, x1: toX(at), x2: toX(at), y1: top, y2: bottom});
     if (trained < depth) {

@@ -33,6 +33,12 @@
       return this.id;
     }
 
+    // Start to write the continuation of a text.
+    write(request) {
+      this.send({kind: "write", id: ++this.id, ...request});
+      return this.id;
+    }
+
     // The attention maps of one iteration of the last run.
     look(step) {
       const id = `look${++this.id}`;
@@ -45,15 +51,22 @@
     }
   }
 
-  // Answers of the model to a prompt after iterations 1..steps, each a list of numbers, in a worker of its own.
-  algoformer.predict = (pack, rows, reads, steps, questions = []) => new Promise((resolve, reject) => {
-    const answers = [];
+  // All that a worker of its own answers to the request that `start` sends.
+  const collect = (pack, start) => new Promise((resolve, reject) => {
+    const found = [];
     const client = new Client(pack, (message) => {
-      if (message.kind === "steps") answers.push(...message.answers.map((numbers) => Array.from(numbers)));
+      found.push(...(message.answers?.map((numbers) => Array.from(numbers)) ?? message.tokens ?? []));
       if (message.kind === "failed") { client.close(); reject(new Error(message.message)); }
-      if (message.done) { client.close(); resolve({answers, seconds: message.seconds}); }
+      if (message.done) { client.close(); resolve({found, seconds: message.seconds}); }
     });
-    client.run({rows, reads, steps, questions});
+    start(client);
   });
+
+  // Answers of the model to a prompt after iterations 1..steps, each a list of numbers.
+  algoformer.predict = (pack, rows, reads, steps, questions = []) =>
+    collect(pack, (client) => client.run({rows, reads, steps, questions})).then(({found, seconds}) => ({answers: found, seconds}));
+
+  // The continuation {ids, prefix, most, steps, rule, withScores} of a text, token by token.
+  algoformer.write = (pack, request) => collect(pack, (client) => client.write(request)).then(({found}) => found);
   algoformer.Client = Client;
 })((self.algoformer = self.algoformer || {}));

@@ -124,6 +124,9 @@
     };
   }
 
+  // `turn` tells the iterations of all loops around a layer, so that a cache can keep them apart.
+  const turned = (context, number) => ({...context, turn: `${context.turn}.${number}`});
+
   function compileLoop(part, weights, prefix, path, width) {
     const body = compileProgram(part.body, weights, `${prefix}.body`, `${path}.body`, width);
     const kind = part.inject ?? "add", injection = INJECTIONS[kind], {Real} = weights;
@@ -138,7 +141,8 @@
       causal: body.causal, looping: true, steps: part.steps, visible: halting.visible,
       start: (entry) => halting.begin(first(entry)),
       // `number` counts iterations from 1
-      iterate(whole, entry, context, number) {
+      iterate(whole, entry, outer, number) {
+        const context = turned(outer, number);
         let state = whole;
         if (part.step_signal === "sinusoid") state = addSinusoid(state, width, new Int32Array(state.tokens).fill(number));
         let next = body.apply(mixed(state, entry, injection, mix, map, width, Real), context, null);
@@ -174,7 +178,8 @@
         const fast = spread(weights.vector(`${prefix}.low_start.vector`), entry, width, Real);
         return {...spread(weights.vector(`${prefix}.start.vector`), entry, width, Real), fast};
       },
-      iterate(state, entry, context) {
+      iterate(state, entry, outer, number) {
+        const context = turned(outer, number);
         let {fast, ...slow} = state;
         const seen = part.inject === "none" ? slow : sum(slow, entry), steps = low.steps - (shared ? 1 : 0);
         for (let step = 1; step <= steps; step++) fast = low.iterate(fast, seen, context, step);
@@ -185,7 +190,7 @@
       },
       apply(stream, context, rows) {
         let state = node.start(stream);
-        for (let step = 1; step <= node.steps; step++) state = node.iterate(state, stream, context);
+        for (let step = 1; step <= node.steps; step++) state = node.iterate(state, stream, context, step);
         return gathered(state, rows, context);
       },
     };
@@ -268,8 +273,10 @@
           step(now, rows) {
             if (now.recorder?.whole) run(stream, now, 0, traced, null);
             state = inner ? inner.step(now) : node.iterate(state, entry, now, now.iteration);
-            return run(node.visible?.(state) ?? state, now, traced + 1, nodes.length, rows);
+            return run(this.visible(), now, traced + 1, nodes.length, rows);
           },
+          // the state of the loop as the parts after it see it
+          visible: () => node.visible?.(state) ?? state,
           save: () => (inner ? inner.save() : state),
           load(saved) { if (inner) inner.load(saved); else state = saved; },
         };

@@ -53,7 +53,11 @@
     const {qkv, output} = attention;
     const products = linear(normed, count, qkv, new Real(count * qkv.outputs));
     prepareHeads(products, count, tokens, attention, context);
-    let read = attend(products, stream, attention, mask, queries, new Real(left * output.inputs), keep);
+    // with a cache the tokens of the stream come after `past` tokens that were read before
+    const past = context.cache?.past ?? 0, all = {batch, tokens: past + tokens};
+    const seen = context.cache?.extend(layer, context.turn, products, qkv.outputs) ?? products;
+    const asked = past ? queries.map((query) => query + past) : queries;
+    let read = attend(seen, all, attention, mask, asked, new Real(left * output.inputs), keep);
     if (attention.gate) multiplyGate(read, gather(normed, stream, queries, width, Real), left, attention.gate, Real);
     let base = rows ? gather(stream.data, stream, queries, width, Real) : stream.data;
     base = residual(base, linear(read, left, output, new Real(left * width)), left, width, norms.attention, Real);

@@ -25,15 +25,20 @@
   }
   algoformer.decode = decode;
 
+  // The weights of a model whose program the page knows.
+  function weightsOf(pack) {
+    const everywhere = (parts) => parts.forEach((part) => {
+      algoformer.check(part, pack.words);
+      if (part.body) everywhere(part.body);
+      part.branches?.forEach(everywhere);
+    });
+    everywhere(pack.program);
+    return new algoformer.Weights(pack);
+  }
+
   class Model {
     constructor(pack) {
-      const everywhere = (parts) => parts.forEach((part) => {
-        algoformer.check(part, pack.words);
-        if (part.body) everywhere(part.body);
-        part.branches?.forEach(everywhere);
-      });
-      everywhere(pack.program);
-      const weights = new algoformer.Weights(pack), {sizes} = pack;
+      const weights = weightsOf(pack), {sizes} = pack;
       Object.assign(this, {Real: weights.Real, width: sizes.width, sizes, answersInRows: pack.answers_in_rows ?? true});
       this.maps = Array.from({length: sizes.row_maps}, (_, kind) => weights.linear(`read_in.maps.${kind}`));
       this.readOut = weights.linear("read_out");
@@ -49,6 +54,11 @@
       const asked = reads.map((row) => row + before);
       if (shared) for (let extra = 0; extra < questions.length; extra++) asked.push(layout.main + extra);
       return new Session(this, stream, layout, Int32Array.from(asked));
+    }
+
+    // The answers that are read from a stream.
+    read({data, batch, tokens}) {
+      return linear(data, batch * tokens, this.readOut, new this.Real(batch * tokens * this.readOut.outputs));
     }
 
     checkRows(rows, reads, questions) {
@@ -99,7 +109,7 @@
     constructor(model, stream, layout, asked) {
       Object.assign(this, {model, layout, asked, iteration: 0});
       this.context = {
-        Real: model.Real, width: model.width, places: layout.places, recorder: null,
+        Real: model.Real, width: model.width, places: layout.places, recorder: null, turn: "",
         all: Int32Array.from({length: layout.tokens}, (_, token) => token),
         mask: (causal) => (causal ? layout.causal : layout.full),
       };
@@ -110,9 +120,7 @@
       this.iteration++;
       const context = {...this.context, recorder, iteration: this.iteration}, {model, asked} = this, whole = recorder?.whole;
       const stream = this.run.step(context, whole ? null : asked);
-      const rows = stream.batch * stream.tokens;
-      const numbers = linear(stream.data, rows, model.readOut, new model.Real(rows * model.readOut.outputs));
-      return whole ? null : Float64Array.from(numbers);
+      return whole ? null : Float64Array.from(model.read(stream));
     }
 
     save() {
@@ -157,5 +165,5 @@
     state() {}
   }
 
-  Object.assign(algoformer, {Model, Session, PathRecorder, MapRecorder});
+  Object.assign(algoformer, {weightsOf, Model, Session, PathRecorder, MapRecorder});
 })((self.algoformer = self.algoformer || {}));

@@ -1,7 +1,7 @@
 // A prompt of symbols that the model answers with classes: a board that fills itself, or a sequence.
 "use strict";
 (function (algoformer) {
-  const {html, svg, plot, line, Cells, Runner, marks} = algoformer;
+  const {html, svg, plot, line, top, Cells, Runner, marks, settledAt} = algoformer;
   const byId = (id) => document.getElementById(id);
 
   class Puzzle extends Runner {
@@ -91,14 +91,14 @@
       for (const scores of answers.slice(input.answers.length)) {
         const named = new Array(this.own.length).fill(null), chances = new Array(this.own.length).fill(0);
         this.reads.forEach((row, k) => {
-          const own = scores.subarray(k * classes.length, (k + 1) * classes.length), best = own.indexOf(Math.max(...own));
-          named[row] = classes[best] ?? "not a number";
-          chances[row] = 1 / own.reduce((sum, score) => sum + Math.exp(score - own[best]), 0);
+          const {best, chance} = top(scores.subarray(k * classes.length, (k + 1) * classes.length));
+          named[row] = Number.isNaN(chance) ? "not a number" : classes[best];
+          chances[row] = chance;
         });
         input.answers.push(named);
         input.probabilities.push(chances);
       }
-      input.exits = this.own.map((_, place) => input.answers.findLastIndex((row, t) => t > 0 && row[place] !== input.answers[t - 1][place]) + 1 || 1);
+      input.exits = this.own.map((_, place) => settledAt(input.answers, place));
       // on a board a cell that is not empty is given; its answer is not shown
       input.given = this.own.map((symbol) => (this.puzzle.grid ? this.puzzle.symbols[symbol] || null : null));
       this.edited = this.own.some((symbol, place) => symbol !== this.pack.prompts[this.number].symbols[place]);
@@ -140,7 +140,7 @@
       const steps = this.input.answers.length;
       if (!steps) return;
       const label = this.edited ? "share of cells that break no rule" : "share of answers that are right";
-      const space = plot(byId("shares"), {low: 1, high: Math.max(2, steps)}, {low: 0, high: 1}, {x: "iteration", y: label});
+      const space = plot(byId("shares"), {low: 1, high: Math.max(2, steps), whole: true}, {low: 0, high: 1}, {x: "iteration", y: label});
       const {toX, inner: {top, bottom}, canvas} = space;
       if (this.checked()) canvas.append(svg("path", {class: "curve model", d: line(this.shares().map((share, t) => [t + 1, share]), space)}));
       marks(canvas, {toX, top, bottom, trained: this.trained, steps, iteration: this.iteration});

@@ -31,7 +31,16 @@
     request() {
       if (this.busy) { this.pending = true; return; }
       this.busy = true; this.running = true; this.fresh = true;
-      this.current = this.client.run({...this.job(), steps: this.pack.looping ? this.depth : 1});
+      this.current = this.start();
+    }
+
+    start() {
+      return this.client.run({...this.job(), steps: this.steps()});
+    }
+
+    // The number of iterations to run; a program without a loop runs once.
+    steps() {
+      return this.pack.looping ? this.depth : 1;
     }
 
     receive(message) {
@@ -42,7 +51,8 @@
       this.paths.push(...message.paths);
       this.running = !message.done;
       this.busy = false;
-      byId("progress").value = this.answers.length / (this.pack.looping ? this.depth : 1);
+      this.seconds = message.seconds;
+      byId("progress").value = this.answers.length / this.steps();
       byId("status").textContent = message.done ? `${this.answers.length} iterations in ${show(message.seconds)} s` : `iteration ${this.answers.length} …`;
       this.update();
       if (this.pending) { this.pending = false; this.request(); }

@@ -46,6 +46,27 @@
       }
     }
 
+    // Continue a text with the most probable tokens, one after the other.
+    async function write({id, ids, prefix, most, steps, rule, withScores}) {
+      const began = performance.now(), decoder = new algoformer.Decoder(model, ids.length + most - 1, steps);
+      let chunk = [], next = ids, last = began;
+      for (let count = 1; count <= most; count++) {
+        // what is given is always read with all iterations
+        const found = decoder.read(next, {prefix, rule: count > 1 ? rule : null, withScores});
+        const token = found.best.at(-1), done = token === model.end || count === most;
+        chunk.push(found);
+        next = [token];
+        if (done || performance.now() - last > CHUNK_MS) {
+          answer({kind: "written", id, tokens: chunk, done, seconds: (performance.now() - began) / 1000});
+          chunk = [];
+          if (done) return;
+          await pause();
+          if (id !== latest) return;
+          last = performance.now();
+        }
+      }
+    }
+
     // Every attention map of iteration `step`, from the nearest state that was kept.
     function look({id, step}) {
       const back = session.save();
@@ -59,8 +80,9 @@
     }
 
     const actions = {
-      build({pack}) { model = new algoformer.Model(pack); answer({kind: "ready"}); },
+      build({pack}) { model = new algoformer[pack.text ? "TextModel" : "Model"](pack); answer({kind: "ready"}); },
       run(request) { latest = request.id; return run(request); },
+      write(request) { latest = request.id; return write(request); },
       look,
     };
     return async (request) => {
