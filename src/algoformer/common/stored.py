@@ -1,4 +1,4 @@
-"""Results of this room as JSON: one reader and writer for all of them."""
+"""Results as JSON: one reader and writer for all of them."""
 
 from __future__ import annotations
 
