@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import json
-import math
 import re
-import types
-import typing
-from collections.abc import Mapping
-from dataclasses import asdict, is_dataclass
 from typing import Any, TypeVar
 
-from algoformer.common.plain_data import UNREADABLE, check_types, read_object
+from algoformer.common.plain_data import UNREADABLE, as_data, read_dataclass, read_object
 from algoformer.common.terminal import short
 
 Result = TypeVar("Result", bound="Stored")
@@ -25,7 +20,7 @@ class Stored:
 
     def to_data(self) -> dict[str, Any]:
         """Return plain data that JSON can hold."""
-        found: dict[str, Any] = _plain(asdict(self))  # type: ignore[call-overload]
+        found: dict[str, Any] = as_data(self)
         return found
 
     def to_json(self) -> str:
@@ -33,15 +28,14 @@ class Stored:
         return json.dumps(self.to_data(), ensure_ascii=False, indent=1)
 
     @classmethod
-    def from_data(cls: type[Result], data: Mapping[str, Any]) -> Result:
+    def from_data(cls: type[Result], data: object) -> Result:
         """Rebuild a result from plain data.
 
         Raises:
             ValueError: fields are missing, unknown or of another type.
         """
         try:
-            found: Result = _read(cls, data)
-            check_types(found)
+            found = read_dataclass(cls, data)
             str(found)  # lists of different lengths are noticed here, not when somebody prints it
         except UNREADABLE as error:
             words = re.sub(r"(?<!^)(?=[A-Z])", " ", cls.__name__).lower()
@@ -53,29 +47,3 @@ class Stored:
     def from_json(cls: type[Result], text: str) -> Result:
         """Rebuild a result from JSON text."""
         return cls.from_data(read_object(text))
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _plain(inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(inner) for inner in value]
-    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _read(hint: Any, value: Any) -> Any:
-    origin, inner = typing.get_origin(hint), typing.get_args(hint)
-    if origin in (typing.Union, types.UnionType):
-        chosen = next(kind for kind in inner if kind is not type(None))
-        return None if value is None else _read(chosen, value)
-    if origin is tuple:
-        kinds = [inner[0]] * len(value) if inner[-1] is Ellipsis else inner
-        return tuple(_read(kind, one) for kind, one in zip(kinds, value, strict=True))
-    if origin is dict:
-        return {key: _read(inner[1], one) for key, one in value.items()}
-    if origin is typing.Literal and value not in inner:
-        raise ValueError(f"{value!r} is none of {', '.join(map(str, inner))}")
-    if is_dataclass(hint):
-        hints = typing.get_type_hints(hint)
-        return typing.cast(Any, hint)(**{name: _read(hints[name], one) for name, one in value.items()})
-    return float(value) if hint is float else value
