@@ -14,7 +14,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from algoformer.data.protocol import Loss, Share
+from algoformer.data.protocol import Loss
 from algoformer.trace import Unroll
 from algoformer.training.config import ParallelName
 from algoformer.training.step import LossFunction, Model, ProcessGroup, Result, Stop
@@ -134,10 +134,6 @@ class DistributedGroup(ProcessGroup):
         plain.load_state_dict(weights, assign=True)
         return plain
 
-    def share(self) -> Share:
-        """Return the share of every batch that this process works on."""
-        return Share(self.rank, self.processes, self.mean)
-
     def mean(self, values: Tensor) -> Tensor:
         """Return the mean of a tensor over all processes."""
         values = values.clone()
@@ -162,12 +158,6 @@ class DistributedGroup(ProcessGroup):
         if sent is not None:
             raise failure or sent
         return cast(Result, result)
-
-    def rank_zero_first(self, action: Callable[[], Result]) -> Result:
-        """Do something on rank zero, and then on the others, unless it failed there."""
-        done: list[Result] = []
-        self.on_rank_zero(lambda: done.append(action()))
-        return done[0] if done else action()
 
     def all_gather_object(self, value: Result) -> list[Result]:
         """Return what every process gives, in the order of their ranks."""

@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.resources import files
+from typing import Any
 
 from algoformer.common.plain_data import read_dataclass
 from algoformer.language.corpora import clean
@@ -63,6 +64,9 @@ class Source:
     test: str = "test"
     further: tuple[str, ...] = ()
 
+    def __str__(self) -> str:
+        return f"{self.name} ({self.about}) is {self.where}"
+
 
 _FUNCTIONS = (
     html.unescape,
@@ -80,7 +84,9 @@ def _read(kind: str) -> dict[str, Source]:
     found = {}
     for name, stored in json.loads(text)[kind].items():
         hub = read_dataclass(Hub, stored.pop("hub")) if "hub" in stored else None
-        values = {key: tuple(value) if isinstance(value, list) else value for key, value in stored.items()}
+        values: dict[str, Any] = {
+            key: tuple(value) if isinstance(value, list) else value for key, value in stored.items()
+        }
         values |= {key: functions[values[key]] for key in ("repair", "spelling") if key in values}
         found[name] = Source(name=name, hub=hub, **values)
     return found
