@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from algoformer.cli.lines_in_out import LineOptions, answer_lines
 from algoformer.cli.parse import parse
+from algoformer.common.terminal import printable
 
 DESCRIPTION = """Print the class of each line, a tab, and its probability.
 
@@ -32,7 +33,6 @@ class ClassifyOptions(LineOptions):
 def run_classify(arguments: list[str]) -> int:
     """Classify line by line."""
     chosen = parse(ClassifyOptions, arguments, command="classify", description=DESCRIPTION)
-    from algoformer.common.terminal import printable
     from algoformer.language.classify import Classifier
 
     classifier = Classifier(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from algoformer.cli.lines_in_out import LineOptions, answer_lines, print_answer
 from algoformer.cli.parse import parse
+from algoformer.common.terminal import printable
 
 DESCRIPTION = """Continue a prompt with a language model; text is printed as it is written.
 
@@ -64,6 +65,4 @@ def run_generate(arguments: list[str]) -> int:
 
 def _safe(text: str) -> str:
     """Escape control characters, but keep line breaks and tabs, which are part of a text."""
-    from algoformer.common.terminal import printable
-
     return "".join(one if one in "\n\t" else printable(one) for one in text)
