@@ -11,7 +11,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from algoformer.common.plain_data import read_value
 from algoformer.config import TrainConfig, iteration_shares
 from algoformer.data.files import read_labelled
 from algoformer.data.protocol import Metrics
@@ -151,7 +150,10 @@ class LabelledData(TokenizedData[TokenTexts]):
     def from_header(cls, header: Mapping[str, Any]) -> Any:
         """Rebuild the data from its header."""
         data = super().from_header(header)
-        data._keep("classes", read_value("classes", tuple[str, ...], header.get("classes", [])))
+        classes = header.get("classes", [])
+        if not isinstance(classes, list) or not all(isinstance(one, str) for one in classes):
+            raise ValueError("classes must be a list of names")
+        data._keep("classes", tuple(classes))
         return data
 
     def _corpus(self) -> Corpus[LabelledText]:

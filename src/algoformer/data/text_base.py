@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from algoformer.common.plain_data import MOST, as_data, read_dataclass, read_value
+from algoformer.common.plain_data import MOST, as_data, read_dataclass
 from algoformer.common.terminal import short
 from algoformer.config import TrainConfig
 from algoformer.data.exits import EXIT_LOSSES, check_exit
@@ -102,7 +102,9 @@ class BaseTextData(ABC):
             raise ValueError(f"data {cls.name!r} has the settings {known} and no others")
         data = read_dataclass(cls, stored)
         if tokenizer is not None:
-            data._keep("tokenizer", Tokenizer.from_json(read_value("the tokenizer", str, tokenizer)))
+            if not isinstance(tokenizer, str):
+                raise ValueError(f"the tokenizer must be text, got {type(tokenizer).__name__}")
+            data._keep("tokenizer", Tokenizer.from_json(tokenizer))
         data._keep("digest", str(header.get("digest", ""))[:64])
         return data
 

@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 
 from algoformer.common.files import read_tensors, write_tensors
-from algoformer.common.plain_data import read_value
 from algoformer.common.terminal import short
 from algoformer.language.tokenizer import Tokenizer
 from algoformer.language.tokens import TokenPairs, TokenTable, TokenTexts
@@ -74,9 +73,14 @@ def unpack(path: Path | str) -> PackedText:
 def _read(header: dict[str, Any], tensors: dict[str, Tensor]) -> PackedText:
     if header.get("kind") != KIND:
         raise ValueError(f"its header is not that of {KIND}; give a file that `pack` wrote")
-    kinds = {"tokenizer": str, "notes": dict[str, tuple[str, ...]], "card": dict[str, Any]}
-    stored = {name: read_value(f"its {name}", kind, header.get(name)) for name, kind in kinds.items()}
-    tokenizer = Tokenizer.from_json(stored["tokenizer"])
+    notes, card = header.get("notes"), header.get("card")
+    if (
+        not isinstance(header.get("tokenizer"), str)
+        or not isinstance(notes, dict)
+        or not isinstance(card, dict)
+    ):
+        raise ValueError("its header must have a tokenizer, notes and a card")
+    tokenizer = Tokenizer.from_json(header["tokenizer"])
 
     def column(name: str, kind: torch.dtype) -> np.ndarray:
         found = tensors.get(name)
@@ -91,11 +95,13 @@ def _read(header: dict[str, Any], tensors: dict[str, Tensor]) -> PackedText:
         return TokenTable(ids=ids, offsets=column(f"{name}/offsets", torch.int64))
 
     splits: dict[str, TokenPairs | TokenTexts] = {}
-    for name, notes in stored["notes"].items():
+    for name, said in notes.items():
+        if not isinstance(said, list) or not all(isinstance(note, str) for note in said):
+            raise ValueError(f"the notes of split {short(name)} must be a list of strings, got {short(said)}")
         if f"{name}/labels" in tensors:
             labels = column(f"{name}/labels", torch.int64)
-            splits[name] = TokenTexts(texts=table(f"{name}/texts"), labels=labels, notes=notes)
+            splits[name] = TokenTexts(texts=table(f"{name}/texts"), labels=labels, notes=tuple(said))
         else:
             source, target = table(f"{name}/source"), table(f"{name}/target")
-            splits[name] = TokenPairs(source=source, target=target, notes=notes)
-    return PackedText(splits=splits, tokenizer=tokenizer, card=stored["card"])
+            splits[name] = TokenPairs(source=source, target=target, notes=tuple(said))
+    return PackedText(splits=splits, tokenizer=tokenizer, card=card)
