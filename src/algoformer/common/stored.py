@@ -40,7 +40,7 @@ class Stored:
         except UNREADABLE as error:
             words = re.sub(r"(?<!^)(?=[A-Z])", " ", cls.__name__).lower()
             article = "an" if words[0] in "aeiou" else "a"
-            raise ValueError(f"this is not {article} {words}: {short(str(error))}") from None
+            raise ValueError(f"this is not {article} {words}: {short(str(error), 160)}") from None
         return found
 
     @classmethod
