@@ -1,13 +1,14 @@
 """Plain data from anywhere: types are checked, objects are objects."""
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import pytest
 
-from algoformer.common.plain_data import check_types, read_dataclass, read_object
+from algoformer.common.plain_data import as_data, check_types, read_dataclass, read_object
 from algoformer.model.program import Program
 
 
@@ -56,6 +57,13 @@ def test_a_field_of_another_type_is_refused_with_its_name(change: dict[str, Any]
 def test_right_types_pass() -> None:
     check_types(Outer())
     check_types(Outer(kind="b", share=1, table={"x": (0.5, 1.0)}, inner=Inner("x")))
+
+
+def test_json_gives_the_same_object_back_also_with_numbers_that_are_not_finite() -> None:
+    outer = Outer(share=-math.inf, table={"x": (0.5, math.inf)}, inner=Inner("x"))
+    text = json.dumps(as_data(outer), allow_nan=False)
+    assert read_dataclass(Outer, json.loads(text)) == outer
+    assert math.isnan(read_dataclass(Outer, as_data(Outer(share=math.nan))).share)
 
 
 @pytest.mark.parametrize("text", ["", "[]", "3", "{", "[" * 100_000, '"x"'])

@@ -99,7 +99,7 @@ class BatchPlan:
     @property
     def shapes(self) -> list[tuple[int, int]]:
         """The numbers of rows and tokens of every full batch that can occur."""
-        return [(self.batch_tokens // length, length) for length in np.unique(self.padded()).tolist()]
+        return [(self._rows(length), length) for length in np.unique(self.padded()).tolist()]
 
     def __len__(self) -> int:
         """Return the number of batches in an epoch, which is the same for every epoch."""
@@ -122,6 +122,9 @@ class BatchPlan:
         tokens = sum(int(self.lengths[rows].sum()) for _, rows in self)
         return 1 - tokens / places
 
+    def _rows(self, length: int) -> int:
+        return self.batch_tokens // length
+
     def _epoch(self, epoch: int) -> list[tuple[int, np.ndarray]]:
         if epoch not in self._epochs:
             made = self._make(epoch)
@@ -139,16 +142,14 @@ class BatchPlan:
         left = order[:0]
         for length in np.unique(padded).tolist():
             rows = np.concatenate([left, order[padded[order] == length]])
-            size = self.batch_tokens // length
+            size = self._rows(length)
             whole = len(rows) // size * size
             batches += [(length, rows[start : start + size]) for start in range(0, whole, size)]
             left = rows[whole:]
         if len(left):
             last = int(padded[left].max())
             if self.fill:
-                left = np.resize(
-                    np.concatenate([left, order[padded[order] <= last]]), self.batch_tokens // last
-                )
+                left = np.resize(np.concatenate([left, order[padded[order] <= last]]), self._rows(last))
             batches.append((last, left))
         if self.seed is None:
             return batches
