@@ -132,7 +132,7 @@ def test_a_configuration_cannot_replace_the_class_of_its_model(tmp_path: Path) -
     to_hf(token_model(PROGRAMS["algoformer"])).save_pretrained(tmp_path)
     file = tmp_path / "config.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | {"__class__": None}))
-    with pytest.raises(ValueError, match="__class__, which is no setting"):
+    with pytest.raises(ValueError, match="'__class__', which is no setting"):
         AlgoformerForCausalLM.from_pretrained(tmp_path)
 
 
