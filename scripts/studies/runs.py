@@ -40,13 +40,15 @@ class StudyRun:
         return self.name.rpartition("/")[0]
 
 
-def add_options(parser: argparse.ArgumentParser, sizes: Sequence[str]) -> argparse.Namespace:
+def add_options(
+    parser: argparse.ArgumentParser, sizes: Sequence[str], seeds: Sequence[int] = (0, 1, 2)
+) -> argparse.Namespace:
     """Add the options that every study has, and parse the command line."""
     parser.add_argument("--size", choices=sizes, default=sizes[0])
     parser.add_argument("--out", type=Path, required=True, help="Folder for results and pictures.")
     parser.add_argument("--runs", type=Path, default=Path("runs/studies"), help="Folder for checkpoints.")
     parser.add_argument("--only", nargs="*", default=["*"], help="Patterns of names, such as 'nested/*'.")
-    parser.add_argument("--seeds", type=int, nargs="*", default=[0, 1, 2])
+    parser.add_argument("--seeds", type=int, nargs="*", default=list(seeds))
     parser.add_argument("--device", default="auto")
     parser.add_argument("--steps", type=int, help="Fewer steps, to try a recipe; nothing is written.")
     parser.add_argument("--list", action="store_true", help="Print the names of the runs and stop.")
