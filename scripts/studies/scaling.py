@@ -40,6 +40,7 @@ from scripts.studies.scaling_models import (
     PLAIN,
     SIZES,
     Size,
+    bill_of,
     parameters_of,
     program_of,
     recipe_of,
@@ -89,15 +90,20 @@ def _unpacked(folder: Path, split: str, target: Path, megabytes: int | None) -> 
 def experiment_of(size: Size, data: Any, recipe: str, r: int, width: int, budget: float) -> Experiment:
     """Return the experiment of a cell of the grid, without its learning rate and seed."""
     inject, words = recipe_of(recipe, r)
-    text = isinstance(data, TextData)
-    steps = steps_of(size, width, budget, len(data.known_tokenizer) if text else 0)
+    steps = steps_of(size, width, budget, _vocabulary(data))
     training = TrainConfig(**size.training | words | {"steps": steps})
-    if text and steps * training.batch_size * data.context > EPOCHS * len(data.splits["train"]):
+    if isinstance(data, TextData) and steps * training.batch_size * data.context > EPOCHS * len(
+        data.splits["train"]
+    ):
         raise ValueError(
             f"a run of {steps * training.batch_size * data.context:,} tokens would read the text, "
             f"{len(data.splits['train']):,} tokens, more than {EPOCHS} times; give more text"
         )
     return Experiment(program_of(size, r, inject), data, width=width, training=training)
+
+
+def _vocabulary(data: Any) -> int:
+    return len(data.known_tokenizer) if isinstance(data, TextData) else 0
 
 
 def kinds(size: Size, recipes: Sequence[str]) -> Iterator[tuple[str, int]]:
@@ -149,6 +155,7 @@ def measure(run: StudyRun, model: Any, size: Size) -> dict[str, Any]:
     """Return the loss on held-out data, that on validation data, parameters, repetitions and data."""
     plan = run.experiment
     once, loop = parameters_of(size, plan.program, plan.width)
+    seen = plan.training.steps * plan.training.batch_size
     tokens = plan.data.context if isinstance(plan.data, TextData) else 1
     return {
         "summary": {
@@ -158,7 +165,8 @@ def measure(run: StudyRun, model: Any, size: Size) -> dict[str, Any]:
         "once": once,
         "loop": loop,
         "repetitions": default_steps(plan.program),
-        "data": plan.training.steps * plan.training.batch_size * tokens,
+        "data": seen * tokens,
+        "flops": seen * bill_of(size, program_of(size, 1), plan.width, _vocabulary(plan.data)).training,
     }
 
 
@@ -185,7 +193,7 @@ def law_of(found: Mapping[str, Any], recipes: Sequence[str], resamples: int = 10
     phi = done.law.phi
     return {
         "law": asdict(done.law),
-        "bands": {name: done.band(name) for name in ("alpha", "beta", *phi)},
+        "bands": {name: done.band(name) for name in done.resampled},
         "differences": {
             name: {"value": phi[name] - phi[PLAIN], "band": done.band(name, PLAIN)}
             for name in phi
@@ -194,6 +202,7 @@ def law_of(found: Mapping[str, Any], recipes: Sequence[str], resamples: int = 10
         "relative_error": done.error,
         "at_bounds": done.law.at_bounds,
         "runs": len(rows),
+        "flops": [end(row["flops"] for row in rows) for end in (min, max)],
     }
 
 

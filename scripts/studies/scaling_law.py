@@ -54,14 +54,13 @@ class Runs:
             raise ValueError("parameters, repetitions, data and losses of all runs must be positive numbers")
         for name in self.recipes:
             self._check_recipe(name)
+        unknown = 5 + max(1, len(self.recipes))
+        if len(self.loss) <= unknown:
+            raise ValueError(f"{len(self.loss)} runs cannot determine {unknown} parameters; train more runs")
         if len(set(self.data.tolist())) < 2:
             raise ValueError(f"all runs saw {self.data[0]:g} of the data; β needs at least two amounts")
         if len(set((self.once + self.loop).tolist())) < 2:
             raise ValueError("all runs have the same number of parameters; α needs at least two sizes")
-        if len(self.loss) <= 5 + len(self.recipes):
-            raise ValueError(
-                f"{len(self.loss)} runs cannot determine {5 + len(self.recipes)} parameters; train more runs"
-            )
 
     def _check_recipe(self, name: str) -> None:
         # with r = 1 a loop has the same law for every recipe
@@ -131,49 +130,43 @@ class Fit:
 
     Attributes:
         law: the fit to all runs.
-        resampled: the exponents α, β and φ of each recipe for every resample, one row each.
+        resampled: values of the parameters for every resample, by name: "E", "A", "B", "alpha", "beta", and
+            φ under the name of its recipe.
         error: root mean square of the relative residuals.
     """
 
     law: Law
-    resampled: ndarray
+    resampled: dict[str, ndarray]
     error: float
 
     def band(self, name: str, minus: str = "", *, share: float = 0.9) -> tuple[float, float]:
-        """Return the central `share` of the resamples of "alpha", "beta" or a recipe's φ, or of a difference.
+        """Return the central `share` of the resamples of a parameter, or of its difference to another one.
 
         Args:
-            name: "alpha", "beta" or the name of a recipe.
-            minus: a recipe whose φ is subtracted; the resamples draw the runs of both.
+            name: a key of `resampled`.
+            minus: a key whose value in the same resample is subtracted.
             share: of the resamples that the band holds.
         """
-        columns = ["alpha", "beta", *self.law.phi]
-        values = self.resampled[:, columns.index(name)]
-        if minus:
-            values = values - self.resampled[:, columns.index(minus)]
+        values = self.resampled[name] - (self.resampled[minus] if minus else 0.0)
         low, high = np.quantile(values, [(1 - share) / 2, (1 + share) / 2])
         return float(low), float(high)
 
 
 def fit(runs: Runs, *, resamples: int = 1000, seed: int = 0) -> Fit:
     """Fit the law; resample runs with replacement among those of equal recipe and repetitions."""
-    problem = _Problem(runs)
-    alike = np.ones((1, len(runs.loss)))
-    found = problem.search(alike)
-    linear, residuals = problem.project(found, alike)
-    # the columns of the problem are divided by means of parameters and data
-    alpha, beta = found[0, :2].tolist()
-    law = Law(
-        E=float(linear[0, 0]),
-        A=float(linear[0, 1] * problem.size**alpha),
-        B=float(linear[0, 2] * problem.amount**beta),
-        alpha=alpha,
-        beta=beta,
-        phi=dict(zip(runs.recipes, found[0, 2:].tolist(), strict=True)),
-    )
+    problem, alike = _Problem(runs), np.ones((1, len(runs.loss)))
+    exponents = problem.search(alike)
+    values = problem.named(exponents, alike)
+    numbers = {name: float(value[0]) for name, value in values.items()}
+    phi = {name: numbers.pop(name) for name in runs.recipes}
+    residuals = problem.project(exponents, alike)[1]
     weights = _resamples(runs, resamples, np.random.default_rng(seed))
-    resampled, _ = problem.descend(np.repeat(found, resamples, axis=0), weights)
-    return Fit(law=law, resampled=resampled, error=float(np.sqrt((residuals**2).mean())))
+    again, _ = problem.descend(np.repeat(exponents, resamples, axis=0), weights)
+    return Fit(
+        law=Law(phi=phi, **numbers),
+        resampled=problem.named(again, weights),
+        error=float(np.sqrt((residuals**2).mean())),
+    )
 
 
 def _resamples(runs: Runs, count: int, generator: np.random.Generator) -> ndarray:
@@ -229,15 +222,28 @@ class _Problem:
         residuals = np.einsum("bni,bi->bn", columns, linear) - 1
         return linear, residuals * np.sqrt(weights)
 
+    def named(self, exponents: ndarray, weights: ndarray) -> dict[str, ndarray]:
+        """Return all parameters of the law by name."""
+        linear, (alpha, beta) = self.project(exponents, weights)[0].T, exponents.T[:2]
+        return {
+            "E": linear[0],
+            # columns are divided by means of parameters and data
+            "A": linear[1] * self.size**alpha,
+            "B": linear[2] * self.amount**beta,
+            "alpha": alpha,
+            "beta": beta,
+            **dict(zip(self.runs.recipes, exponents.T[2:], strict=True)),
+        }
+
     def search(self, weights: ndarray) -> ndarray:
         """Return the best exponents for one weighting, from several starts."""
         grid = product(STARTS["alpha"], STARTS["beta"], STARTS["phi"])
         starts = np.array([(a, b, *[p] * len(self.runs.recipes)) for a, b, p in grid])
-        found, squares = self.descend(starts, np.repeat(weights, len(starts), axis=0), rounds=30)
+        found, squares = self.descend(starts, np.repeat(weights, len(starts), axis=0))
         best = squares.argmin()
         return self.descend(found[best : best + 1], weights)[0]
 
-    def descend(self, start: ndarray, weights: ndarray, rounds: int = 60) -> tuple[ndarray, ndarray]:
+    def descend(self, start: ndarray, weights: ndarray, rounds: int = 30) -> tuple[ndarray, ndarray]:
         """Run the method of Levenberg and Marquardt on every row at once; return exponents and squares."""
         at, damping, step = start.copy(), np.full(len(start), 1e-2), 1e-5
         residuals = self.project(at, weights)[1]

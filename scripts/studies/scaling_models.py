@@ -59,10 +59,10 @@ FULL: dict[str, Any] = {
 
 SIZES = {
     "regression-tiny": Size(
-        widths=(16, 24, 40),
-        budgets=(800, 1300, 2100),
+        widths=(24, 32, 48),
+        budgets=(600, 1000, 1700),
         task={"dim": 1, "points": 6},
-        rates=(5e-3, 1e-2, 2e-2),
+        rates=(1e-2, 2e-2),
         training={**USUAL, "batch_size": 32},
         held_out=4096,
     ),

@@ -19,8 +19,8 @@ PUBLISHED = {"full": 0.46, "truncated": 0.38, "hyper-connections": 0.65}
 def report_of(law: Mapping[str, Any]) -> Table:
     """Return the fitted parameters with their 5–95 % bands."""
     values, bands = law["law"], law["bands"]
-    rows: list[tuple[Cell, ...]] = [(name, f"{values[name]:.4g}", "–") for name in ("E", "A", "B")]
-    rows += [(name, f"{values[name]:.3f}", _band(bands[name])) for name in ("alpha", "beta")]
+    plain = ("E", "A", "B", "alpha", "beta")
+    rows: list[tuple[Cell, ...]] = [(name, f"{values[name]:.3g}", _band(bands[name])) for name in plain]
     rows += [(f"φ {name}", f"{phi:.2f}", _band(bands[name])) for name, phi in values["phi"].items()]
     rows += [
         (f"Δφ {name}", f"{item['value']:+.2f}", _band(item["band"]))
@@ -31,7 +31,7 @@ def report_of(law: Mapping[str, Any]) -> Table:
 
 
 def _band(ends: tuple[float, float]) -> str:
-    return f"{ends[0]:.2f} to {ends[1]:.2f}"
+    return f"{ends[0]:.2g} to {ends[1]:.2g}"
 
 
 def picture_of(found: Mapping[str, Any], fitted: Mapping[str, Any], plain: str) -> Any:
