@@ -179,7 +179,7 @@ def test_the_loss_of_regression_is_one_for_a_model_that_answers_zero() -> None:
     prompt = evaluation_prompts(task, count=512)
     expected = float(prompt.targets.double().square().mean()) / 2
     data = scaling.PromptData(task)
-    model: Any = build_model(scaling.Experiment(program_of(TINY, 2), data, width=8))
+    model: Any = build_model(scaling.experiment_of(TINY, data, "full", 2, 8, 2))
     for weight in model.read_out.parameters():
         weight.data.zero_()
     assert scaling.loss_of(data, model, "test", 512) == pytest.approx(expected, rel=1e-6)
