@@ -84,8 +84,7 @@ def bill_of(program: Program, width: int) -> Bill:
 
 def looped(width: int, r: int) -> Program:
     """Return the looped program with r repetitions."""
-    layer = {"heads": width // HEAD, "positions": "rope"}
-    return presets.algoformer(ENDS, LOOP, ENDS, steps=r, **layer)
+    return presets.algoformer(ENDS, LOOP, ENDS, steps=r, heads=width // HEAD, positions="rope")
 
 
 def equal_layers(width: int, r: int, phi: float) -> int:

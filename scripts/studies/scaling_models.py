@@ -60,17 +60,21 @@ FULL: dict[str, Any] = {
 SIZES = {
     "regression-tiny": Size(
         widths=(24, 32, 48),
-        budgets=(600, 1000, 1700),
-        task={"dim": 1, "points": 6},
-        rates=(1e-2, 2e-2),
+        budgets=(800, 1200, 1800),
+        depth=4,
+        repetitions=(1, 2, 4),
+        task={"dim": 1, "points": 4},
+        rates=(2e-2, 4e-2),
         training={**USUAL, "batch_size": 32},
         held_out=4096,
     ),
     "text-tiny": Size(
         widths=(16, 24, 40),
         budgets=(300, 500, 800),
+        depth=4,
+        repetitions=(1, 2, 4),
         text={"megabytes": 4, "tokenize": "bytes", "context": 64},
-        rates=(5e-3, 1e-2, 2e-2),
+        rates=(1e-2, 2e-2),
         training={**USUAL, "batch_size": 16},
         held_out=65_536,
     ),
@@ -124,8 +128,7 @@ def bill_of(size: Size, program: Program, width: int, vocabulary: int = 0) -> Co
     if not size.task:
         return cost(program, dim=0, out=vocabulary, context=size.text["context"], width=width)
     task = LinearRegression(**size.task)
-    shape = {"dim": task.dim, "out": task.out, "context": task.context, "points": task.points}
-    return cost(program, width=width, **shape)
+    return cost(program, dim=task.dim, out=task.out, context=task.context, points=task.points, width=width)
 
 
 def parameters_of(size: Size, program: Program, width: int) -> tuple[int, int]:

@@ -51,7 +51,7 @@ def picture_of(found: Mapping[str, Any], fitted: Mapping[str, Any], plain: str) 
         left.plot(fit, seen, "o", color=style.color, label=f"r = {r}", markersize=5)
     left.plot(ends, ends, color=INK, linewidth=1, alpha=0.5)
     for along in ("x", "y"):
-        logarithmic(left, *ends, along=along)  # type: ignore[arg-type]
+        logarithmic(left, *ends, along=along)
     left.set_xlabel("loss by the law", color=INK)
     left.set_ylabel("loss on held-out data", color=INK)
     _draw_phi(right, fitted)
