@@ -60,11 +60,12 @@ FULL: dict[str, Any] = {
 SIZES = {
     "regression-tiny": Size(
         widths=(24, 32, 48),
-        budgets=(800, 1200, 1800),
+        # below some thousand steps it is chance which runs have begun to learn from their context
+        budgets=(3000, 5000, 8000),
         depth=4,
         repetitions=(1, 2, 4),
         task={"dim": 1, "points": 4},
-        rates=(2e-2, 4e-2),
+        rates=(1e-2, 2e-2),
         training={**USUAL, "batch_size": 32},
         held_out=4096,
     ),
@@ -76,7 +77,7 @@ SIZES = {
         text={"megabytes": 4, "tokenize": "bytes", "context": 64},
         rates=(1e-2, 2e-2),
         training={**USUAL, "batch_size": 16},
-        held_out=65_536,
+        held_out=16_384,
     ),
     "regression-full": Size(
         **FULL,
