@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Float, Int
@@ -198,6 +198,8 @@ def _digits_of(total: Int[Tensor, " batch"], digits: int) -> Int[Tensor, "batch 
 class Parity(PuzzleTask):
     """The parity of up to `length` bits; shorter sequences are padded on the left.
 
+    `Prompt.stages` holds the parity of the last t bits, for t = 1, 2, ..., as the automaton reads them.
+
     Lengths are uniform in `least`..`length`. Evaluate a model on `Parity(length=L, least=L)` with a larger L
     to see how it does beyond its training lengths; its program needs positions that are not learned.
 
@@ -247,9 +249,12 @@ class Parity(PuzzleTask):
         lengths = torch.randint(self.least, self.length + 1, (batch, 1), generator=generator, device=device)
         bits = torch.randint(2, (batch, self.length), generator=generator, device=device)
         shown = torch.arange(self.length, device=device) >= self.length - lengths
-        answer = (bits * shown).sum(dim=1, keepdim=True) % 2
+        parities = (bits * shown).flip(1).cumsum(dim=1) % 2
         symbols = torch.nn.functional.pad(torch.where(shown, bits, 2), (0, 1), value=3)
-        return symbol_prompt(symbols, answer, reads=(self.length,), dim=self.dim, out=self.out, dtype=dtype)
+        prompt = symbol_prompt(
+            symbols, parities[:, -1:], reads=(self.length,), dim=self.dim, out=self.out, dtype=dtype
+        )
+        return replace(prompt, stages=one_hot(parities.T, self.out, dtype)[:, :, None])
 
     def textbook(self) -> Solver:
         """Return the automaton that reads one bit at every iteration, from the right."""
