@@ -154,12 +154,14 @@ def puzzle_runs(name: str, seeds: list[int], puzzles: str, steps: int | None) ->
 LENGTHS = (20, 40, 100)
 """Bits on which parity is measured; training has at most the first number."""
 
-CURRICULUM = ((8, 1200), (20, 600))
+CURRICULUM = ((8, 500), (20, 900))
 """Largest number of bits and steps of each part of the training on parity."""
 
 PARITY: dict[str, Any] = {
-    "batch_size": 64,
-    "lr": 3e-3,
+    **USUAL,
+    "optimizer": "muon",
+    "lr": 1e-2,
+    "batch_size": 32,
     "backprop": "full",
     "loss": "stages",
     "stage_steps": 1,
@@ -169,7 +171,7 @@ PARITY: dict[str, Any] = {
 
 def parity_program() -> Program:
     """Return one causal layer with rotary positions, looped."""
-    return presets.looped(1, steps=LENGTHS[0], heads=2, positions="rope", rope_base=100)
+    return presets.looped(1, steps=LENGTHS[0], heads=2, positions="rope")
 
 
 def parity_runs(seeds: list[int], steps: int | None) -> Iterator[StudyRun]:
@@ -178,7 +180,7 @@ def parity_runs(seeds: list[int], steps: int | None) -> Iterator[StudyRun]:
         parts = []
         for length, own in CURRICULUM:
             depth = Depth(kind="fixed", mean=float(length))
-            words = {**USUAL, **PARITY, "steps": steps or own, "seed": seed, "window": length, "depth": depth}
+            words = {**PARITY, "steps": steps or own, "seed": seed, "window": length, "depth": depth}
             training = TrainConfig(**words)
             parts.append(Experiment(parity_program(), Parity(length=length), width=32, training=training))
         yield StudyRun(name=f"looped/seed{seed}", experiment=parts[-1], before=tuple(parts[:-1]))
