@@ -172,8 +172,8 @@ PARITY: dict[str, Any] = {
 def parity_program() -> Program:
     """Return one causal layer with rotary positions, looped.
 
-    With the base 3 even the slowest angle goes once around within 20 rows, so that no distance beyond them has
-    an angle that training has not seen. Wide heads have more angles, which first agree again far away.
+    With the base 3 even the slowest angle goes once around within 20 rows, so that farther rows have no angle
+    that training has not seen. Wide heads have more angles, which agree again only far away.
     """
     layer: dict[str, Any] = {"heads": 2, "head_width": 32, "positions": "rope", "rope_base": 3}
     return presets.looped(1, steps=LENGTHS[0], **layer)

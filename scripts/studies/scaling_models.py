@@ -71,12 +71,12 @@ SIZES = {
     ),
     "text-tiny": Size(
         widths=(16, 24, 40),
-        budgets=(300, 500, 800),
+        budgets=(150, 250, 400),
         depth=4,
         repetitions=(1, 2, 4),
         text={"megabytes": 4, "tokenize": "bytes", "context": 64},
         rates=(1e-2, 2e-2, 4e-2),
-        training={**USUAL, "batch_size": 16},
+        training={**USUAL, "batch_size": 8},
         held_out=16_384,
     ),
     "regression-full": Size(
