@@ -54,17 +54,17 @@ class Size:
 
 
 USUAL: dict[str, Any] = {
-    "optimizer": "adamw",
+    "optimizer": "muon",
     "weight_decay": 0.01,
     "schedule": "cosine",
     "warmup": 0.04,
     "clip_norm": 1.0,
 }
 
-CPU: dict[str, Any] = {"batch_size": 32, "lr": 3e-3, "window": 2, "backprop": "full"}
+CPU: dict[str, Any] = {"steps": 1500, "batch_size": 32, "lr": 1e-2, "window": 2, "backprop": "full"}
 
 GPU: dict[str, Any] = {
-    "lr": 1e-3,
+    "lr": 3e-3,
     "batch_size": 128,
     "precision": "bf16",
     "validate_every": 1000,
@@ -72,22 +72,20 @@ GPU: dict[str, Any] = {
 }
 
 SIZES = {
-    "sudoku4": Size(
-        task=lambda _: Sudoku(size=4), steps=8, width=32, heads=4, training={"steps": 2000, **CPU}
-    ),
+    "sudoku4": Size(task=lambda _: Sudoku(size=4), steps=8, width=32, heads=4, training=CPU),
     "hops-small": Size(
         task=lambda _: Hops(length=12, symbols=3, hops=2),
         steps=4,
         width=32,
         heads=4,
-        training={"steps": 2000, **CPU},
+        training=CPU,
     ),
     "addition-small": Size(
         task=lambda _: Addition(numbers=3, digits=1),
         steps=4,
         width=32,
         heads=4,
-        training={"steps": 2000, **CPU},
+        training=CPU,
     ),
     # 200 passes over 9,000 boards, as in the published run
     "sudoku9-9k": Size(
@@ -159,7 +157,6 @@ CURRICULUM = ((8, 500), (20, 900))
 
 PARITY: dict[str, Any] = {
     **USUAL,
-    "optimizer": "muon",
     "lr": 1e-2,
     "batch_size": 32,
     "backprop": "full",
