@@ -75,7 +75,7 @@ SIZES = {
         depth=4,
         repetitions=(1, 2, 4),
         text={"megabytes": 4, "tokenize": "bytes", "context": 64},
-        rates=(1e-2, 2e-2, 4e-2),
+        rates=(5e-3, 1e-2, 2e-2, 4e-2),
         training={**USUAL, "batch_size": 8},
         held_out=16_384,
     ),
