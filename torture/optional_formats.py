@@ -19,6 +19,9 @@ from torture.verdicts import Mutant
 
 SEARCH = "algoformer.search."
 
+MANY_LAYERS = 100
+"""More layers than any of the programs has that are changed."""
+
 
 def search_sources(scratch: Path, temporary: Path) -> list[Source]:
     """Return mutants of search spaces and of the journals of searches, if what reads them is installed."""
@@ -100,6 +103,17 @@ def hf_sources(runs: dict[str, Path], scratch: Path, temporary: Path) -> list[So
             finally:
                 shutil.rmtree(target)
 
-        return Mutant(f"config.json of a Hugging Face folder {json.dumps(changed)[:800]}", run)
+        # transformers builds what the configuration asks for before it looks at the weights
+        more_work = _most_layers(changed) > MANY_LAYERS
+        name = f"config.json of a Hugging Face folder {json.dumps(changed)[:800]}"
+        return Mutant(name, run, more_work=more_work)
 
     return [Source("Hugging Face folders", 1, (), mutant)]
+
+
+def _most_layers(data: object) -> int:
+    """Return the largest number of layers that a part of a program asks for."""
+    if isinstance(data, dict):
+        count = data.get("count")
+        return max([count if type(count) is int else 0, *map(_most_layers, data.values())])
+    return max(map(_most_layers, data), default=0) if isinstance(data, list) else 0

@@ -1,64 +1,71 @@
-"""Sudoku and parity: one looped layer against standard transformers of equal FLOPs and of equal parameters.
+"""Puzzles: one looped layer against standard transformers of equal FLOPs and of equal parameters.
 
-Three models read the same boards: one layer that loops, the same number of distinct layers as the loop has
-iterations (equal FLOPs), and one distinct layer (equal parameters). Parity is trained on up to 20 bits and
+Four models answer the same prompts: one layer that loops; the same layer as a loop with two states (TRM) that
+runs it as often; as many distinct layers as the loop has iterations (equal FLOPs); and one distinct layer
+(equal parameters). Parity has the loop alone. It is trained on up to 20 bits, short sequences first, and
 measured on 40 and 100, with as many iterations as bits.
 
     python -m scripts.studies.puzzles --out results/puzzles                       4 × 4 boards and parity, CPU
+    python -m scripts.studies.puzzles --out results/puzzles --size hops-small     or addition-small, CPU
     python -m scripts.studies.puzzles --out results/puzzles --size sudoku9-9k --puzzles FILE --device cuda
-    python -m scripts.studies.puzzles --out results/puzzles --size sudoku9-180k --puzzles FILE --device cuda
+    python -m scripts.studies.puzzles --out results/puzzles --size hops-full --device cuda
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 
-from algoformer.evaluation import bootstrap, evaluate, evaluation_prompts
+from algoformer.depth import Depth
+from algoformer.evaluation import Cell, Table, bootstrap, evaluate, evaluation_prompts
 from algoformer.evaluation.precision import full_precision
 from algoformer.model import presets
-from algoformer.model.program import Program, default_steps
-from algoformer.tasks import Parity, Sudoku
+from algoformer.model.program import Layers, Loop, Program, default_steps, traced_part
+from algoformer.model.two_states import TwoStates
+from algoformer.report import markdown_table
+from algoformer.tasks import Addition, Hops, Parity, Sudoku
 from algoformer.trace import Unroll
 from algoformer.training import Experiment, TrainConfig
 from scripts.studies.runs import StudyRun, add_options, make
 
 
 @dataclass(frozen=True, kw_only=True)
-class Boards:
-    """The sizes of a Sudoku study.
+class Size:
+    """The sizes of a study.
 
     Attributes:
-        task: settings of the task; the 9 × 9 boards get their file from the command line.
+        task: returns the task; its argument is the file of puzzles of the command line.
         steps: iterations of the loop, and layers of the standard transformer of equal FLOPs.
         width: width of the residual stream.
         heads: attention heads.
         training: settings of the training.
     """
 
-    task: dict[str, Any]
+    task: Callable[[str], Any]
     steps: int
     width: int
     heads: int
-    training: dict[str, Any] = field(default_factory=dict)
+    training: dict[str, Any]
 
 
 USUAL: dict[str, Any] = {
-    "optimizer": "adamw",
+    "optimizer": "muon",
     "weight_decay": 0.01,
     "schedule": "cosine",
     "warmup": 0.04,
     "clip_norm": 1.0,
 }
 
+CPU: dict[str, Any] = {"steps": 1500, "batch_size": 32, "lr": 1e-2, "window": 2, "backprop": "full"}
+
 GPU: dict[str, Any] = {
-    "lr": 1e-3,
+    "lr": 3e-3,
     "batch_size": 128,
     "precision": "bf16",
     "validate_every": 1000,
@@ -66,83 +73,132 @@ GPU: dict[str, Any] = {
 }
 
 SIZES = {
-    "sudoku4": Boards(
-        task={"size": 4},
-        steps=8,
+    "sudoku4": Size(task=lambda _: Sudoku(size=4), steps=8, width=32, heads=4, training=CPU),
+    "hops-small": Size(
+        task=lambda _: Hops(length=12, symbols=3, hops=2),
+        steps=4,
         width=32,
         heads=4,
-        training={"steps": 5000, "batch_size": 32, "lr": 3e-3, "window": 2, "backprop": "full"},
+        training=CPU,
+    ),
+    "addition-small": Size(
+        task=lambda _: Addition(numbers=3, digits=1),
+        steps=4,
+        width=32,
+        heads=4,
+        training=CPU,
     ),
     # 200 passes over 9,000 boards, as in the published run
-    "sudoku9-9k": Boards(
-        task={"size": 9, "least": 0, "most": 17, "boards": 9_000},
+    "sudoku9-9k": Size(
+        task=lambda file: Sudoku(size=9, least=0, most=17, boards=9_000, puzzles=file),
         steps=32,
         width=128,
         heads=4,
         training={"steps": 14_000, **GPU},
     ),
-    "sudoku9-180k": Boards(
-        task={"size": 9, "least": 0, "most": 17, "boards": 180_000},
+    "sudoku9-180k": Size(
+        task=lambda file: Sudoku(size=9, least=0, most=17, boards=180_000, puzzles=file),
         steps=32,
         width=128,
         heads=4,
         training={"steps": 42_000, **GPU},
     ),
+    "hops-full": Size(
+        task=lambda _: Hops(length=256, symbols=4, hops=32),
+        steps=32,
+        width=256,
+        heads=8,
+        training={"steps": 20_000, **GPU},
+    ),
+    "addition-full": Size(
+        task=lambda _: Addition(numbers=32, digits=1),
+        steps=32,
+        width=256,
+        heads=8,
+        training={"steps": 20_000, **GPU},
+    ),
 }
+
+LOW_STEPS = 4
+"""Runs of the layer in an iteration of the loop with two states."""
+
+
+def programs_of(size: Size) -> dict[str, Program]:
+    """Return the four programs; all but the last run as many layers on a prompt."""
+    layer: dict[str, Any] = {"heads": size.heads, "causal": False}
+    low = Loop(Layers(1, **layer), steps=LOW_STEPS, name="low")
+    return {
+        "looped": presets.looped(1, steps=size.steps, **layer),
+        "two-states": Program(TwoStates(low, steps=size.steps // LOW_STEPS, name="loop")),
+        "standard-equal-flops": presets.standard(size.steps, **layer),
+        "standard-equal-parameters": presets.standard(1, **layer),
+    }
+
+
+def puzzle_runs(name: str, seeds: list[int], puzzles: str, steps: int | None) -> Iterator[StudyRun]:
+    """Yield the runs on puzzles, seed by seed."""
+    size = SIZES[name]
+    task = size.task(puzzles)
+    for seed in seeds:
+        for kind, program in programs_of(size).items():
+            words = {**USUAL, **size.training, "seed": seed, **({"steps": steps} if steps else {})}
+            if traced_part(program) is not None:
+                words["window"] = min(words["window"], default_steps(program))
+            yield StudyRun(
+                name=f"{kind}/seed{seed}",
+                experiment=Experiment(program, task, width=size.width, training=TrainConfig(**words)),
+            )
+
 
 LENGTHS = (20, 40, 100)
 """Bits on which parity is measured; training has at most the first number."""
 
+CURRICULUM = ((8, 500), (20, 900))
+"""Largest number of bits and steps of each part of the training on parity."""
 
-def sudoku_runs(size: str, seeds: list[int], puzzles: str, steps: int | None) -> Iterator[StudyRun]:
-    """Yield the runs on boards, seed by seed."""
-    sizes = SIZES[size]
-    task = Sudoku(**sizes.task, puzzles=puzzles if sizes.task["size"] == 9 else "")
-    layer: dict[str, Any] = {"heads": sizes.heads, "causal": False}
-    programs = {
-        "looped": presets.looped(1, steps=sizes.steps, **layer),
-        "standard-equal-flops": presets.standard(sizes.steps, **layer),
-        "standard-equal-parameters": presets.standard(1, **layer),
-    }
-    for seed in seeds:
-        for name, program in programs.items():
-            words = {**USUAL, **sizes.training, "seed": seed, **({"steps": steps} if steps else {})}
-            yield StudyRun(
-                name=f"{name}/seed{seed}",
-                experiment=Experiment(program, task, width=sizes.width, training=TrainConfig(**words)),
-            )
-
-
-def parity_runs(seeds: list[int], steps: int | None) -> Iterator[StudyRun]:
-    """Yield the runs on parity: one layer without positions, as many iterations as bits."""
-    task = Parity(length=LENGTHS[0])
-    for seed in seeds:
-        words = {**USUAL, **PARITY, "seed": seed, **({"steps": steps} if steps else {})}
-        yield StudyRun(
-            name=f"looped/seed{seed}",
-            experiment=Experiment(parity_program(), task, width=32, training=TrainConfig(**words)),
-        )
-
-
-PARITY: dict[str, Any] = {"steps": 4000, "batch_size": 64, "lr": 2e-3, "window": 1, "backprop": "full"}
+PARITY: dict[str, Any] = {
+    **USUAL,
+    "lr": 1e-2,
+    "batch_size": 32,
+    "backprop": "full",
+    "loss": "stages",
+    "stage_steps": 1,
+}
+"""Every iteration has a target: after t iterations, the parity of the last t bits."""
 
 
 def parity_program() -> Program:
-    """Return one causal layer without positions, looped."""
-    return presets.looped(1, steps=LENGTHS[0], heads=2, positions="none")
+    """Return one causal layer with rotary positions, looped.
+
+    With the base 3 even the slowest angle goes once around within 20 rows, so that farther rows have no angle
+    that training has not seen. Wide heads have more angles, which agree again only far away.
+    """
+    layer: dict[str, Any] = {"heads": 2, "head_width": 32, "positions": "rope", "rope_base": 3}
+    return presets.looped(1, steps=LENGTHS[0], **layer)
 
 
-def measure_boards(run: StudyRun, model: Any, boards: int) -> dict[str, Any]:
-    """Return the share of solved boards by iteration, with bands, and by number of givens."""
-    prompt = evaluation_prompts(run.experiment.task, count=boards)
-    looped = run.kind == "looped"
-    trained = default_steps(run.experiment.program)
+def parity_runs(seeds: list[int], steps: int | None) -> Iterator[StudyRun]:
+    """Yield the runs on parity, with as many iterations as the longest sequences have bits."""
+    for seed in seeds:
+        parts = []
+        for length, own in CURRICULUM:
+            depth = Depth(kind="fixed", mean=float(length))
+            words = {**PARITY, "steps": steps or own, "seed": seed, "window": length, "depth": depth}
+            training = TrainConfig(**words)
+            parts.append(Experiment(parity_program(), Parity(length=length), width=32, training=training))
+        yield StudyRun(name=f"looped/seed{seed}", experiment=parts[-1], before=tuple(parts[:-1]))
+
+
+def measure_puzzles(run: StudyRun, model: Any, prompts: int) -> dict[str, Any]:
+    """Return the share of solved prompts by iteration, with bands, and for boards by number of givens."""
+    task, program = run.experiment.task, run.experiment.program
+    prompt = evaluation_prompts(task, count=prompts)
+    trained = default_steps(program)
+    looped = traced_part(program) is not None
     found = evaluate(model, prompt, steps=4 * trained if looped else 1, scale=1.0)
     assert found.unsolved is not None
     curve = found.unsolved
     at = curve.x.index(float(trained))
-    solved = _solved(model, prompt, trained)
-    givens = (prompt.rows.argmax(dim=2) > 0).sum(dim=1).numpy()
     return {
         "solved_by_iteration": {
             "iterations": [int(x) for x in curve.x],
@@ -150,17 +206,25 @@ def measure_boards(run: StudyRun, model: Any, boards: int) -> dict[str, Any]:
             "low": [round(1 - value, 5) for value in curve.high],
             "high": [round(1 - value, 5) for value in curve.low],
         },
-        "solved_by_givens": {
-            str(count): [float(solved[givens == count].mean()), int((givens == count).sum())]
-            for count in sorted(set(givens.tolist()))
-        },
+        **(_by_givens(model, prompt, trained) if isinstance(task, Sudoku) else {}),
         "summary": {
-            "boards": prompt.batch,
+            "prompts": prompt.batch,
             "iterations": trained,
             "solved": 1 - curve.error[at],
             "band": [1 - curve.high[at], 1 - curve.low[at]],
-            "wrong_cells": found.by_step.error[at],
+            "wrong_answers": found.by_step.error[at],
         },
+    }
+
+
+def _by_givens(model: Any, prompt: Any, steps: int) -> dict[str, Any]:
+    solved = _solved(model, prompt, steps)
+    givens = (prompt.rows.argmax(dim=2) > 0).sum(dim=1).numpy()
+    return {
+        "solved_by_givens": {
+            str(count): [float(solved[givens == count].mean()), int((givens == count).sum())]
+            for count in sorted(set(givens.tolist()))
+        }
     }
 
 
@@ -181,23 +245,41 @@ def measure_parity(run: StudyRun, model: Any) -> dict[str, Any]:
     return {"summary": found}
 
 
+def table_of(found: Mapping[str, Any]) -> Table:
+    """Return one row for every run."""
+    rows: list[tuple[Cell, ...]] = []
+    for name, run in sorted(found.items()):
+        summary = run["summary"]
+        if "solved" in summary:
+            parts = {f"{summary['iterations']} iterations": summary}
+        else:
+            parts = {f"{length} bits": {**item, "solved": item["right"]} for length, item in summary.items()}
+        for words, item in parts.items():
+            low, high = (f"{100 * end:.1f}" for end in item["band"])
+            share = f"{100 * item['solved']:.1f} ({low} to {high})"
+            rows.append((name, run["parameters"], words, share))
+    return Table(columns=("run", "parameters", "at", "solved, %"), rows=tuple(rows))
+
+
 def main() -> None:
     """Train and measure what was asked for."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--puzzles", default="", help="File of 9 × 9 puzzles, one a line.")
-    parser.add_argument("--boards", type=int, default=1024, help="Boards of the test split to measure on.")
+    parser.add_argument("--boards", type=int, default=1024, help="Prompts of the test split to measure on.")
     chosen = add_options(parser, ("cpu", *SIZES, "parity"))
     if chosen.device == "cpu":
         torch.set_num_threads(1)
     for size in ("sudoku4", "parity") if chosen.size == "cpu" else (chosen.size,):
         file = chosen.out / f"{size}.json"
         if size == "parity":
-            make(list(parity_runs(chosen.seeds, chosen.steps)), measure_parity, chosen, file)
+            found = make(list(parity_runs(chosen.seeds, chosen.steps)), measure_parity, chosen, file)
         else:
-            runs = list(sudoku_runs(size, chosen.seeds, chosen.puzzles, chosen.steps))
-            make(runs, partial(measure_boards, boards=chosen.boards), chosen, file)
+            runs = list(puzzle_runs(size, chosen.seeds, chosen.puzzles, chosen.steps))
+            found = make(runs, partial(measure_puzzles, prompts=chosen.boards), chosen, file)
+        if found["runs"] and not (chosen.list or chosen.steps):
+            file.with_suffix(".md").write_text(markdown_table(table_of(found["runs"])))
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from torch import nn
 
 from algoformer.common.devices import pick_device, source_commit
 from algoformer.common.files import write_json
-from algoformer.training import Experiment, load_checkpoint, train
+from algoformer.training import Experiment, build_model, load_checkpoint, train
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,10 +29,12 @@ class StudyRun:
     Attributes:
         name: its name in the file of results, such as "nested/seed0".
         experiment: what is trained and how.
+        before: what is trained before it, a curriculum: each begins with the weights of the one before.
     """
 
     name: str
     experiment: Experiment
+    before: tuple[Experiment, ...] = ()
 
     @property
     def kind(self) -> str:
@@ -40,13 +42,15 @@ class StudyRun:
         return self.name.rpartition("/")[0]
 
 
-def add_options(parser: argparse.ArgumentParser, sizes: Sequence[str]) -> argparse.Namespace:
+def add_options(
+    parser: argparse.ArgumentParser, sizes: Sequence[str], seeds: Sequence[int] = (0, 1, 2)
+) -> argparse.Namespace:
     """Add the options that every study has, and parse the command line."""
     parser.add_argument("--size", choices=sizes, default=sizes[0])
     parser.add_argument("--out", type=Path, required=True, help="Folder for results and pictures.")
     parser.add_argument("--runs", type=Path, default=Path("runs/studies"), help="Folder for checkpoints.")
     parser.add_argument("--only", nargs="*", default=["*"], help="Patterns of names, such as 'nested/*'.")
-    parser.add_argument("--seeds", type=int, nargs="*", default=[0, 1, 2])
+    parser.add_argument("--seeds", type=int, nargs="*", default=list(seeds))
     parser.add_argument("--device", default="auto")
     parser.add_argument("--steps", type=int, help="Fewer steps, to try a recipe; nothing is written.")
     parser.add_argument("--list", action="store_true", help="Print the names of the runs and stop.")
@@ -68,28 +72,52 @@ def make(
         print("\n".join(f"{run.name}{'  done' * (run.name in found['runs'])}" for run in wanted))
         return found
     for run in wanted:
+        described = _described(run)
         stored = found["runs"].get(run.name)
-        if stored is not None and stored["experiment"] == run.experiment.to_data():
+        if stored is not None and {name: stored.get(name) for name in described} == described:
             continue
         folder = None if chosen.steps else chosen.runs / file.stem / run.name.replace("/", "-")
-        done = train(
-            run.experiment,
-            folder,
-            device=chosen.device,
-            resume=folder is not None and folder.exists(),
-            tensorboard=False,
-            command=command(),
-        )
+        model, how = _train_all(run, folder, chosen.device)
         found["runs"][run.name] = {
-            **measure(run, done.model),
-            "parameters": sum(weight.numel() for weight in done.model.parameters()),
-            "experiment": run.experiment.to_data(),
-            "provenance": {"measured_at": source_commit(), "command": command(), **trained_how(folder)},
+            **measure(run, model),
+            "parameters": sum(weight.numel() for weight in model.parameters()),
+            **described,
+            "provenance": {"measured_at": source_commit(), "command": command(), **how},
         }
         if folder is not None:
             write_json(file, found)
         print(f"{run.name}: {json.dumps(found['runs'][run.name].get('summary'))}", flush=True)
     return found
+
+
+def _described(run: StudyRun) -> dict[str, Any]:
+    before = [one.to_data() for one in run.before]
+    return {"experiment": run.experiment.to_data(), **({"before": before} if before else {})}
+
+
+def _train_all(run: StudyRun, folder: Path | None, device: str) -> tuple[nn.Module, dict[str, Any]]:
+    """Train a run and what comes before it; return the model, and how it was trained."""
+    # the first of several may have shorter prompts, and the model must have room for all of them
+    model = build_model(run.experiment) if run.before else None
+    seconds = 0.0
+    how: dict[str, Any] = {}
+    for number, experiment in enumerate((*run.before, run.experiment)):
+        last = number == len(run.before)
+        where = folder if last or folder is None else folder.with_name(f"{folder.name}-{number}")
+        resume = where is not None and where.exists()
+        model = train(
+            experiment,
+            where,
+            device=device,
+            initial=None if resume else model,
+            resume=resume,
+            tensorboard=False,
+            command=command(),
+        ).model
+        how = trained_how(where)
+        seconds += how.get("seconds", 0.0)
+    assert model is not None
+    return model, {**how, "seconds": seconds} if how else {}
 
 
 def trained_how(folder: Path | None) -> dict[str, Any]:

@@ -86,11 +86,11 @@ def test_commands_for_text_are_compared_line_by_line_with_another_checkout() -> 
 
 
 @pytest.mark.skipif(find_browser() is None, reason="no Chromium or Chrome found")
-def test_a_page_is_timed_beside_its_limits() -> None:
-    rows = list(page_rows(CPU))
-    assert [row["needed"] for row in rows] == [1.0, 0.1, 10.0]
-    assert all(row["seconds"] > 0 and row["reached"] == (row["seconds"] <= row["needed"]) for row in rows)
-    assert "20 iterations" in rows[-1]["what"]
+def test_a_page_is_timed() -> None:
+    paint, drag, shipped = page_rows(CPU)
+    assert (paint["what"], drag["what"]) == ("small model, first paint", "small model, drag to answer")
+    assert shipped["what"] == "shipped model, 20 iterations in the worker"
+    assert min(float(str(row["seconds"])) for row in (paint, drag, shipped)) > 0
 
 
 def test_a_page_cannot_be_timed_without_a_browser(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -161,6 +161,12 @@ def test_only_our_own_leftovers_are_removed(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="needs Linux")
+def test_json_that_opens_and_cannot_be_read_is_named() -> None:
+    with pytest.raises(ValueError, match="/proc/self/mem cannot be read: Input/output error"):
+        read_json(Path("/proc/self/mem"))
+
+
 def test_json_without_an_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A device such as /dev/zero gives bytes for ever."""
     monkeypatch.setattr(files, "LARGEST_JSON", 1000)

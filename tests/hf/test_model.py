@@ -128,6 +128,14 @@ def test_a_field_of_another_type_in_the_configuration_is_named(
         AlgoformerForCausalLM.from_pretrained(tmp_path)
 
 
+def test_a_configuration_cannot_replace_the_class_of_its_model(tmp_path: Path) -> None:
+    to_hf(token_model(PROGRAMS["algoformer"])).save_pretrained(tmp_path)
+    file = tmp_path / "config.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"__class__": None}))
+    with pytest.raises(ValueError, match="'__class__', which is no setting"):
+        AlgoformerForCausalLM.from_pretrained(tmp_path)
+
+
 def test_sampling_with_a_cache_draws_the_tokens_of_sampling_without() -> None:
     model = to_hf(token_model(PROGRAMS["algoformer"]))
     drawn = []

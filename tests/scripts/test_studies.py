@@ -13,7 +13,7 @@ from algoformer.evaluation import evaluation_prompts
 from algoformer.model.cost import cost
 from algoformer.tasks import ChainOfSolves
 from algoformer.trace import Unroll
-from algoformer.training import build_model
+from algoformer.training import build_model, load_checkpoint, train
 from scripts.studies import chain, puzzles
 from scripts.studies.runs import StudyRun, make
 
@@ -79,10 +79,35 @@ def test_a_study_continues_where_it_was_stopped(tmp_path: Path) -> None:
     assert found["flat/seed0"]["provenance"]["step"] == 2
 
 
-def test_boards_are_read_by_models_of_equal_flops_and_of_equal_parameters() -> None:
-    runs = {run.kind: run for run in puzzles.sudoku_runs("sudoku4", [0], "", None)}
+@pytest.mark.parametrize("size", [name for name in puzzles.SIZES if "9" not in name])
+def test_puzzles_are_answered_by_models_of_equal_flops_and_of_equal_parameters(size: str) -> None:
+    runs = {run.kind: run for run in puzzles.puzzle_runs(size, [0], "", None)}
+    task, width = puzzles.SIZES[size].task(""), puzzles.SIZES[size].width
     bills = {
-        kind: cost(run.experiment.program, dim=5, out=4, context=16, width=32) for kind, run in runs.items()
+        kind: cost(run.experiment.program, dim=task.dim, out=task.out, context=task.context, width=width)
+        for kind, run in runs.items()
     }
     assert bills["looped"].work.layers == bills["standard-equal-flops"].work.layers
+    assert bills["looped"].work.layers == bills["two-states"].work.layers
     assert bills["looped"].parameters == bills["standard-equal-parameters"].parameters
+    # two states begin with a learned vector each
+    assert bills["two-states"].parameters == bills["looped"].parameters + 2 * width
+
+
+def test_a_curriculum_trains_on_with_the_weights_of_the_part_before(tmp_path: Path) -> None:
+    options = argparse.Namespace(only=["*"], list=False, steps=None, runs=tmp_path, device="cpu")
+    (run,) = puzzles.parity_runs([0], 1)
+    file = tmp_path / "parity.json"
+    found = make([run], puzzles.measure_parity, options, file)["runs"]["looped/seed0"]
+    assert [part["data"]["task"]["length"] for part in found["before"]] == [8]
+    assert set(found["summary"]) == {"20", "40", "100"}
+    assert len(puzzles.table_of({"looped/seed0": found}).rows) == 3
+    # one step of each part, from the weights of the seed
+    model = build_model(run.experiment)
+    for part in (*run.before, run.experiment):
+        model = train(part, initial=model).model
+    last = load_checkpoint(tmp_path / "parity" / "looped-seed0" / "checkpoint.safetensors").model
+    for name, weight in model.state_dict().items():
+        torch.testing.assert_close(last.state_dict()[name], weight)
+    # nothing is trained again, and another curriculum is another run
+    assert make([run], pytest.fail, options, file)["runs"]["looped/seed0"] == found

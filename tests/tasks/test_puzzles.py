@@ -60,6 +60,15 @@ def test_parity_counts_the_bits_that_are_shown() -> None:
     assert lengths == {2, 3, 4, 5, 6}
 
 
+def test_stages_of_parity_are_what_the_automaton_answers() -> None:
+    task = Parity(length=6)
+    prompt = drawn(task)
+    assert prompt.stages is not None
+    answered = task.textbook()(prompt, Unroll(steps=6)).predictions
+    assert torch.equal(answered, prompt.stages)
+    assert torch.equal(prompt.stages[-1], prompt.targets)
+
+
 def test_a_copy_repeats_the_sequence_and_ends() -> None:
     prompt = drawn(Copy(length=5, symbols=3))
     for row, copy in zip(symbols(prompt), answers(prompt), strict=True):

@@ -20,6 +20,7 @@ from algoformer.model.stopping import SameAnswer
 from algoformer.report import Fact, Page
 from algoformer.report.explorer import Text, pack_program, text_page
 from algoformer.report.explorer.pack import INSTEAD
+from algoformer.report.explorer.text import NEW_TOKENS
 from algoformer.trace import Unroll
 
 EXAMPLES = {
@@ -35,9 +36,6 @@ EXAMPLES = {
     ),
 }
 """Lines shown for shipped models when none are given."""
-
-NEW_TOKENS = 40
-"""The most tokens with which a language model continues a line in the page."""
 
 
 def page_of_text(checkpoint: TextModelFile, name: str, lines: Sequence[str]) -> tuple[str, str]:
@@ -59,7 +57,10 @@ def page_of_text(checkpoint: TextModelFile, name: str, lines: Sequence[str]) -> 
     model: Any = checkpoint.model.eval()
     text = _text(checkpoint, tuple(lines))
     pack = pack_text(model, instead=f"use this model with algoformer {text.kind}")
-    encoded = [_encoded(line, text) for line in lines]
+    tokenizer = Tokenizer.from_json(text.tokenizer)
+    if len(tokenizer) != model.vocabulary:
+        raise ValueError(f"the tokenizer has {len(tokenizer)} tokens, the model {model.vocabulary}")
+    encoded = [_encoded(line, text, tokenizer) for line in lines]
     lead = _classified(model, encoded) if text.labels else _written(model, text, encoded)
     facts = tuple(Fact(name=fact, value=value) for fact, value in facts_of(model, pack))
     return text_page(pack, model.program, text, Page(title=_title(name, text), lead=lead, facts=facts)), lead
@@ -116,9 +117,9 @@ def _stops(program: Program) -> bool:
     return index is not None and type(program.parts[index]) is Loop
 
 
-def _encoded(line: str, text: Text) -> list[int]:
+def _encoded(line: str, text: Text, tokenizer: Tokenizer) -> list[int]:
     spelled = prepared(line, lowercase=text.lowercase, only_words=text.only_words) if text.plain else line
-    ids = Tokenizer.from_json(text.tokenizer).encode(spelled)
+    ids = tokenizer.encode(spelled)
     if not ids and text.empty is not None:
         return [text.empty]
     if not 1 <= len(ids) <= text.longest:

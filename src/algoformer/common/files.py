@@ -94,6 +94,10 @@ def read_json(path: Path) -> Any:
             content = file.read(LARGEST_JSON + 1)  # a device such as /dev/zero has no end
     except FileNotFoundError:
         raise ValueError(f"{path} does not exist") from None
+    except OSError as error:
+        if error.filename is not None:
+            raise
+        raise ValueError(f"{path} cannot be read: {error.strerror}") from None  # it was opened
     if len(content) > LARGEST_JSON:
         raise ValueError(f"{path} is not readable as JSON: it is larger than {LARGEST_JSON} bytes")
     try:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from torch import Tensor, nn
 
+from algoformer.common.terminal import short
 from algoformer.config import TrainConfig
 from algoformer.data.exits import token_loss
 from algoformer.data.text_base import Paths, TextBatch
@@ -74,7 +75,8 @@ class TranslationData(TokenizedData[TokenPairs]):
             raise ValueError(f"every source file needs a target, got {len(source)} and {len(target)}")
         for name in ("validation", "test"):
             if len(self._paths(name)) not in (0, 2):
-                raise ValueError(f"{name} must be a source and a target file, got {getattr(self, name)}")
+                found = short(getattr(self, name))
+                raise ValueError(f"{name} must be a source and a target file, got {found}")
 
     @property
     def context(self) -> int:

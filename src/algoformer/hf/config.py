@@ -52,6 +52,14 @@ class AlgoformerConfig(transformers.PreTrainedConfig):
         """Return the configuration of a program."""
         return cls(program=to_data(program), **options)
 
+    @classmethod
+    def from_dict(cls, config_dict: dict[str, Any], **kwargs: Any) -> Any:
+        """Return what `config.json` holds; `transformers` itself would set any attribute that it names."""
+        for name in config_dict:
+            if name.startswith("__"):
+                raise ValueError(f"config.json names {short(name)}, which is no setting; remove it")
+        return super().from_dict(config_dict, **kwargs)
+
     def as_program(self) -> Program:
         """Return the program.
 

@@ -24,6 +24,7 @@ from algoformer.insight.trajectory import (
     SETTLED,
     TAIL,
     Trajectory,
+    check_reach,
     classify,
     follow,
     most_restless,
@@ -74,8 +75,7 @@ def certify(
     """
     if prompts < LEAST_PROMPTS:
         raise ValueError(f"prompts must be at least {LEAST_PROMPTS} for a band of the error, got {prompts}")
-    if reach < 2:
-        raise ValueError(f"reach must be at least 2 times the trained depth, got {reach}")
+    check_reach(reach)
     prompt = evaluation_prompts(task, count=prompts, seed=seed).prefix()
     prompt = given_to(solver, prompt) if isinstance(solver, torch.nn.Module) else prompt.to(torch.float64)
     trained = trained or own_steps(solver, prompt)

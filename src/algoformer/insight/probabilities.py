@@ -14,7 +14,7 @@ from algoformer.insight.certificate import DepthCertificate, StateReport, state_
 from algoformer.insight.certify import state_report
 from algoformer.insight.growth import disturbance_growth
 from algoformer.insight.instrument import LoopMap
-from algoformer.insight.trajectory import ORDER, SETTLED, follow, read_depths
+from algoformer.insight.trajectory import ORDER, SETTLED, check_reach, follow, read_depths
 
 HOLDS = 0.1
 """Probabilities hold if none moves by more than this beyond the trained depth."""
@@ -107,6 +107,7 @@ def certify_probabilities(
     Raises:
         ValueError: there is no text.
     """
+    check_reach(reach)
     shifts, reports, growths, trained = [], [], [], 0
     changed, tokens, moved_tokens, changed_tokens = 0, 0, 0, 0
     depths: tuple[int, ...] = ()

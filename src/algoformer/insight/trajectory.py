@@ -9,6 +9,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from algoformer.common.terminal import short
 from algoformer.insight.instrument import LoopMap
 
 LONGEST_PERIOD = 12
@@ -41,6 +42,18 @@ class Trajectory:
     answers: Tensor
     depths: tuple[int, ...]
     tail: Tensor
+
+
+MAX_REACH = 10_000
+"""The largest multiple of the trained depth that a certificate may ask for."""
+
+
+def check_reach(reach: int) -> None:
+    """Refuse a multiple of the trained depth to which nothing can be run."""
+    if not 2 <= reach <= MAX_REACH:
+        raise ValueError(
+            f"reach must lie in 2..{MAX_REACH:,}, got {short(reach)}; it is a multiple of the trained depth"
+        )
 
 
 def read_depths(trained: int, far: int) -> tuple[int, ...]:

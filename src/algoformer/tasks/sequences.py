@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import torch
@@ -151,6 +151,8 @@ def _digits_of(total: Int[Tensor, " batch"], digits: int) -> Int[Tensor, "batch 
 class Parity(SymbolTask):
     """The parity of up to `length` bits; shorter sequences are padded on the left.
 
+    `Prompt.stages` holds the parity of the last t bits, for t = 1, 2, ..., as the automaton reads them.
+
     Lengths are uniform in `least`..`length`. Evaluate a model on `Parity(length=L, least=L)` with a larger L
     to see how it does beyond its training lengths; its program needs positions that are not learned.
 
@@ -186,9 +188,17 @@ class Parity(SymbolTask):
         answer = (bits * shown).sum(dim=1, keepdim=True) % 2
         return torch.nn.functional.pad(torch.where(shown, bits, 2), (0, 1), value=3), answer
 
+    def _draw(self, batch: int, generator: torch.Generator, dtype: torch.dtype) -> Prompt:
+        prompt = super()._draw(batch, generator, dtype)
+        parities = self._bits(prompt).flip(1).cumsum(dim=1) % 2
+        return replace(prompt, stages=one_hot(parities.T, self.out, dtype)[:, :, None])
+
+    def _bits(self, prompt: Prompt) -> Int[Tensor, "batch bit"]:
+        return (prompt.rows.argmax(dim=2)[:, :-1] == 1).long()
+
     def textbook_answers(self, prompt: Prompt) -> Answers:
         """Run the automaton that reads one bit at every iteration, from the right."""
-        bits = (prompt.rows.argmax(dim=2)[:, :-1] == 1).long()
+        bits = self._bits(prompt)
         for read in range(1, bits.shape[1] + 1):
             yield one_hot(bits[:, -read:].sum(dim=1, keepdim=True) % 2, 2, prompt.rows.dtype)
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from algoformer import programs
-from algoformer.cli.explore_text import NEW_TOKENS, page_of_text
+from algoformer.cli.explore_text import page_of_text
 from algoformer.language import TextClassifier, Tokenizer, TokenModel
 from algoformer.language.lines import prepared
 from algoformer.language.sampling import Sampling, Writer
@@ -16,6 +16,7 @@ from algoformer.language.search import generate
 from algoformer.language.tokenizer import EOS, TRANSLATE
 from algoformer.language.translate import Decoding, Translator
 from algoformer.model.stopping import parse_stopping
+from algoformer.report.explorer.text import NEW_TOKENS
 from algoformer.shipped import load
 from algoformer.trace import Unroll
 from report.explorer.models import relative_error
@@ -214,3 +215,9 @@ def test_a_text_model_without_a_loop_runs_once(kind: str, browser: Browser, tmp_
     said = page.run("document.getElementById('conclusion').textContent")
     assert "in one pass" in said or "token by token" in said
     closed(page)
+
+
+def test_a_tokenizer_of_another_model_is_refused() -> None:
+    model = TokenModel(programs.looped(heads=2), vocabulary=len(tokenizer()) + 1, context=24, width=8)
+    with pytest.raises(ValueError, match=rf"the tokenizer has {len(tokenizer())} tokens, the model"):
+        page_of_text(small(model), "a model", ["the dog"])

@@ -141,6 +141,7 @@ def explorer_page(model: AlgoFormer, exploration: Exploration, page: Page | None
         "scripts": scripts(PUZZLE_SCRIPTS if puzzle else SCRIPTS),
         "data": page_data(pack_model(model) | _settings(model, exploration) | {"lead": page.lead}),
         # what is left out of the skeleton is left out at once, so that nothing moves when the scripts start
+        "grid": puzzle.grid if puzzle else None,
         "no_pairs": not pairs,
         "no_rows": pairs,
         "no_coordinates": model.dim == 1,

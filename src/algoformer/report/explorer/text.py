@@ -34,6 +34,9 @@ HINTS: Mapping[Kind, str] = {
         "probable one."
     ),
 }
+NEW_TOKENS = 40
+"""The most tokens with which a language model continues a line in the page."""
+
 CELLS = (
     " The slider shows what each answer was after fewer iterations. The bar below an answer is its "
     "probability, and the small number is the iteration at which it settled or left the loop."
@@ -100,6 +103,7 @@ def text_page(pack: Mapping[str, Any], program: Program, text: Text, page: Page)
     settings = asdict(text) | {
         "tokenizer": json.loads(text.tokenizer),
         "spelling": {name: getattr(text, name) for name in ("plain", "lowercase", "only_words")},
+        "new_tokens": NEW_TOKENS,
         "trained": trained,
         "depth": trained,
         "looping": traced_part(program) is not None,

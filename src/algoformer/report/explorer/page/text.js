@@ -83,8 +83,8 @@
 
     // What is given to the model, and how many tokens may follow.
     given() {
-      const {sizes, mark} = this.pack, ids = mark === null ? this.typed : [...this.typed, mark];
-      return {ids, prefix: sizes.prefix_lm ? ids.length : 0, most: Math.min(mark === null ? 40 : 2 * ids.length + 8, sizes.context - ids.length + 1)};
+      const {sizes, mark, new_tokens: most} = this.pack, ids = mark === null ? this.typed : [...this.typed, mark];
+      return {ids, prefix: sizes.prefix_lm ? ids.length : 0, most: Math.min(mark === null ? most : 2 * ids.length + 8, sizes.context - ids.length + 1)};
     }
 
     start() {
