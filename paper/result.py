@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, get_args
 
 from algoformer.common.files import read_json, write_text
+from algoformer.common.plain_data import read_value
 from algoformer.evaluation import Against, Curve
-from algoformer.evaluation.curve import read_numbers
 from algoformer.evaluation.evaluation import Plain
 from algoformer.training import Experiment
 from paper.runs import fingerprint, without_steps
@@ -72,7 +72,7 @@ class Measured:
             by_sample=by_sample,
             by_step=_curve(found["by_step"], "iterations"),
             deep=deep,
-            by_prompt=read_numbers("by_prompt", found["by_prompt"]),
+            by_prompt=read_value("by_prompt", tuple[float, ...], found["by_prompt"]),
         )
 
 
@@ -296,5 +296,6 @@ def _provenance(data: object) -> Mapping[str, Plain]:
 
 def _history(data: object) -> Mapping[str, tuple[float, ...]]:
     return {
-        name: read_numbers(f"history {name[:40]!r}", row) for name, row in _object("history", data).items()
+        name: read_value(f"history {name[:40]!r}", tuple[float, ...], row)
+        for name, row in _object("history", data).items()
     }

@@ -46,14 +46,13 @@ PREFIXES = ("load_", "read_", "from_json", "from_data", "from_header", "unpack")
 ELSEWHERE = {
     "algoformer.language.corpora.load.load_parallel": "reads the parallel files of a named corpus",
     "algoformer.language.corpora.load.load_labelled": "reads the tables of a named corpus",
-    "algoformer.evaluation.curve.read_numbers": "is a part of Curve.from_data",
     "algoformer.common.plain_data.read_value": "is a part of read_dataclass",
     "algoformer.insight.trajectory.read_depths": "computes depths and reads no file",
     "algoformer.data.protocol.Data.from_header": "is the protocol of what the kinds of data do",
     "algoformer.data.text_base.BaseTextData.from_header": "is the base of kinds of data",
     "algoformer.data.tokenized.TokenizedData.from_header": "is the base of kinds of data",
-    "algoformer.insight.stored.Stored.from_data": "is the base of results",
-    "algoformer.insight.stored.Stored.from_json": "is the base of results",
+    "algoformer.common.stored.Stored.from_data": "is the base of results",
+    "algoformer.common.stored.Stored.from_json": "is the base of results",
 }
 """Readers without a source of their own, and why."""
 

@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 
 from algoformer.cli import COMMANDS
-from algoformer.common import files
+from algoformer.common import files, stored
+from algoformer.common.stored import Stored
 from algoformer.data import protocol, register_data
-from algoformer.insight import stored
-from algoformer.insight.stored import Stored
 from torture.child import finish, limit_cpu, start
 from torture.lines import Line, changed_line, lines, run_line
 from torture.samples import data_files

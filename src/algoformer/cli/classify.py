@@ -5,12 +5,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated
-
-import tyro
 
 from algoformer.cli.lines_in_out import LineOptions, answer_lines
 from algoformer.cli.parse import parse
+from algoformer.common.terminal import printable
 
 DESCRIPTION = """Print the class of each line, a tab, and its probability.
 
@@ -28,14 +26,13 @@ Examples:
 class ClassifyOptions(LineOptions):
     """Options of `algoformer classify`."""
 
-    classes: Annotated[bool, tyro.conf.arg(help="List the classes of the model and exit.")] = False
-    batch_size: Annotated[int, tyro.conf.arg(help="Lines in a batch.")] = 64
+    classes: bool = False  # List the classes of the model and exit.
+    batch_size: int = 64  # Lines in a batch.
 
 
 def run_classify(arguments: list[str]) -> int:
     """Classify line by line."""
     chosen = parse(ClassifyOptions, arguments, command="classify", description=DESCRIPTION)
-    from algoformer.common.terminal import printable
     from algoformer.language.classify import Classifier
 
     classifier = Classifier(

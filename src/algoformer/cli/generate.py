@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated
-
-import tyro
 
 from algoformer.cli.lines_in_out import LineOptions, answer_lines, print_answer
 from algoformer.cli.parse import parse
+from algoformer.common.terminal import printable
 
 DESCRIPTION = """Continue a prompt with a language model; text is printed as it is written.
 
@@ -25,17 +23,13 @@ Examples:
 class GenerateOptions(LineOptions):
     """Options of `algoformer generate`."""
 
-    prompt: Annotated[str | None, tyro.conf.arg(help="The text to continue.")] = None
-    max_new_tokens: Annotated[int, tyro.conf.arg(help="Maximum number of new tokens.")] = 200
-    temperature: Annotated[float, tyro.conf.arg(help="Sampling temperature; 0 is greedy decoding.")] = 0.8
-    top_k: Annotated[int | None, tyro.conf.arg(help="Sample from the k most probable tokens.")] = None
-    top_p: Annotated[
-        float, tyro.conf.arg(help="Sample from the most probable tokens with this total probability.")
-    ] = 1.0
-    seed: Annotated[int, tyro.conf.arg(help="Seed of the samples.")] = 0
-    stop_strings: Annotated[
-        tuple[str, ...], tyro.conf.arg(help="End the text before the first of these strings.")
-    ] = ()
+    prompt: str | None = None  # The text to continue.
+    max_new_tokens: int = 200  # Maximum number of new tokens.
+    temperature: float = 0.8  # Sampling temperature; 0 is greedy decoding.
+    top_k: int | None = None  # Sample from the k most probable tokens.
+    top_p: float = 1.0  # Sample from the most probable tokens with this total probability.
+    seed: int = 0  # Seed of the samples.
+    stop_strings: tuple[str, ...] = ()  # End the text before the first of these strings.
 
 
 def run_generate(arguments: list[str]) -> int:
@@ -71,6 +65,4 @@ def run_generate(arguments: list[str]) -> int:
 
 def _safe(text: str) -> str:
     """Escape control characters, but keep line breaks and tabs, which are part of a text."""
-    from algoformer.common.terminal import printable
-
     return "".join(one if one in "\n\t" else printable(one) for one in text)

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from algoformer.cli.choose import FirstOptions, read_experiment
+from algoformer.cli.say import say
+from algoformer.common.terminal import printable, short
 
 if TYPE_CHECKING:
     from algoformer.evaluation import Table
@@ -69,7 +71,6 @@ def run_info(arguments: list[str]) -> int:
 
 
 def _describe_file(path: Path) -> int:
-    from algoformer.cli.say import say
     from algoformer.model.algoformer import AlgoFormer
     from algoformer.model.cost import cost
     from algoformer.shipped import load
@@ -87,8 +88,6 @@ def _describe_file(path: Path) -> int:
 
 def card_lines(checkpoint: Checkpoint) -> list[str]:
     """Return the card as lines for a reader: data, size, training, measured errors or scores, the rest."""
-    from algoformer.common.terminal import printable
-
     card, count = dict(checkpoint.card), sum(weight.numel() for weight in checkpoint.model.parameters())
     lines = [("data", _data_words(checkpoint)), ("parameters", f"{count:,}")]
     lines += [(name, _shown(card.pop(name))) for name in FIRST_FACTS if name in card]
@@ -151,8 +150,6 @@ def _score_lines(one: Any) -> list[tuple[str, str]]:
 
 def _shown(value: Any) -> str:
     """Return a value of a card in a few words: four digits, short lists, no nested experiments."""
-    from algoformer.common.terminal import short
-
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
@@ -162,19 +159,17 @@ def _shown(value: Any) -> str:
     if isinstance(value, str):
         return value if len(value) <= 200 else value[:197] + "..."
     if isinstance(value, dict):
-        kept = [
+        return ", ".join(
             f"{name} {_shown(inner)}"
             for name, inner in list(value.items())[:8]
             if name not in HIDDEN and not isinstance(inner, dict)
-        ]
-        return ", ".join(kept)
+        )
     if isinstance(value, list):
         return ", ".join(_shown(one) for one in value[:6]) + (", ..." if len(value) > 6 else "")
     return short(value)
 
 
 def _print_cost(experiment: Experiment) -> None:
-    from algoformer.cli.say import say
     from algoformer.model.cost import cost
     from algoformer.trace import Unroll
     from algoformer.training.config import unroll_at
@@ -208,7 +203,6 @@ def _cost_table(bill: Cost, title: str, *, training: bool = False) -> Table:
 
 
 def _print_comparison() -> None:
-    from algoformer.cli.say import say
     from algoformer.evaluation import Table
     from algoformer.model.cost import computation_comparison
 

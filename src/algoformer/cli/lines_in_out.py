@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 import tyro
 
+from algoformer.cli.parse import DeviceName, ModelOption
 from algoformer.cli.progress import bars
 
 if TYPE_CHECKING:
@@ -23,30 +24,16 @@ if TYPE_CHECKING:
 class LineOptions:
     """Options of all commands that answer lines of text."""
 
-    model: Annotated[
-        tyro.conf.Positional[Path],
-        tyro.conf.arg(metavar="MODEL", help="A run folder, a checkpoint file or a shipped model."),
-    ]
+    model: ModelOption
     file: Annotated[
         tyro.conf.Positional[Path | None],
         tyro.conf.arg(metavar="[FILE]", help="The text, one item per line; by default standard input."),
     ] = None
-    iterations: Annotated[
-        int | None, tyro.conf.arg(help="Iterations of the loop; by default as trained.")
-    ] = None
-    stop: Annotated[
-        str | None, tyro.conf.arg(help="Leave the loop early: state:0.03, kl:1e-3, same:2 or gate:0.9.")
-    ] = None
-    encoding: Annotated[str, tyro.conf.arg(help="Encoding of the text: utf-8, latin-1, utf-16, ...")] = (
-        "utf-8"
-    )
-    errors: Annotated[
-        Literal["strict", "replace"],
-        tyro.conf.arg(help="Refuse undecodable bytes, or read them as U+FFFD."),
-    ] = "strict"
-    device: Annotated[Literal["auto", "cpu", "cuda", "mps"], tyro.conf.arg(help="Where the model runs.")] = (
-        "auto"
-    )
+    iterations: int | None = None  # Iterations of the loop; by default as trained.
+    stop: str | None = None  # Leave the loop early: state:0.03, kl:1e-3, same:2 or gate:0.9.
+    encoding: str = "utf-8"  # Encoding of the text: utf-8, latin-1, utf-16, ...
+    errors: Literal["strict", "replace"] = "strict"  # Refuse undecodable bytes, or read them as U+FFFD.
+    device: DeviceName = "auto"  # Where the model runs.
 
     def load(self) -> Checkpoint:
         """Load the model on its device; of a run folder, the weights that did best in validation."""

@@ -66,7 +66,11 @@ def run_programs(arguments: list[str]) -> int:
         for name, build in _named().items():
             print(f"{name}: {_first_line(build)}\n{indent(str(build()), '  ')}\n")
         return 0
-    program = named_program(chosen.name)
+    if chosen.name.endswith(".json"):
+        program = read_program(Path(chosen.name))
+    else:
+        check_choice("program", chosen.name, _named())
+        program = _named()[chosen.name]()
     if chosen.svg is not None:
         refuse_existing(chosen.svg)
     print(program.to_json() if chosen.json else program)
@@ -76,14 +80,6 @@ def run_programs(arguments: list[str]) -> int:
 
         write_text(chosen.svg, diagram(program))
     return 0
-
-
-def named_program(name: str) -> Program:
-    """A preset by name, or the program in a JSON file."""
-    if name.endswith(".json"):
-        return read_program(Path(name))
-    check_choice("program", name, _named())
-    return _named()[name]()
 
 
 def _named() -> dict[str, Callable[..., Program]]:

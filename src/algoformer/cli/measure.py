@@ -212,15 +212,10 @@ def score_table(found: Any) -> Table:
         taken = ", ".join(f"{one.iterations:.2f}" for one in found if one.iterations is not None)
         note = f"Mean iterations of the loop: {taken}." if taken else ""
         return Table(columns=("split", "texts", "score", "value", "95 %"), rows=rows, note=note)
-    rows = tuple(
-        (iterations, loss, perplexity, bits)
-        for iterations, loss, perplexity, bits in zip(
-            found.iterations, found.cross_entropy, found.perplexity, found.bits_per_byte, strict=True
-        )
-    )
+    measured = found.iterations, found.cross_entropy, found.perplexity, found.bits_per_byte
     return Table(
         columns=("iterations", "cross-entropy", "perplexity", "bits per byte"),
-        rows=rows,
+        rows=tuple(zip(*measured, strict=True)),
         note=f"Cross-entropy in nats per token, over {found.tokens:,} tokens of the test text.",
     )
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, Literal
-
-import tyro
+from typing import Literal
 
 from algoformer.cli.lines_in_out import LineOptions, answer_lines
 from algoformer.cli.parse import parse
@@ -30,17 +28,13 @@ Examples:
 class TranslateOptions(LineOptions):
     """Options of `algoformer translate`."""
 
-    beam: Annotated[int, tyro.conf.arg(help="Beam width; 1 is greedy search.")] = 4
-    length_penalty: Annotated[
-        float, tyro.conf.arg(help="0 favors short translations, 1 compares mean log-probabilities.")
-    ] = 1.0
-    scores: Annotated[bool, tyro.conf.arg(help="Print each line's score and a tab before it.")] = False
-    flag_below: Annotated[float, tyro.conf.arg(help="Report lines with a lower score.")] = -0.5
-    whole_lines: Annotated[bool, tyro.conf.arg(help="Translate a line of several sentences at once.")] = False
-    batch_size: Annotated[int, tyro.conf.arg(help="Sentences in a batch.")] = 32
-    cache: Annotated[
-        Literal["full", "last"], tyro.conf.arg(help="What the KV cache keeps of a loop; full is exact.")
-    ] = "full"
+    beam: int = 4  # Beam width; 1 is greedy search.
+    length_penalty: float = 1.0  # 0 favors short translations, 1 compares mean log-probabilities.
+    scores: bool = False  # Print each line's score and a tab before it.
+    flag_below: float = -0.5  # Report lines with a lower score.
+    whole_lines: bool = False  # Translate a line of several sentences at once.
+    batch_size: int = 32  # Sentences in a batch.
+    cache: Literal["full", "last"] = "full"  # What the KV cache keeps of a loop; full is exact.
 
 
 def run_translate(arguments: list[str]) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import types
 import typing
 from collections.abc import Mapping, Sequence
@@ -20,10 +21,17 @@ MOST = 10**12
 
 
 def as_data(value: object) -> Any:
-    """Return a dataclass of plain values in plain JSON types: an object of the fields that `init` takes."""
+    """Return plain values in plain JSON types; a dataclass is an object of the fields that `init` takes.
+
+    JSON has no word for numbers that are not finite, so they are written as "nan", "inf" and "-inf".
+    """
     if is_dataclass(value):
         return {item.name: as_data(getattr(value, item.name)) for item in fields(value) if item.init}
-    return [as_data(item) for item in value] if isinstance(value, tuple) else value
+    if isinstance(value, Mapping):
+        return {key: as_data(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [as_data(item) for item in value]
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def read_dataclass(kind: type[Kind], data: object) -> Kind:
@@ -62,41 +70,11 @@ def check_types(value: Any) -> None:
     >>> from algoformer.config import Ramp
     >>> check_types(Ramp(start=1, increment=1, interval=1.0))
     """
-    hints = typing.get_type_hints(type(value))
+    hints = field_types(type(value))
     for item in fields(value):
-        if not _fits(hints[item.name], getattr(value, item.name)):
-            found = short(getattr(value, item.name))
-            raise ValueError(f"{type(value).__name__}.{item.name} must be {hints[item.name]}, got {found}")
-
-
-def _fits(hint: Any, value: Any) -> bool:
-    origin, inner = typing.get_origin(hint), typing.get_args(hint)
-    if hint is Any:
-        return True
-    if origin in (typing.Union, types.UnionType):
-        return any(_fits(one, value) for one in inner)
-    if origin is Literal:
-        return value in inner
-    if origin is tuple:
-        if not isinstance(value, tuple):
-            return False
-        if len(inner) == 2 and inner[1] is Ellipsis:
-            return all(_fits(inner[0], one) for one in value)
-        return len(inner) == len(value) and all(map(_fits, inner, value))
-    if origin is list:
-        return isinstance(value, list) and all(_fits(inner[0], one) for one in value)
-    if isinstance(origin, type) and issubclass(origin, Mapping):
-        pairs = value.items() if isinstance(value, Mapping) else [(None, None)]
-        return all(_fits(inner[0], key) and _fits(inner[1], one) for key, one in pairs)
-    if is_dataclass(hint):
-        if isinstance(value, typing.cast(type, hint)):
-            check_types(value)
-        return isinstance(value, typing.cast(type, hint))
-    if hint is float:
-        return isinstance(value, float) or (type(value) is int and abs(value) <= MOST)
-    if hint is int:
-        return type(value) is int and abs(value) <= MOST
-    return isinstance(value, hint)
+        name, found = f"{type(value).__name__}.{item.name}", getattr(value, item.name)
+        if read_value(name, hints[item.name], found) != found:  # a list was read as a tuple, say
+            raise ValueError(f"{name} must be of type {_type_name(hints[item.name])}, got {short(found)}")
 
 
 def field_types(kind: type) -> dict[str, Any]:
@@ -125,10 +103,12 @@ def check_storable(kind: type) -> None:
 def read_value(name: str, hint: Any, value: Any) -> Any:
     """Read a value of JSON as the type `hint`; raise ValueError for a value of another type.
 
-    Lists become tuples. An integer is accepted for a float, because some writers of JSON shorten 1.0 to 1. A
-    bool is never accepted for a number.
+    Lists become tuples. An integer is accepted for a float, because some writers of JSON shorten 1.0 to 1,
+    and so are the words "nan", "inf" and "-inf". A bool is never accepted for a number.
     """
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
+    if hint is Any:
+        return value
     if origin in (typing.Union, types.UnionType):
         return _first_that_fits(name, hint, value)
     if origin is Literal:
@@ -136,7 +116,15 @@ def read_value(name: str, hint: Any, value: Any) -> Any:
             return value
         raise ValueError(f"{name} must be one of {', '.join(map(str, inner))}, got {short(value)}")
     if is_dataclass(hint):
-        return read_dataclass(typing.cast(type, hint), value)
+        if not isinstance(value, typing.cast(type, hint)):
+            return read_dataclass(typing.cast(type, hint), value)
+        check_types(value)
+        return value
+    if isinstance(origin, type) and issubclass(origin, Mapping) and isinstance(value, Mapping):
+        return {
+            read_value(f"a key of {name}", inner[0], key): read_value(f"{name}[{short(key)}]", inner[1], item)
+            for key, item in value.items()
+        }
     if origin in (tuple, list, Sequence) and isinstance(value, list | tuple):
         kinds = inner if origin is tuple and inner[-1] is not Ellipsis else inner[:1] * len(value)
         if len(kinds) == len(value):
@@ -149,6 +137,10 @@ def read_value(name: str, hint: Any, value: Any) -> Any:
             return float(value)
         except OverflowError:
             raise ValueError(f"{name} is too large for a float: {short(value)}") from None
+    elif hint is float and value in ("nan", "inf", "-inf"):
+        return float(value)
+    elif hint is int and type(value) is int and not -(2**63) <= value < 2**63:
+        raise ValueError(f"{name} must be an integer of at most 64 bits, got {short(value)}")
     elif origin is None and (type(value) is hint or (hint not in _PLAIN and isinstance(value, hint))):
         return value
     raise ValueError(

@@ -62,7 +62,7 @@ class PromptData:
         """Refuse curricula that the program or the task cannot follow, and a loss that does not fit."""
         if training.loss in EXIT_LOSSES or halting_of(program) != "none":
             check_exit(program, training)
-        if training.samples is not None and not _causal(program):
+        if training.samples is not None and not all(layers.causal for layers in modules_of(program)):
             raise ValueError(
                 "samples: with full attention only the last question of a prompt is asked, so that there is "
                 "no curriculum over samples; leave it out"
@@ -234,7 +234,3 @@ def curricula(config: TrainConfig, step: int, *, dims: int, samples: int) -> tup
 def prompt_seed(seed: int, step: int) -> int:
     """Return the seed for the prompts of a step: even, so that evaluation prompts (odd) differ."""
     return 2 * random.Random(f"{seed}/{step}/prompts").getrandbits(31)
-
-
-def _causal(program: Program) -> bool:
-    return all(layers.causal for layers in modules_of(program))

@@ -66,19 +66,15 @@ class Batches(Protocol):
     @property
     def generator(self) -> torch.Generator | None:
         """The generator that `current` draws from, to be registered with CUDA graphs; None without draws."""
-        ...
 
     def select(self, step: int) -> Hashable:
         """Make batch number `step` (counted from 0) the current one; return a key of its shapes."""
-        ...
 
     def current(self) -> Any:
         """Return the selected batch on the device of the run."""
-        ...
 
     def metrics(self, step: int) -> Metrics:
         """Return where the curricula of the data stand at `step`, for a row of metrics."""
-        ...
 
 
 @runtime_checkable
@@ -88,17 +84,14 @@ class Data(Protocol):
     @property
     def name(self) -> str:
         """The key of the class in the registry, such as "prompts" or "translation"."""
-        ...
 
     @property
     def measures(self) -> tuple[str, ...]:
         """The names of `Loss.sums`; the first is "loss"."""
-        ...
 
     @property
     def fixed_shapes(self) -> bool:
         """True if all batches have the same shapes, so that compiling for them pays."""
-        ...
 
     def check(self, program: Program, training: TrainConfig) -> None:
         """Refuse a program or settings that this data cannot be trained with.
@@ -106,11 +99,9 @@ class Data(Protocol):
         Raises:
             ValueError: with the setting, its value and the remedy.
         """
-        ...
 
     def build_model(self, program: Program, width: int, training: TrainConfig) -> nn.Module:
         """Return a model with fresh weights that `training.seed` alone decides."""
-        ...
 
     def check_model(self, model: nn.Module) -> None:
         """Refuse a model that does not fit this data: other sizes, another vocabulary, other labels.
@@ -118,34 +109,27 @@ class Data(Protocol):
         Raises:
             ValueError: with the size that differs.
         """
-        ...
 
     def batches(self, model: nn.Module, training: TrainConfig, share: Share) -> Batches:
         """Open the training batches for a model, on its device."""
-        ...
 
     def loss(self, model: Callable[..., Any], batch: Any, unroll: Unroll, training: TrainConfig) -> Loss:
         """Return the loss of a model, or of a solver in its place, on a batch."""
-        ...
 
     def validate(self, model: nn.Module, *, bf16: bool = False) -> dict[str, float]:
         """Measure the model on held-out data while training; empty where there is nothing to validate on.
 
         Names begin with "valid_". `bf16` allows matrix products in bf16, as in training.
         """
-        ...
 
     def merit(self, validation: Metrics) -> tuple[float, ...]:
         """Return what decides which of several validations is the best: the largest tuple."""
-        ...
 
     def evaluate(self, model: nn.Module, **options: Any) -> Any:
         """Measure a trained model on its test data, as it is reported."""
-        ...
 
     def facts(self) -> dict[str, Any]:
         """Return what the card of a checkpoint says about the data: its sources, terms and spelling."""
-        ...
 
     def resumed(self, stored: Data) -> Data:
         """Return this data as a run left it that is resumed: with its tokenizer, on the same text.
@@ -153,15 +137,12 @@ class Data(Protocol):
         Raises:
             ValueError: the text has changed since, so that the run could not go on exactly.
         """
-        ...
 
     def settings(self) -> dict[str, Any]:
         """Return the settings in plain JSON types, without what was learned from the data."""
-        ...
 
     def header(self) -> dict[str, Any]:
         """Return all that a file must hold to rebuild this object: the settings, and a tokenizer if any."""
-        ...
 
     @classmethod
     def from_header(cls, header: Mapping[str, Any]) -> Data:
@@ -170,7 +151,6 @@ class Data(Protocol):
         Raises:
             ValueError: the header is damaged or of another kind.
         """
-        ...
 
 
 BUILT_IN = {

@@ -123,8 +123,7 @@ def token_files(
     folder = (cache or cache_folder()) / key.hexdigest()[:24]
     index = folder / "index.json"
     if not index.exists():
-        sizes = _write(folder, files, tokenizer, seed)
-        write_json(index, sizes)
+        write_json(index, _write(folder, files, tokenizer, seed))
     sizes = read_json(index)
     return {name: TokenFile(_mapped(folder / f"{name}.tokens"), int(sizes[name]["bytes"])) for name in SPLITS}
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from typing import Any, Literal, get_args
+from dataclasses import dataclass
+from typing import Literal, get_args
 
-from algoformer.common.plain_data import read_object
+from algoformer.common.stored import Stored
 from algoformer.common.terminal import short
 
 Axis = Literal["samples", "iterations"]
@@ -16,11 +14,10 @@ Axis = Literal["samples", "iterations"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Curve:
+class Curve(Stored):
     """The mean error of one solver at each x, and the band from `low` to `high` around it.
 
-    Errors that are not finite are kept as they are. JSON has no word for them, so `to_data` writes them
-    as "nan", "inf" and "-inf".
+    Errors that are not finite are kept as they are.
 
     >>> error, low, high = (1.0, 0.5), (0.9, 0.4), (1.1, 0.6)
     >>> curve = Curve(label="a", axis="samples", x=(0.0, 1.0), error=error, low=low, high=high)
@@ -77,53 +74,3 @@ class Curve:
                 f"it has {len(self.x)} points in {self.x[0]:g}..{self.x[-1]:g}"
             )
         return self.error[self.x.index(x)]
-
-    def to_data(self) -> dict[str, Any]:
-        """Return the curve as strings, numbers and lists."""
-        columns = {name: [_plain(value) for value in getattr(self, name)] for name in _COLUMNS}
-        return {"label": self.label, "axis": self.axis, **columns}
-
-    @classmethod
-    def from_data(cls, data: object) -> Curve:
-        """Read what `to_data` returned; raise ValueError for anything else."""
-        known = [item.name for item in fields(cls)]
-        if not isinstance(data, Mapping) or sorted(data) != sorted(known):
-            raise ValueError(f"a curve is an object with the keys {', '.join(known)}")
-        columns = {name: read_numbers(name, data[name]) for name in _COLUMNS}
-        if not isinstance(data["label"], str):
-            raise ValueError(f"label must be text, got {short(data['label'])}")
-        return cls(label=data["label"], axis=data["axis"], **columns)
-
-    def to_json(self) -> str:
-        """Return the curve as JSON text."""
-        return json.dumps(self.to_data(), allow_nan=False)
-
-    @classmethod
-    def from_json(cls, text: str) -> Curve:
-        """Read what `to_json` returned; raise ValueError for anything else."""
-        return cls.from_data(read_object(text))
-
-
-_COLUMNS = ("x", "error", "low", "high")
-
-
-def _plain(value: float) -> float | str:
-    return value if math.isfinite(value) else str(value)
-
-
-def read_numbers(name: str, values: object) -> tuple[float, ...]:
-    """Read a list of numbers, in which "nan", "inf" and "-inf" are words; raise ValueError for others."""
-    if not isinstance(values, list | tuple):
-        raise ValueError(f"{name} must be a list of numbers, got {short(values)}")
-    return tuple(_number(name, value) for value in values)
-
-
-def _number(name: str, value: object) -> float:
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        try:
-            return float(value)
-        except OverflowError:
-            raise ValueError(f"{name} holds a number too large for a float: {short(value)}") from None
-    if isinstance(value, str) and value in ("nan", "inf", "-inf"):
-        return float(value)
-    raise ValueError(f"{name} must hold numbers, got {short(value)}")

@@ -95,18 +95,13 @@ def evaluate(
         prompts=prompt.batch,
         scale=scale,
         against=against,
-        broken=_broken(by_sample, errors.by_depth),
+        broken=int((~np.isfinite(np.concatenate([by_sample, errors.by_depth], axis=1))).any(axis=1).sum()),
         parameters=count_parameters(solver),
         unsolved=None
         if errors.unsolved is None
         else curve_of(errors.unsolved, axis="iterations", x=errors.depths, **bands),
         provenance=setting(solver, prompt) | {"seconds": seconds} | dict(provenance or {}),
     )
-
-
-def _broken(by_sample: np.ndarray, by_depth: np.ndarray) -> int:
-    both = np.concatenate([by_sample, by_depth], axis=1)
-    return int((~np.isfinite(both)).any(axis=1).sum())
 
 
 class Comparison(list[Evaluation]):

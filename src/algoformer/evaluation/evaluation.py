@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
-from algoformer.common.plain_data import read_object
+from algoformer.common.stored import Stored
 from algoformer.common.terminal import short
-from algoformer.evaluation.curve import Curve, read_numbers
+from algoformer.evaluation.curve import Curve
 
 Against = Literal["clean", "shown"]
 """The targets of errors: answers without noise, or those that prompts show."""
@@ -19,7 +18,7 @@ Plain = str | int | float | bool | None
 
 
 @dataclass(frozen=True, kw_only=True)
-class Evaluation:
+class Evaluation(Stored):
     """Errors of one solver on fixed prompts.
 
     Attributes:
@@ -46,7 +45,7 @@ class Evaluation:
     against: Against
     broken: int = 0
     parameters: int | None = None
-    provenance: Mapping[str, Plain] = field(default_factory=dict)
+    provenance: Mapping[str, Any] = field(default_factory=dict)
     unsolved: Curve | None = None
 
     def __post_init__(self) -> None:
@@ -70,46 +69,5 @@ class Evaluation:
         return self.by_sample.final
 
     def to_data(self) -> dict[str, Any]:
-        """Return the evaluation as strings, numbers, lists and dicts."""
-        data: dict[str, Any] = {item.name: getattr(self, item.name) for item in fields(self)}
-        curves = {"by_sample": self.by_sample.to_data(), "by_step": self.by_step.to_data()}
-        if self.unsolved is None:
-            del data["unsolved"]
-        else:
-            curves["unsolved"] = self.unsolved.to_data()
-        return data | curves | {"provenance": dict(self.provenance)}
-
-    @classmethod
-    def from_data(cls, data: object) -> Evaluation:
-        """Read what `to_data` returned; raise ValueError for anything else."""
-        known = [item.name for item in fields(cls)]
-        if not isinstance(data, Mapping) or sorted({"unsolved", *data}) != sorted(known):
-            raise ValueError(f"an evaluation is an object with the keys {', '.join(known)}")
-        kinds: dict[str, tuple[type, ...]] = {
-            "label": (str,),
-            "steps": (int,),
-            "prompts": (int,),
-            "scale": (int, float),
-            "against": (str,),
-            "broken": (int,),
-            "parameters": (int, type(None)),
-            "provenance": (Mapping,),
-        }
-        for name, kind in kinds.items():
-            if not isinstance(data[name], kind) or isinstance(data[name], bool):
-                raise ValueError(f"{name} cannot be {short(data[name])}")
-        values: dict[str, Any] = {name: data[name] for name in kinds}
-        (values["scale"],) = read_numbers("scale", [data["scale"]])
-        values |= {
-            name: Curve.from_data(data[name]) for name in ("by_sample", "by_step", "unsolved") if name in data
-        }
-        return cls(**values)
-
-    def to_json(self) -> str:
-        """Return the evaluation as JSON text."""
-        return json.dumps(self.to_data(), allow_nan=False)
-
-    @classmethod
-    def from_json(cls, text: str) -> Evaluation:
-        """Read what `to_json` returned; raise ValueError for anything else."""
-        return cls.from_data(read_object(text))
+        """Return the evaluation as strings, numbers, lists and dicts, without `unsolved` where it is None."""
+        return {name: one for name, one in super().to_data().items() if name != "unsolved" or one is not None}

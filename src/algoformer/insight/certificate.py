@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from algoformer.common.stored import Stored
 from algoformer.insight.stopping import StoppingRule
-from algoformer.insight.stored import Stored
 
 AnswerClass = Literal["hold", "improve", "swing", "grow", "diverge", "unclear"]
 """The behaviour of the error beyond the trained depth; unclear if there are too few prompts to tell."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from algoformer.common.stored import Stored
 from algoformer.insight.gates import Gate
-from algoformer.insight.stored import Stored
 from algoformer.insight.verdict import FamilyShare, Status
 
 

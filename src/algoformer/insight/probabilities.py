@@ -9,11 +9,11 @@ from typing import Any
 
 import torch
 
+from algoformer.common.stored import Stored
 from algoformer.insight.certificate import DepthCertificate, StateReport, state_lines
 from algoformer.insight.certify import state_report
 from algoformer.insight.growth import disturbance_growth
 from algoformer.insight.instrument import LoopMap
-from algoformer.insight.stored import Stored
 from algoformer.insight.trajectory import ORDER, SETTLED, check_reach, follow, read_depths
 
 HOLDS = 0.1

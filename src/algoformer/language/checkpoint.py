@@ -21,17 +21,14 @@ class TextModelFile(Protocol):
     @property
     def model(self) -> nn.Module:
         """The model."""
-        ...
 
     @property
     def tokenizer(self) -> str:
         """The tokenizer as JSON; empty if there is none."""
-        ...
 
     @property
     def card(self) -> Mapping[str, Any]:
         """Facts about the model, among them how its text is spelled."""
-        ...
 
 
 def held_instead(model: nn.Module) -> str:

@@ -14,8 +14,9 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from algoformer.data.protocol import Loss, Share
+from algoformer.data.protocol import Loss
 from algoformer.trace import Unroll
+from algoformer.training import sharded
 from algoformer.training.config import ParallelName
 from algoformer.training.step import LossFunction, Model, ProcessGroup, Result, Stop
 from algoformer.training.trainer import started_by_torchrun
@@ -112,8 +113,6 @@ class DistributedGroup(ProcessGroup):
         """
         module: nn.Module = _LossModule(model, loss)
         if self.kind == "fsdp":
-            from algoformer.training import sharded
-
             self._blank = copy.deepcopy(model).to("meta")
             sharded.shard(module, model, at_once=at_once)
         else:
@@ -133,10 +132,6 @@ class DistributedGroup(ProcessGroup):
         weights = {name: weight.detach().clone() for name, weight in model.state_dict().items()}
         plain.load_state_dict(weights, assign=True)
         return plain
-
-    def share(self) -> Share:
-        """Return the share of every batch that this process works on."""
-        return Share(self.rank, self.processes, self.mean)
 
     def mean(self, values: Tensor) -> Tensor:
         """Return the mean of a tensor over all processes."""
@@ -163,12 +158,6 @@ class DistributedGroup(ProcessGroup):
             raise failure or sent
         return cast(Result, result)
 
-    def rank_zero_first(self, action: Callable[[], Result]) -> Result:
-        """Do something on rank zero, and then on the others, unless it failed there."""
-        done: list[Result] = []
-        self.on_rank_zero(lambda: done.append(action()))
-        return done[0] if done else action()
-
     def all_gather_object(self, value: Result) -> list[Result]:
         """Return what every process gives, in the order of their ranks."""
         answers: list[Result | None] = [None] * self.processes
@@ -194,14 +183,10 @@ class DistributedGroup(ProcessGroup):
 
     def local(self, tensors: list[Tensor]) -> list[Tensor]:
         """Return what this process holds of each tensor, as plain tensors."""
-        from algoformer.training import sharded
-
         return [sharded.local(tensor) for tensor in tensors]
 
     def full_state(self, state: dict[str, Tensor]) -> dict[str, Tensor]:
         """Return whole tensors on rank zero; the others keep their pieces. All processes must ask."""
-        from algoformer.training import sharded
-
         found = {}
         for name, tensor in state.items():
             whole = sharded.full_tensor(tensor)  # one at a time: only one is whole on the device
@@ -215,8 +200,6 @@ class DistributedGroup(ProcessGroup):
         """
         if self._blank is None:
             return model
-        from algoformer.training import sharded
-
         kept = {}
         for name, weight in model.state_dict().items():
             together = sharded.full_tensor(weight)
@@ -229,8 +212,6 @@ class DistributedGroup(ProcessGroup):
 
     def shard_like(self, values: Mapping[str, Tensor], like: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
         """Return this process's pieces of whole tensors, cut as those of the same name in `like`."""
-        from algoformer.training import sharded
-
         return {name: sharded.cut_like(value, like.get(name, value)) for name, value in values.items()}
 
 

@@ -53,9 +53,8 @@ def _units(program: ProgramModule, *, unrolled: bool) -> Iterator[tuple[nn.Modul
                 yield from _units(branch, unrolled=by_unroll)
         elif isinstance(part, LoopModule):
             yield part, "unroll" if by_unroll else "forward"
-        elif (
-            len(cast(LayersModule, part).layers) <= LARGEST_PIECE
-        ):  # hooks cannot lie inside what is compiled
+        elif len(cast(LayersModule, part).layers) <= LARGEST_PIECE:
+            # hooks cannot lie inside what is compiled
             yield part, "forward"
         else:
             yield from ((layer, "forward") for layer in cast(LayersModule, part).layers)

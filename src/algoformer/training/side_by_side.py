@@ -39,7 +39,6 @@ class Work(Protocol):
 
     def make(self, *, device: str, max_minutes: float | None, tell: Tell) -> bool:
         """Do it, or as much as there is time for; whether it is finished."""
-        ...
 
 
 class _Teller(Callback):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import random
 from collections.abc import Callable, Hashable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
 from enum import IntEnum
 from functools import cached_property
@@ -65,7 +65,7 @@ class ProcessGroup:
 
     def share(self) -> Share:
         """Return the share of every batch that this process works on."""
-        return Share()
+        return Share(self.rank, self.processes, self.mean)
 
     def mean(self, values: Tensor) -> Tensor:
         """Return the mean of a tensor over all processes."""
@@ -77,7 +77,9 @@ class ProcessGroup:
 
     def rank_zero_first(self, action: Callable[[], Result]) -> Result:
         """Do something on rank zero, and then on the others, unless it failed there."""
-        return action()
+        done: list[Result] = []
+        self.on_rank_zero(lambda: done.append(action()))
+        return done[0] if done else action()
 
     def all_gather_object(self, value: Result) -> list[Result]:
         """Return what every process gives, in the order of their ranks."""
@@ -185,11 +187,14 @@ class Step:
         count = self.training.batch_size // self.group.share().processes
         return torch.ones(count, dtype=torch.int64, device=self.device)
 
-    def draws(self, step: int) -> AbstractContextManager[None]:
-        """Make dropout inside depend on the seed, the step and the rank alone."""
+    @contextmanager
+    def draws(self, step: int) -> Iterator[None]:
+        """Make dropout inside depend on the seed, the step and the rank alone; outside nothing changes."""
         rank = self.group.rank
         name = f"{self.training.seed}/{step}/dropout" + (f"/{rank}" if rank else "")
-        return _seeded(random.Random(name).getrandbits(31), self.device)
+        with torch.random.fork_rng(devices=[self.device] if self.device.type == "cuda" else []):
+            torch.manual_seed(random.Random(name).getrandbits(31))
+            yield
 
     def take(self) -> None:
         """Learn from the prepared batch, segment by segment, and add the last measures to `sums`."""
@@ -235,14 +240,6 @@ class Step:
         if self.rounded is not None:
             return self.rounded.loss(batch, unroll)
         return self.data.loss(self.solver, batch, unroll, self.training)
-
-
-@contextmanager
-def _seeded(seed: int, device: torch.device) -> Iterator[None]:
-    """Seed PyTorch's own generators inside; outside nothing changes."""
-    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-        torch.manual_seed(seed)
-        yield
 
 
 RAW = "weights."

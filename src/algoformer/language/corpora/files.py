@@ -9,6 +9,7 @@ import io
 import warnings
 import zlib
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -141,19 +142,14 @@ def decode(raw: bytes) -> tuple[str, int]:
     """
     if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
         return raw.decode("utf-16", errors="replace"), 0
-    try:
+    with suppress(UnicodeDecodeError):
         return raw.decode("utf-8-sig"), 0
-    except UnicodeDecodeError:
-        pass
     lines, repaired = [], 0
     for line in raw.removeprefix(b"\xef\xbb\xbf").split(b"\n"):
-        try:
-            lines.append(line.decode("utf-8"))
-        except UnicodeDecodeError:
-            # five bytes mean nothing in Windows-1252; Latin-1 has a place for every byte
-            try:
-                lines.append(line.decode("cp1252"))
-            except UnicodeDecodeError:
-                lines.append(line.decode("latin-1"))
-            repaired += 1
+        # five bytes mean nothing in Windows-1252; Latin-1 has a place for every byte
+        for encoding in ("utf-8", "cp1252", "latin-1"):
+            with suppress(UnicodeDecodeError):
+                lines.append(line.decode(encoding))
+                repaired += encoding != "utf-8"
+                break
     return "\n".join(lines), repaired

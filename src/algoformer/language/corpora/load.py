@@ -156,17 +156,14 @@ def _find(source: Source, reader: Reader, path: str, *, needed: bool) -> str | N
     if found is None and needed:
         raise ValueError(
             f"{reader.folder / path}.gz is missing (and so is {Path(path).name} without .gz). "
-            f"{source.name} ({source.about}) is {source.where}. "
+            f"{source}. "
             + (f"Or download it from {source.hub.repository} with --data-folder hub." if source.hub else "")
         )
     return found
 
 
 def _refuse_empty(source: Source, reader: Reader, path: str) -> None:
-    raise ValueError(
-        f"{reader.folder / path} holds no texts; put the whole file there: "
-        f"{source.name} ({source.about}) is {source.where}"
-    )
+    raise ValueError(f"{reader.folder / path} holds no texts; put the whole file there: {source}")
 
 
 def _parallel(reader: Reader, source: Source, path: str, *, needed: bool) -> ParallelText | None:
