@@ -95,3 +95,11 @@ def test_a_spoiled_journal_is_refused_in_one_line(tmp_path: Path, spoil: Any, wo
     with pytest.raises(ValueError, match=words) as refused:
         read_result(journal, study="study")
     assert "\n" not in str(refused.value)
+
+
+def test_a_journal_with_a_line_nested_too_deeply_is_refused_in_one_line(tmp_path: Path) -> None:
+    journal = journal_with_a_trial(tmp_path / "journal.log")
+    with journal.open("a") as file:
+        file.write('{"op_code": ' + "[" * 100_000 + "]" * 100_000 + "}\n")
+    with pytest.raises(ValueError, match="is not the journal of a study"):
+        read_result(journal, study="study")

@@ -49,8 +49,8 @@ def read_dataclass(kind: type[Kind], data: object) -> Kind:
         raise ValueError(f"{kind.__name__} cannot be read: {error}") from None
 
 
-UNREADABLE = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError)
-"""The errors that come up when something is built from JSON of other types or sizes."""
+UNREADABLE = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError)
+"""The errors that come up when something is built from JSON of other types, sizes or depth."""
 
 
 def read_object(text: str) -> dict[str, Any]:
