@@ -93,6 +93,9 @@ def row_of(step: int, found: Identification) -> dict[str, Any]:
         **{"low": nearest.low, "high": nearest.high, "ceiling": found.ceiling, "passes": list(found.passes)},
         **{"newton": newton.share, "newton_band": [newton.low, newton.high], "gradient_descent": descent},
         **{"left": list(found.error), "pace": list(found.pace), "rests_on": found.rests_on},
+        "weighted_by_position": found.refit
+        and {"nearest": str(found.refit.families[0]), "share": found.refit.families[0].share}
+        | {"ceiling": found.refit.ceiling, "importance": list(found.refit.importance)},
         "failed_symmetries": [gate.name for gate in found.failed_gates],
         "cannot_be_told_apart": list(found.cannot_be_told_apart),
     }
