@@ -59,6 +59,7 @@ def test_certify_prints_json_that_can_be_read_back(looped: Path, capsys: pytest.
     assert main(["certify", str(looped), "--prompts", "8", "--reach", "5", "--json"]) == 0
     found = DepthCertificate.from_json(capsys.readouterr().out)
     assert found.far == 5 * found.trained
+    assert max(len(line) for line in str(found).splitlines()) <= 80
     assert found.states is not None
     assert sum(found.states.prompts.values()) == 8
 
@@ -70,11 +71,12 @@ def test_certify_prints_json_that_can_be_read_back(looped: Path, capsys: pytest.
         (["identify", "--steps", "1"], "steps must be at least 2"),
         (["certify", "--prompts", "2"], "prompts must be at least 8"),
         (["certify", "--reach", "1"], "reach must be at least 2"),
+        (["certify", "--texts", "some.txt"], "is not a model of text, so it cannot run on --texts"),
         (["identify", "--prompts", "9" * 30], "prompts must lie in 1..10000000"),
         (["certify", "--prompts", "9" * 30], "prompts must lie in 1..10000000"),
     ],
 )
-def test_too_small_and_too_large_numbers_are_refused_in_one_line(
+def test_options_that_cannot_be_are_refused_in_one_line(
     options: list[str], message: str, looped: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     capsys.readouterr()

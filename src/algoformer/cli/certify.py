@@ -73,6 +73,11 @@ def run_certify(arguments: list[str]) -> int:
             )
         found = read_certificate(checkpoint.card["certificate"])
     elif isinstance(checkpoint.model, AlgoFormer):
+        if chosen.texts or chosen.references:
+            raise ValueError(
+                f"{chosen.model} is not a model of text, so it cannot run on --texts; leave them out: "
+                "its prompts are drawn from its task"
+            )
         known = load_contender(chosen.model)
         found = certify(known.model, known.task, reach=chosen.reach, prompts=chosen.prompts, seed=chosen.seed)
     else:

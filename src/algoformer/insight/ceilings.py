@@ -16,7 +16,7 @@ from torch import Tensor
 
 from algoformer.insight.answers import Reader
 from algoformer.insight.contexts import Contexts
-from algoformer.insight.weights import Implied, implied_weights, queries_for
+from algoformer.insight.weights import Implied, implied_weights
 
 _QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9)
 
@@ -72,7 +72,7 @@ def operator_ceilings(
     labels = torch.einsum("bnd,bkd->bkn", features, weights).unflatten(1, (-1, outs)).mT
     asked = torch.arange(problems * 2 * prompts) % contexts.batch
     many = contexts.head(problems).repeated(2 * prompts).with_labels(labels.flatten(0, 1))
-    many = many.with_queries(contexts.query_rows[asked, : queries_for(contexts, 2)])
+    many = many.with_queries(contexts.query_rows[asked])
     found = implied_weights(read, many, steps)
     left = found.left.unflatten(1, (problems, 2 * half))  # (step, problem, weights, feature)
     vectors = torch.linalg.eigh(features.mT @ features)[1]

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from algoformer.insight.gates import Gate
+from algoformer.insight.probes import ProbeTable
 from algoformer.insight.stored import Stored
 from algoformer.insight.verdict import FamilyShare, Status
 
@@ -51,6 +52,8 @@ class Identification(Stored):
         matching: by algorithm, the step whose weights are nearest after each pass.
         path: by name, the weights of one prompt in the plane of the solver's own path.
         setting: task, sizes, seed and provenance.
+        probes: what can be read off the states of an `AlgoFormer` on a task with features of its own, where
+            they may be computed before the loop, in it or not at all; else None.
     """
 
     status: Status
@@ -70,6 +73,7 @@ class Identification(Stored):
     matching: dict[str, tuple[int, ...]]
     path: dict[str, Any]
     setting: dict[str, Any] = field(default_factory=dict)
+    probes: ProbeTable | None = None
 
     @property
     def nearest(self) -> FamilyShare:
@@ -128,9 +132,9 @@ class Identification(Stored):
         return sentence(self)
 
     def __str__(self) -> str:
-        from algoformer.insight.wording import table
+        from algoformer.insight.wording import filled, table
 
-        return f"{self.sentence}\n\n{table(self)}"
+        return f"{filled(self.sentence)}\n\n{table(self)}"
 
     def __repr__(self) -> str:
         nearest = self.nearest

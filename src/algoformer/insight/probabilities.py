@@ -15,6 +15,7 @@ from algoformer.insight.growth import disturbance_growth
 from algoformer.insight.instrument import LoopMap
 from algoformer.insight.stored import Stored
 from algoformer.insight.trajectory import ORDER, SETTLED, follow, read_depths
+from algoformer.insight.wording import filled
 
 HOLDS = 0.1
 """Probabilities hold if none moves by more than this beyond the trained depth."""
@@ -76,7 +77,7 @@ class ProbabilityCertificate(Stored):
         )
 
     def __str__(self) -> str:
-        lines = [self.sentence, *state_lines(self.states)]
+        lines = [*map(filled, (self.sentence, *state_lines(self.states)))]
         if self.bleu:
             lines.append(f"{'passes':8}" + "".join(f"{depth:>8}" for depth, *_ in self.bleu))
             lines.append(f"{'BLEU':8}" + "".join(f"{value:>8.1f}" for _, value, *_ in self.bleu))

@@ -38,12 +38,9 @@ class ProbeTable:
 
     def __str__(self) -> str:
         names = list(self.scores)
-        wide = max(len(address) for address in self.addresses) + 2
-        lines = [" " * wide + "".join(f"{name:>16}" for name in names)]
+        lines = [f"{'after':12}" + "".join(f"{name:>10}" for name in names)]
         for index, address in enumerate(self.addresses):
-            lines.append(
-                f"{address:{wide}}" + "".join(f"{self.scores[name][index]:>16.3f}" for name in names)
-            )
+            lines.append(f"{address:12}" + "".join(f"{self.scores[name][index]:>10.3f}" for name in names))
         return "\n".join(lines)
 
 
@@ -58,8 +55,8 @@ def probe(
 ) -> ProbeTable:
     """Fit linear probes to the states at `addresses` on half of the prompts and score them on the other half.
 
-    States are read at the tokens of the questions. Targets are the question's raw row, its features as the
-    task's maker knows them, and the correct answer.
+    States are read at the tokens of the questions in the second half of a prompt, which can be answered.
+    Targets are the question's raw row, its features as the task's maker knows them, and the correct answer.
 
     Args:
         model: an `AlgoFormer` with causal attention.
@@ -80,15 +77,14 @@ def probe(
     targets = _targets(prompt, task)
     with full_precision(model, torch.device("cpu")):
         trace = model(prompt, Unroll(steps=steps, window=1, keep=tuple(addresses)))
-    rows = torch.tensor(prompt.reads) + model.blanks[0]
+    late = prompt.points // 2
+    rows = torch.tensor(prompt.reads[late:]) + model.blanks[0]
     scores: dict[str, list[float]] = {name: [] for name in targets}
     for address in addresses:
         state = trace.states[address]
-        state = (
-            state[-1] if state.dim() == 4 else state
-        )  # after the loop, states have a leading axis of passes
+        state = state[-1] if state.dim() == 4 else state  # parts after the loop: the last pass
         for name, target in targets.items():
-            scores[name].append(_held_out(state[:, rows].double(), target.double()))
+            scores[name].append(_held_out(state[:, rows].double(), target[:, late:].double()))
     return ProbeTable(
         addresses=tuple(addresses), scores={name: tuple(found) for name, found in scores.items()}
     )

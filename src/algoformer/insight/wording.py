@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import textwrap
+
 from algoformer.insight.gates import MEASUREMENT, Gate
 from algoformer.insight.identification import Identification
 from algoformer.insight.verdict import FamilyShare
 
-_COLUMNS = 8
+_COLUMNS = 6
 """Passes that a table shows at most."""
+
+WIDTH = 80
+"""Characters in a line of text."""
 
 
 def sentence(found: Identification) -> str:
@@ -29,7 +34,7 @@ def sentence(found: Identification) -> str:
 
 
 def table(found: Identification, *, families: int = 5) -> str:
-    """Return the shares by pass, pace, gates and influence as text of at most 100 columns."""
+    """Return the shares by pass, pace, gates and influence as text of at most 80 columns."""
     shown = _shown_passes(found)
     head = f"{'pass':38}" + "".join(f"{index:>7}" for index in shown)
     lines = [head, _row("left, share of least squares", found.error, shown, _short)]
@@ -37,16 +42,18 @@ def table(found: Identification, *, families: int = 5) -> str:
         lines.append(_row(f"{name} explains", values, shown))
     lines += [_row(one.name, one.by_pass, shown) for one in found.families[:families]]
     lines.append(_row("gradient-flow time", found.pace, shown, _short))
-    gates = [f"{gate.name} {'yes' if gate.passed else 'no'} ({gate.value:.2g})" for gate in _tested(found)]
-    lines += ["", *_wrapped("symmetries: ", gates)]
+    gates = [f"{gate.name} {'yes' if gate.passed else 'no'} ({gate.value:.3g})" for gate in _tested(found)]
+    lines += ["", filled("symmetries: " + " · ".join(gates))]
     again = next((gate.value for gate in found.gates if gate.name == MEASUREMENT), 1.0)
-    lines.append(f"measurement: what is left, measured again with other queries, correlates to {again:.3f}")
-    lines.append(_influence(found))
+    lines.append(
+        filled(f"measurement: what is left, measured again with other queries, correlates to {again:.3f}")
+    )
+    lines.append(filled(_influence(found)))
     if found.refit is not None:
-        lines.append(
-            f"with examples weighted by position: {_explained(found.refit.families[0], _window(found))}, "
-            f"any filter {_percent(found.refit.ceiling)}"
-        )
+        again_with = f"{_explained(found.refit.families[0], _window(found))}, any filter "
+        lines.append(filled(f"examples weighted by position: {again_with}{_percent(found.refit.ceiling)}"))
+    if found.probes is not None:
+        lines += ["", "linear probes of the states at the questions, held-out R²:", str(found.probes)]
     return "\n".join(lines)
 
 
@@ -112,12 +119,6 @@ def _tested(found: Identification) -> list[Gate]:
     return [gate for gate in found.gates if gate.name != MEASUREMENT]
 
 
-def _wrapped(start: str, items: list[str], width: int = 100) -> list[str]:
-    lines, line = [], start
-    for number, item in enumerate(items):
-        piece = item + (" · " if number + 1 < len(items) else "")
-        if len(line) + len(piece) > width and line.strip():
-            lines.append(line.rstrip())
-            line = " " * len(start)
-        line += piece
-    return [*lines, line.rstrip()]
+def filled(text: str) -> str:
+    """Return a paragraph in lines that fit a terminal; further lines are indented."""
+    return textwrap.fill(text, WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
