@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
 from algoformer.insight import DepthCertificate, FamilyShare, Identification, ProbabilityCertificate
 from algoformer.report.canvas import finish, logarithmic, mark_training, panels, plain_ticks, whole_ticks
-from algoformer.report.style import INK, SPARE, strokes
+from algoformer.report.style import INK, SPARE, method_color
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,9 +19,6 @@ else:
 
 SOLVER = "#0072b2"
 """The color of the solver that is identified."""
-
-_FAMILIES = ("#d55e00", "#cc79a7", "#009e73", "#e69f00")
-"""Colors of families in the order of their shares."""
 
 _DASHES = ((5, 2), (2, 1.5), (5, 1.5, 1, 1.5), (1, 1))
 
@@ -56,8 +54,10 @@ def skill_by_pass(found: Identification, *, families: int = 4) -> Figure:
         shares.plot(
             passes[: len(values)], values, color=color, linestyle=(0, (2, 2)), linewidth=1.4, label=name
         )
-    for one, color, marker in zip(_shown_families(found, families), _FAMILIES, "osD^", strict=False):
+    colors = _colors(found)
+    for one, marker in zip(_shown_families(found, families), "osD^", strict=False):
         clipped = [max(value, 0.0) for value in one.by_pass]
+        color = colors[_kind(one.name)]
         shares.plot(passes, clipped, marker=marker, markersize=3.5, color=color, label=one.name)
     _mark_window(shares, found)
     shares.set_ylim(-0.03, 1.03)
@@ -77,9 +77,10 @@ def filters_by_pass(found: Identification) -> Figure:
     shown = list(range(first, min(last, first + 3) + 1))
     figure, axes = panels(len(shown), "Share left of each eigen-direction, r(λ)")
     places, candidates = found.curves["eigenvalues"], found.curves["candidates"]
+    colors = _colors(found)
     for one, index in zip(axes, shown, strict=True):
-        for (name, filters), color, dash in zip(candidates.items(), _FAMILIES, _DASHES, strict=False):
-            one.plot(places, filters[index - 1], color=color, dashes=dash, label=name)
+        for (name, filters), dash in zip(candidates.items(), _DASHES, strict=False):
+            one.plot(places, filters[index - 1], color=colors[_kind(name)], dashes=dash, label=name)
         one.plot(places, found.curves["measured"][index - 1], color=SOLVER, linewidth=2.4, label="measured")
         one.axhline(0, color=INK, linewidth=0.7, alpha=0.5)
         one.set_ylim(-0.5, 1.3)
@@ -93,19 +94,11 @@ def filters_by_pass(found: Identification) -> Figure:
 def matching_steps(found: Identification) -> Figure:
     """Draw the step of gradient descent and of Newton's iteration that is nearest after each pass."""
     figure, (axes,) = panels(1, "Best-matching step of two algorithms: a rate, not an algorithm")
-    styles = strokes(found.matching, textbook=list(found.matching))
     for name, steps in found.matching.items():
         near = steps[: found.passes[1] + 1]  # beyond, nothing that is left resembles either of them
-        axes.plot(
-            range(1, len(near) + 1),
-            [max(step, 0.5) for step in near],
-            "o-",
-            markersize=3.5,
-            color=styles[name].color,
-            label=name,
-        )
-    shown = [step for steps in found.matching.values() for step in steps[: found.passes[1] + 1]]
-    logarithmic(axes, 0.4, 1.5 * max(2, *shown))
+        axes.plot(range(1, len(near) + 1), near, "o-", markersize=3.5, color=method_color(name), label=name)
+    axes.set_yscale("symlog", linthresh=1)  # the nearest step may be 0
+    axes.set_ylim(bottom=-0.1)
     whole_ticks(axes)
     _label(axes, "pass of the loop", "nearest step of the algorithm")
     return finish(figure, axes)
@@ -126,11 +119,10 @@ def influence_by_example(found: Identification) -> Figure:
 def weights_path(found: Identification) -> Figure:
     """Draw one prompt's weights after each pass in the plane of their path, least squares at the origin."""
     figure, (axes,) = panels(1, "Path of one prompt's weights towards least squares")
-    names = list(found.path)
-    others = strokes(names[1:], textbook=names[1:])
-    for name in reversed(names):
+    colors = _colors(found) | {"solver": SOLVER}
+    for name in reversed(found.path):
         x, y = zip(*found.path[name], strict=True)
-        color = SOLVER if name == "solver" else others[name].color
+        color = colors[_kind(name)]
         axes.plot(x, y, "o-" if name == "solver" else "s--", markersize=4, color=color, label=name)
     for number, (x, y) in enumerate(found.path["solver"][:5]):
         axes.annotate(str(number), (x, y), xytext=(4, 4), textcoords="offset points", fontsize=8.5, color=INK)
@@ -189,14 +181,13 @@ def shares_over_training(runs: Sequence[Mapping[str, Any]]) -> Figure:
     levels = sorted({run["noise"] for run in runs})
     figure, axes = panels(len(levels), "What training moves towards: share of what is left that is explained")
     lines = {"ceiling": "any filter", "newton": "Newton's iteration", "gradient_descent": "gradient descent"}
-    styles = strokes(list(lines), textbook=list(lines))
     for one, noise in zip(axes, levels, strict=True):
         for run in (run for run in runs if run["noise"] == noise):
             rows = [row for row in run["training"] if row["status"] != "does not learn"]
             steps = [row["step"] for row in rows]
             for key, name in lines.items():
                 values = [max(row[key], 0.0) for row in rows]
-                color = _CEILINGS[0] if key == "ceiling" else styles[key].color
+                color = _CEILINGS[0] if key == "ceiling" else method_color(name)
                 form = (0, (2, 2)) if run["seed"] else "-"
                 label = f"{name}, seed {run['seed']}"
                 one.plot(steps, values, "o", markersize=3, color=color, linestyle=form, label=label)
@@ -230,17 +221,29 @@ def _log_line(axes: Axes, x: Sequence[int], y: Sequence[float], *, label: str) -
     places, values = zip(*(shown or [(1, 1.0)]), strict=True)
     color = SOLVER if label == "error" else SPARE[1]
     axes.set_xscale("log")
-    axes.set_xlim(1, max(places[-1], 2))
+    axes.set_xlim(x[0], max(places[-1], 2))
     logarithmic(axes, max(min(values), 1e-16) / 2, min(2 * max(values), 1e6))
     axes.plot(places, values, color=color, linewidth=2, label=label)
-    plain_ticks(axes, 1.0, float(places[-1]))
+    plain_ticks(axes, float(x[0]), float(places[-1]))
+
+
+def _kind(name: str) -> str:
+    """Return the name of a family without its variant."""
+    return name.split(",")[0]
+
+
+def _colors(found: Identification) -> dict[str, str]:
+    """Return a color for each kind of family, the same in every figure of an identification."""
+    kinds = dict.fromkeys(_kind(one.name) for one in found.families)
+    fixed = {name: method_color(name) for name in ("gradient descent", "Newton from αI")}
+    return dict(zip((kind for kind in kinds if kind not in fixed), cycle(SPARE[1:]), strict=False)) | fixed
 
 
 def _shown_families(found: Identification, count: int) -> list[FamilyShare]:
     """Return the nearest families, of several variants the best, and gradient descent to compare with."""
     kinds: dict[str, FamilyShare] = {}
     for one in found.families:
-        kinds.setdefault(one.name.split(",")[0], one)
+        kinds.setdefault(_kind(one.name), one)
     descent = kinds.pop("gradient descent", None)
     nearest = list(kinds.values())
     if descent is None:
