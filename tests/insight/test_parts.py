@@ -91,7 +91,7 @@ def test_influence_of_a_solver_that_reads_the_first_half_ends_there() -> None:
     read = answer_reader(FromWeights(half), queries=16)
     found = measure_influence(read, contexts(), steps=1)
     assert found.rests_on(0) <= 6
-    assert found.share_after(0, 6) == pytest.approx(1.0)
+    assert float(found.by_pass[0, 6:].sum()) < 1e-20
     assert float(found.importance(0)[6:].max()) < 1e-3
     moved, reference = foreign_labels(read, contexts(), steps=1, first=6)
     assert moved < 1e-20

@@ -8,7 +8,7 @@ linear in the labels.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -113,15 +113,11 @@ def _basis(eigenvalues: Tensor, knots: Tensor) -> Tensor:
     return torch.stack([*powers, *((place - knot).clamp(min=0) ** 3 for knot in knots)], dim=-1)
 
 
-def effective_times(data: Implied, passes: Sequence[int] | None = None) -> tuple[float, ...]:
+def effective_times(data: Implied) -> tuple[float, ...]:
     """Return the gradient-flow time τ_t for each pass: the best e^(-τλ) in place of the measured filter."""
-    chosen = range(len(data.weights)) if passes is None else passes
     grid = torch.logspace(-3, 6, 721, dtype=torch.float64)
     decay = torch.exp(-grid[:, None] * data.eigenvalues.flatten())
     weight = data.solution_parts.flatten().square()
     quadratic = decay.square() @ weight
-    found = []
-    for index in chosen:
-        cross = decay @ (data.left_parts[index] * data.solution_parts).flatten()
-        found.append(float(grid[(2 * cross - quadratic).argmax()]))
-    return tuple(found)
+    cross = decay @ (data.left_parts * data.solution_parts).flatten(1).mT  # (time, step)
+    return tuple(grid[(2 * cross - quadratic[:, None]).argmax(0)].tolist())

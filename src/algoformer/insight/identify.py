@@ -85,6 +85,9 @@ def identify(
     # one pass more than what is described: the last fast pass still mixes several effects
     late = min(passes[-1] + 1, steps - 1)
     influence = measure_influence(read, contexts.head(4), steps=late + 1)
+    operators: dict[str, tuple[float, ...]] = {}
+    if compared.moves:
+        operators = ceilings.operator_ceilings(read, contexts, steps=passes[-1] + 1, problems=3, seed=seed)
     return Identification(
         status=decide(data, compared.best, compared.shares[0], gates, moves=compared.moves),
         families=tuple(compared.shares),
@@ -92,7 +95,7 @@ def identify(
         error=tuple(data.error.tolist()),
         nonlinear=tuple(data.nonlinear.tolist()),
         gates=gates,
-        ceilings={"any filter": tuple(compared.ceiling)} | _operators(read, contexts, passes, compared, seed),
+        ceilings={"any filter": tuple(compared.ceiling)} | operators,
         pace=ceilings.effective_times(data),
         influence=tuple(influence.by_pass[late].tolist()),
         influence_least_squares=tuple(influence.least_squares.tolist()),
@@ -147,27 +150,10 @@ def _compare(data: Implied, *, seed: int, passes: Sequence[int] | None = None) -
     fits = fit_all(train, test, chosen, iterates=moves)
     shares = rank(fits, test, chosen, seed=seed)
     curve = ceilings.best_filter(train)
-    ceiling = skill(ceilings.filter_misfit(curve, test), test.energy).clamp(min=0).tolist()
     # where a filter spans decades the spline falls behind: no ceiling is below a family that reached it
-    filters_only = [
-        one for one, fit in ((share, _fit_of(fits, share)) for share in shares) if fit.family.filter
-    ]
-    ceiling = [
-        max(value, *(one.by_pass[index] for one in filters_only)) for index, value in enumerate(ceiling)
-    ]
+    misfits = [ceilings.filter_misfit(curve, test), *(fit.misfit for fit in fits if fit.family.filter)]
+    ceiling = torch.stack([skill(misfit, test.energy) for misfit in misfits]).amax(0).clamp(min=0).tolist()
     return _Comparison(train, test, fits, shares, chosen, moves, ceiling, curve)
-
-
-def _fit_of(fits: list[Fit], share: FamilyShare) -> Fit:
-    return next(fit for fit in fits if fit.family.name == share.name)
-
-
-def _operators(
-    read: Reader, contexts: Contexts, passes: list[int], compared: _Comparison, seed: int
-) -> dict[str, tuple[float, ...]]:
-    if not compared.moves:
-        return {}
-    return ceilings.operator_ceilings(read, contexts, steps=passes[-1] + 1, problems=3, seed=seed)
 
 
 def _refit(

@@ -11,10 +11,10 @@ import torch
 
 from algoformer.insight.certificate import DepthCertificate, StateReport, state_lines
 from algoformer.insight.certify import state_report
-from algoformer.insight.growth import disturbance_growth
+from algoformer.insight.growth import Growth, disturbance_growth
 from algoformer.insight.instrument import LoopMap
 from algoformer.insight.stored import Stored
-from algoformer.insight.trajectory import ORDER, SETTLED, follow, read_depths
+from algoformer.insight.trajectory import ORDER, follow, read_depths
 from algoformer.insight.wording import filled
 
 HOLDS = 0.1
@@ -142,20 +142,17 @@ def certify_probabilities(
     )
 
 
-def _merged(reports: list[StateReport], growths: list[Any]) -> StateReport:
+def _merged(reports: list[StateReport], growths: list[Growth]) -> StateReport:
     prompts: Counter[str] = Counter()
     periods: Counter[str] = Counter()
     for report in reports:
         prompts.update(report.prompts)
         periods.update(report.periods)
     count = len(reports)
-    observed = torch.cat([growth.observed for growth in growths]).tolist()
     return StateReport(
         prompts={name: prompts[name] for name in ORDER},
         tokens={name: sum(report.tokens[name] for report in reports) / count for name in ORDER},
         read={name: sum(report.read[name] for report in reports) / count for name in ORDER},
         periods=dict(periods),
-        predicted=tuple(torch.cat([growth.predicted for growth in growths]).tolist()),
-        observed=tuple(value if value == value else None for value in observed),
-        settled=tuple((torch.cat([growth.residual for growth in growths]) < SETTLED).tolist()),
+        **Growth.joined(growths).for_report(),
     )
