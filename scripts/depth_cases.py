@@ -32,7 +32,7 @@ LINEAR = tasks.LinearRegression(dim=1, points=11)
 CHAIN = tasks.ChainOfThought(dim=2, points=8, layers=2)
 FIXED = replace(RECIPE, steps=1500, window=1, burn_in=(), dims=None, checkpoint_every=1500)
 BURN_IN = replace(FIXED, window=3, burn_in=(0, 0, 10, 20))
-LONGER = replace(BURN_IN, steps=6000, checkpoint_every=6000)
+LONGER = replace(BURN_IN, steps=3000, checkpoint_every=3000)
 LOOPED, ALGOFORMER = programs.looped(steps=PASSES, heads=4), programs.algoformer(steps=PASSES, heads=4)
 
 CASES = {
