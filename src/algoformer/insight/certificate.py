@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from algoformer.insight.stopping import StoppingRule
-from algoformer.insight.stored import Stored
-from algoformer.insight.wording import filled
+from algoformer.insight.stored import Stored, filled
 
 AnswerClass = Literal["hold", "improve", "swing", "grow", "diverge", "unclear"]
 """The behaviour of the error beyond the trained depth; unclear if there are too few prompts to tell."""

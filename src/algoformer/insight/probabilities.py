@@ -13,9 +13,8 @@ from algoformer.insight.certificate import DepthCertificate, StateReport, state_
 from algoformer.insight.certify import state_report
 from algoformer.insight.growth import Growth, disturbance_growth
 from algoformer.insight.instrument import LoopMap
-from algoformer.insight.stored import Stored
+from algoformer.insight.stored import Stored, filled
 from algoformer.insight.trajectory import ORDER, follow, read_depths
-from algoformer.insight.wording import filled
 
 HOLDS = 0.1
 """Probabilities hold if none moves by more than this beyond the trained depth."""

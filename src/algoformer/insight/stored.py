@@ -1,10 +1,11 @@
-"""Results of this room as JSON: one reader and writer for all of them."""
+"""Results of this room as JSON and as text: one reader and writer for all of them."""
 
 from __future__ import annotations
 
 import json
 import math
 import re
+import textwrap
 import types
 import typing
 from collections.abc import Mapping
@@ -15,6 +16,9 @@ from algoformer.common.plain_data import UNREADABLE, check_types, read_object
 from algoformer.common.terminal import short
 
 Result = TypeVar("Result", bound="Stored")
+
+WIDTH = 80
+"""Characters in a line of text."""
 
 
 class Stored:
@@ -53,6 +57,11 @@ class Stored:
     def from_json(cls: type[Result], text: str) -> Result:
         """Rebuild a result from JSON text."""
         return cls.from_data(read_object(text))
+
+
+def filled(text: str) -> str:
+    """Return a paragraph in lines that fit a terminal; further lines are indented."""
+    return textwrap.fill(text, WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
 
 
 def _plain(value: Any) -> Any:
