@@ -242,7 +242,8 @@ def _steady_from(found: _Errors) -> int | None:
     unsteady = torch.nonzero(~(moved <= 0.1 * found.rms)).flatten().tolist()
     first = unsteady[-1] + 1 if unsteady else 0
     # the last passes are compared with themselves; a run that only comes close there is not steady
-    return found.depths[first] if first < len(found.depths) - TAIL else None
+    compared = len(found.depths) - min(TAIL, len(found.depths) // 2)
+    return found.depths[first] if first < compared else None
 
 
 def _shares(counts: Counter[Any]) -> dict[str, float]:

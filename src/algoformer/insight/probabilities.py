@@ -71,8 +71,8 @@ class ProbabilityCertificate(Stored):
         if self.tokens == sum(self.states.prompts.values()):
             return ""
         return (
-            f" and at {self.tokens_changed} of {self.tokens} tokens; at {self.tokens_moved} a probability "
-            f"moves by more than {HOLDS:g}"
+            f" and at {self.tokens_changed} of {self.tokens} tokens; {self.tokens_moved} tokens have a "
+            f"probability that moves by more than {HOLDS:g}"
         )
 
     def __str__(self) -> str:
