@@ -56,49 +56,6 @@ def read_object(text: str) -> dict[str, Any]:
     return found
 
 
-def check_types(value: Any) -> None:
-    """Raise ValueError unless every field of a dataclass of plain values has the type that it declares.
-
-    >>> from algoformer.config import Ramp
-    >>> check_types(Ramp(start=1, increment=1, interval=1.0))
-    """
-    hints = typing.get_type_hints(type(value))
-    for item in fields(value):
-        if not _fits(hints[item.name], getattr(value, item.name)):
-            found = short(getattr(value, item.name))
-            raise ValueError(f"{type(value).__name__}.{item.name} must be {hints[item.name]}, got {found}")
-
-
-def _fits(hint: Any, value: Any) -> bool:
-    origin, inner = typing.get_origin(hint), typing.get_args(hint)
-    if hint is Any:
-        return True
-    if origin in (typing.Union, types.UnionType):
-        return any(_fits(one, value) for one in inner)
-    if origin is Literal:
-        return value in inner
-    if origin is tuple:
-        if not isinstance(value, tuple):
-            return False
-        if len(inner) == 2 and inner[1] is Ellipsis:
-            return all(_fits(inner[0], one) for one in value)
-        return len(inner) == len(value) and all(map(_fits, inner, value))
-    if origin is list:
-        return isinstance(value, list) and all(_fits(inner[0], one) for one in value)
-    if isinstance(origin, type) and issubclass(origin, Mapping):
-        pairs = value.items() if isinstance(value, Mapping) else [(None, None)]
-        return all(_fits(inner[0], key) and _fits(inner[1], one) for key, one in pairs)
-    if is_dataclass(hint):
-        if isinstance(value, typing.cast(type, hint)):
-            check_types(value)
-        return isinstance(value, typing.cast(type, hint))
-    if hint is float:
-        return isinstance(value, float) or (type(value) is int and abs(value) <= MOST)
-    if hint is int:
-        return type(value) is int and abs(value) <= MOST
-    return isinstance(value, hint)
-
-
 def field_types(kind: type) -> dict[str, Any]:
     """Return the annotated types of a dataclass, with names in annotations resolved."""
     try:
@@ -125,10 +82,13 @@ def check_storable(kind: type) -> None:
 def read_value(name: str, hint: Any, value: Any) -> Any:
     """Read a value of JSON as the type `hint`; raise ValueError for a value of another type.
 
-    Lists become tuples. An integer is accepted for a float, because some writers of JSON shorten 1.0 to 1. A
-    bool is never accepted for a number.
+    Lists become tuples. An integer is accepted for a float, because some writers of JSON shorten 1.0 to 1,
+    and so is the text of a number that is not finite, which JSON cannot hold. A bool is never accepted for a
+    number.
     """
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
+    if hint is Any:
+        return value
     if origin in (typing.Union, types.UnionType):
         return _first_that_fits(name, hint, value)
     if origin is Literal:
@@ -144,6 +104,13 @@ def read_value(name: str, hint: Any, value: Any) -> Any:
                 read_value(f"{name}[{place}]", kind, item)
                 for place, (kind, item) in enumerate(zip(kinds, value, strict=True))
             )
+    elif origin is dict and isinstance(value, Mapping):
+        return {
+            read_value(f"a key of {name}", inner[0], key): read_value(f"{name}[{short(key)}]", inner[1], item)
+            for key, item in value.items()
+        }
+    elif hint is float and value in ("inf", "-inf", "nan"):
+        return float(value)
     elif hint is float and type(value) is int:
         try:
             return float(value)

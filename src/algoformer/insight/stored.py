@@ -6,13 +6,11 @@ import json
 import math
 import re
 import textwrap
-import types
-import typing
 from collections.abc import Mapping
-from dataclasses import asdict, is_dataclass
+from dataclasses import asdict
 from typing import Any, TypeVar
 
-from algoformer.common.plain_data import UNREADABLE, check_types, read_object
+from algoformer.common.plain_data import MOST, UNREADABLE, read_dataclass, read_object
 from algoformer.common.terminal import short
 
 Result = TypeVar("Result", bound="Stored")
@@ -44,8 +42,9 @@ class Stored:
             ValueError: fields are missing, unknown or of another type.
         """
         try:
-            found: Result = _read(cls, data)
-            check_types(found)
+            found = read_dataclass(cls, data)
+            if _largest([value for name, value in data.items() if name != "setting"]) > MOST:
+                raise ValueError(f"it holds an integer above {MOST}")
             str(found)  # lists of different lengths are noticed here, not when somebody prints it
         except UNREADABLE as error:
             words = re.sub(r"(?<!^)(?=[A-Z])", " ", cls.__name__).lower()
@@ -72,19 +71,9 @@ def _plain(value: Any) -> Any:
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _read(hint: Any, value: Any) -> Any:
-    origin, inner = typing.get_origin(hint), typing.get_args(hint)
-    if origin in (typing.Union, types.UnionType):
-        chosen = next(kind for kind in inner if kind is not type(None))
-        return None if value is None else _read(chosen, value)
-    if origin is tuple:
-        kinds = [inner[0]] * len(value) if inner[-1] is Ellipsis else inner
-        return tuple(_read(kind, one) for kind, one in zip(kinds, value, strict=True))
-    if origin is dict:
-        return {key: _read(inner[1], one) for key, one in value.items()}
-    if origin is typing.Literal and value not in inner:
-        raise ValueError(f"{value!r} is none of {', '.join(map(str, inner))}")
-    if is_dataclass(hint):
-        hints = typing.get_type_hints(hint)
-        return typing.cast(Any, hint)(**{name: _read(hints[name], one) for name, one in value.items()})
-    return float(value) if hint is float else value
+def _largest(value: Any) -> int:
+    """Return the largest size of an integer anywhere in plain data."""
+    inner = list(value.values()) if isinstance(value, Mapping) else value
+    if isinstance(inner, list | tuple):
+        return max(map(_largest, inner), default=0)
+    return abs(inner) if type(inner) is int else 0
