@@ -45,7 +45,8 @@ CASES = {
         ("linear-fixed-depth", ALGOFORMER, LINEAR, FIXED),
         ("linear-burn-in", ALGOFORMER, LINEAR, BURN_IN),
         ("looped-chain-burn-in", LOOPED, CHAIN, LONGER),
-        ("algoformer-chain-burn-in", ALGOFORMER, CHAIN, LONGER),
+        ("looped-chain-mean-loss", LOOPED, CHAIN, replace(LONGER, loss="mean")),
+        ("algoformer-chain-mean-loss", ALGOFORMER, CHAIN, replace(LONGER, loss="mean")),
     )
 }
 """Loops whose behaviour beyond the trained depth is to be certified."""
