@@ -124,6 +124,27 @@ def test_the_page_has_the_shares_over_training(path: Path) -> None:
     assert run["error"][-1] < run["gradient_descent_error"][-1]  # it has learned
 
 
+@pytest.mark.parametrize("path", sorted((RESULTS / "training").glob("standard-*.json")), ids=str)
+def test_the_page_has_the_layers_of_the_standard_transformer(path: Path) -> None:
+    run = json.loads(path.read_text(encoding="utf-8"))
+    found = run["training"][-1]
+    noise = f"noise {run['noise']:g}" if run["noise"] else "no noise"
+    row = next(
+        line for line in PAGE.splitlines() if line.startswith(f"| standard, {noise}, seed {run['seed']}")
+    )
+    share = f"{found['share']:.2f} [{found['low']:.2f}, {found['high']:.2f}]"
+    assert f"| {found['nearest']} | {share} | {found['ceiling']:.2f} |" in row
+
+
+@pytest.mark.parametrize("path", sorted((RESULTS / "depth").glob("*/layer*.json")), ids=str)
+def test_the_page_has_the_layers_of_every_chain(path: Path) -> None:
+    found = Identification.from_json(path.read_text(encoding="utf-8"))
+    start = f"| {path.stem.removeprefix('layer')} | `{path.parent.name}` |"
+    row = next(line for line in PAGE.splitlines() if line.startswith(start))
+    assert f"| {found.status} | {found.nearest.name} | {found.nearest.share:.2f} |" in row
+    assert f"| {found.ceiling:.2f} |" in row
+
+
 def test_the_verdict_is_stable_over_sets_of_prompts() -> None:
     files = [RESULTS / "linear" / name for name in ("identification.json", "seed1.json", "seed2.json")]
     verdicts = [Identification.from_json(path.read_text(encoding="utf-8")) for path in files]
