@@ -121,7 +121,9 @@ def test_the_page_has_the_shares_over_training(path: Path) -> None:
     shares = [(row["newton"], row["ceiling"]) for row in run["training"]]
     cells = " | ".join(f"{newton:.2f} / {ceiling:.2f}" for newton, ceiling in shares)
     assert f"{start}{cells} |".replace("-0.00", "0.00") in PAGE
-    assert run["error"][-1] < run["gradient_descent_error"][-1]  # it has learned
+    if not run["noise"]:  # with noise both are near the error that no method can avoid
+        assert run["error"][-1] < run["gradient_descent_error"][-1]
+    assert run["error"][-1] < 0.1 * run["error"][0]
 
 
 @pytest.mark.parametrize("path", sorted((RESULTS / "training").glob("standard-*.json")), ids=str)
