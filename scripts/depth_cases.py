@@ -1,7 +1,7 @@
-"""Train small loops with and without burn-in and certify them: does a loop trained at a fixed depth hold?
+"""Train small loops with and without burn-in, certify them, and identify those that learn a chain of thought.
 
-A looped transformer on a chain of thought and an AlgoFormer on linear regression are trained on a CPU at one
-fixed depth, the second also with extra iterations at random before the loss.
+AlgoFormers on linear regression and on a chain of thought, and a looped transformer on the chain, are trained
+on a CPU at one fixed depth or with extra iterations at random before the loss.
 
     python scripts/depth_cases.py --out results/insight/depth
 
@@ -21,16 +21,19 @@ import torch
 from algoformer import Experiment, programs, tasks
 from algoformer.common.devices import source_commit
 from algoformer.common.files import write_json
-from algoformer.insight import certify
+from algoformer.insight import certify, identify
 from algoformer.report import save
 from algoformer.report.insight_plots import certificate_figures
 from algoformer.training import train
 from scripts.share_over_training import RECIPE
 
-PASSES, STEPS, PROMPTS = 6, 1500, 128
+PASSES, PROMPTS = 6, 128
 LINEAR = tasks.LinearRegression(dim=1, points=11)
 CHAIN = tasks.ChainOfThought(dim=2, points=8, layers=2)
-FIXED = replace(RECIPE, steps=STEPS, window=1, burn_in=(), dims=None, checkpoint_every=STEPS)
+FIXED = replace(RECIPE, steps=1500, window=1, burn_in=(), dims=None, checkpoint_every=1500)
+BURN_IN = replace(FIXED, window=3, burn_in=(0, 0, 10, 20))
+LONGER = replace(BURN_IN, steps=3000, checkpoint_every=3000)
+LOOPED, ALGOFORMER = programs.looped(steps=PASSES, heads=4), programs.algoformer(steps=PASSES, heads=4)
 
 CASES = {
     f"{name}-seed{seed}": Experiment(
@@ -38,45 +41,49 @@ CASES = {
     )
     for seed in (0, 1)
     for name, program, task, config in (
-        ("looped-chain-fixed-depth", programs.looped(steps=PASSES, heads=4), CHAIN, FIXED),
-        ("linear-fixed-depth", programs.algoformer(steps=PASSES, heads=4), LINEAR, FIXED),
-        (
-            "linear-burn-in",
-            programs.algoformer(steps=PASSES, heads=4),
-            LINEAR,
-            replace(FIXED, window=3, burn_in=(0, 0, 10, 20)),
-        ),
+        ("looped-chain-fixed-depth", LOOPED, CHAIN, FIXED),
+        ("linear-fixed-depth", ALGOFORMER, LINEAR, FIXED),
+        ("linear-burn-in", ALGOFORMER, LINEAR, BURN_IN),
+        ("looped-chain-burn-in", LOOPED, CHAIN, LONGER),
+        ("looped-chain-mean-loss", LOOPED, CHAIN, replace(LONGER, loss="mean")),
+        ("algoformer-chain-mean-loss", ALGOFORMER, CHAIN, replace(LONGER, loss="mean")),
     )
 }
 """Loops whose behaviour beyond the trained depth is to be certified."""
 
 
+def run_case(name: str, experiment: Experiment, out: Path) -> None:
+    """Train, certify, write and draw one case; identify each layer of a chain trained with burn-in."""
+    folder, task, start = out / name, experiment.task, time.process_time()
+    with tempfile.TemporaryDirectory() as run:
+        model = train(experiment, Path(run), progress=False, tensorboard=False).model.eval()
+    setting = {
+        "command": f"python scripts/depth_cases.py --out {out}",
+        **{"commit": source_commit(), "device": "cpu", "torch": torch.__version__},
+        **{"training_steps": experiment.training.steps, "training_seed": experiment.training.seed},
+        "training_cpu_seconds": round(time.process_time() - start, 1),
+    }
+    for layer in range(CHAIN.layers if task == CHAIN and experiment.training.burn_in else 0):
+        verdict = identify(model, task, steps=PASSES, problem=layer)
+        print(name, f"layer {layer + 1}", verdict, sep="\n", flush=True)
+        data = replace(verdict, setting=verdict.setting | setting).to_data()
+        write_json(folder / f"layer{layer + 1}.json", data)
+    found = certify(model, task, prompts=PROMPTS)
+    print(name, found, sep="\n", flush=True)
+    for file, figure in certificate_figures(found).items():
+        save(figure, folder / file)
+    write_json(folder / "certificate.json", replace(found, setting=found.setting | setting).to_data())
+
+
 def main() -> None:
-    """Train, certify, write and draw every case that has no certificate yet."""
+    """Run every case that has no certificate yet."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--only", default="", help="Cases whose names contain this.")
     chosen = parser.parse_args()
     for name, experiment in CASES.items():
-        folder = chosen.out / name
-        if chosen.only not in name or (folder / "certificate.json").exists():
-            continue
-        start = time.process_time()
-        with tempfile.TemporaryDirectory() as run:
-            model = train(experiment, Path(run), progress=False, tensorboard=False).model.eval()
-        seconds = round(time.process_time() - start, 1)
-        found = certify(model, experiment.task, prompts=PROMPTS)
-        setting = {
-            "command": f"python scripts/depth_cases.py --out {chosen.out}",
-            **{"commit": source_commit(), "device": "cpu", "torch": torch.__version__},
-            **{"training_steps": STEPS, "training_seed": experiment.training.seed},
-            "training_cpu_seconds": seconds,
-        }
-        found = replace(found, setting=found.setting | setting)
-        print(name, found, sep="\n", flush=True)
-        write_json(folder / "certificate.json", found.to_data())
-        for file, figure in certificate_figures(found).items():
-            save(figure, folder / file)
+        if chosen.only in name and not (chosen.out / name / "certificate.json").exists():
+            run_case(name, experiment, chosen.out)
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ from algoformer.evaluation import evaluate, evaluation_prompts
 from algoformer.insight import Identification, identify, layers_as_passes
 from algoformer.report import save
 from algoformer.report.canvas import finish, panels
-from algoformer.report.style import INK, strokes
+from algoformer.report.style import INK, method_color
 from algoformer.tasks import LinearRegression
 from algoformer.trace import Solver
 from algoformer.training import Callback, load_checkpoint, train
@@ -94,6 +94,9 @@ def row_of(step: int, found: Identification) -> dict[str, Any]:
         **{"low": nearest.low, "high": nearest.high, "ceiling": found.ceiling, "passes": list(found.passes)},
         **{"newton": newton.share, "newton_band": [newton.low, newton.high], "gradient_descent": descent},
         **{"left": list(found.error), "pace": list(found.pace), "rests_on": found.rests_on},
+        "weighted_by_position": found.refit
+        and {"nearest": str(found.refit.families[0]), "share": found.refit.families[0].share}
+        | {"ceiling": found.refit.ceiling, "importance": list(found.refit.importance)},
         "failed_symmetries": [gate.name for gate in found.failed_gates],
         "cannot_be_told_apart": list(found.cannot_be_told_apart),
     }
@@ -135,14 +138,13 @@ def shares_over_training(runs: Sequence[Mapping[str, Any]]) -> Any:
     levels = sorted({run["noise"] for run in runs})
     figure, axes = panels(len(levels), "What training moves towards: share of what is left that is explained")
     lines = {"ceiling": "any filter", "newton": "Newton's iteration", "gradient_descent": "gradient descent"}
-    styles = strokes(list(lines), textbook=list(lines))
     for one, noise in zip(axes, levels, strict=True):
         for run in (run for run in runs if run["noise"] == noise):
             rows = [row for row in run["training"] if row["status"] != "does not learn"]
             steps = [row["step"] for row in rows]
             for key, name in lines.items():
                 values = [max(row[key], 0.0) for row in rows]
-                color = INK if key == "ceiling" else styles[key].color
+                color = INK if key == "ceiling" else method_color(name)
                 form = (0, (2, 2)) if run["seed"] else "-"
                 label = f"{name}, seed {run['seed']}"
                 one.plot(steps, values, "o", markersize=3, color=color, linestyle=form, label=label)

@@ -59,6 +59,7 @@ def test_certify_prints_json_that_can_be_read_back(looped: Path, capsys: pytest.
     assert main(["certify", str(looped), "--prompts", "8", "--reach", "5", "--json"]) == 0
     found = DepthCertificate.from_json(capsys.readouterr().out)
     assert found.far == 5 * found.trained
+    assert max(len(line) for line in str(found).splitlines()) <= 80
     assert found.states is not None
     assert sum(found.states.prompts.values()) == 8
 
@@ -87,7 +88,7 @@ def test_a_folder_with_control_characters_is_printed_without_them(
         (["certify", "--prompts", "9" * 30], "prompts must lie in 1..10000000"),
     ],
 )
-def test_too_small_and_too_large_numbers_are_refused_in_one_line(
+def test_options_that_cannot_be_are_refused_in_one_line(
     options: list[str], message: str, looped: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     capsys.readouterr()

@@ -232,6 +232,11 @@ def test_the_recommended_rule_costs_less_and_loses_little() -> None:
     assert found.steady_from <= 20
 
 
+def test_a_short_run_of_a_solver_that_rests_is_at_rest() -> None:
+    solver = FromWeights(from_filter(filters.ridge, 0.1))  # the same answer after every pass
+    assert certify(solver, TASK, prompts=8, reach=2, trained=4).steady_from == 1
+
+
 def test_too_few_prompts_are_refused() -> None:
     with pytest.raises(ValueError, match="prompts must be at least 8"):
         certify(algorithms.Newton(), TASK, prompts=4)

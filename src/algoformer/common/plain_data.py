@@ -132,6 +132,13 @@ def read_value(name: str, hint: Any, value: Any) -> Any:
                 read_value(f"{name}[{place}]", kind, item)
                 for place, (kind, item) in enumerate(zip(kinds, value, strict=True))
             )
+    elif origin is dict and isinstance(value, Mapping):
+        return {
+            read_value(f"a key of {name}", inner[0], key): read_value(f"{name}[{short(key)}]", inner[1], item)
+            for key, item in value.items()
+        }
+    elif hint is float and value in ("inf", "-inf", "nan"):
+        return float(value)
     elif hint is float and type(value) is int:
         try:
             return float(value)

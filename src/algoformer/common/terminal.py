@@ -1,8 +1,9 @@
-"""Make text from files and users safe to print: no control characters, no unbounded messages."""
+"""Make text fit to print: no control characters, no unbounded messages, lines of a terminal's width."""
 
 from __future__ import annotations
 
 import reprlib
+import textwrap
 import unicodedata
 
 _INVISIBLE = frozenset({"Cc", "Cs", "Zl", "Zp"})
@@ -70,3 +71,8 @@ class _Short(reprlib.Repr):
         if len(value) > 2 * self.maxstring:
             value = value[: self.maxstring] + value[-self.maxstring :]
         return super().repr_str(value, level)
+
+
+def filled(text: str) -> str:
+    """Return a paragraph in lines that fit a terminal; further lines are indented."""
+    return textwrap.fill(text, 80, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)

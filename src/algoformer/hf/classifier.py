@@ -5,43 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from algoformer.hf.config import AlgoformerConfig
 from algoformer.hf.installed import transformers
+from algoformer.hf.model import ProgramModel
 from algoformer.language.classifier import TextClassifier
-from algoformer.trace import Unroll
 
 
-class AlgoformerForSequenceClassification(transformers.PreTrainedModel):
+class AlgoformerForSequenceClassification(ProgramModel):
     """A `TextClassifier` with the interface of `transformers`; its labels are those of `id2label`."""
 
-    config_class = AlgoformerConfig
-    base_model_prefix = "model"
-    main_input_name = "input_ids"
-    supports_gradient_checkpointing = True
-
     def __init__(self, config: AlgoformerConfig) -> None:
-        super().__init__(config)
-        self.model = TextClassifier(
-            config.as_program(),
-            labels=[config.id2label[number] for number in range(config.num_labels)],
-            vocabulary=config.vocab_size,
-            context=config.max_position_embeddings,
-            width=config.hidden_size,
-            dropout=config.dropout,
-            attention_dropout=config.attention_dropout,
-            word_dropout=config.word_dropout,
-        )
-        self.gradient_checkpointing = False
-        self.post_init()
-
-    def _init_weights(self, module: nn.Module) -> None:
-        """Keep the initial weights of `TextClassifier`."""
-
-    def get_input_embeddings(self) -> nn.Embedding:
-        """Return the embedding of the tokens."""
-        return self.model.trunk.embedding
+        labels = [config.id2label[number] for number in range(config.num_labels)]
+        super().__init__(config, TextClassifier, labels=labels)
 
     def forward(
         self,
@@ -61,9 +38,7 @@ class AlgoformerForSequenceClassification(transformers.PreTrainedModel):
             kwargs: passed to the loss function.
         """
         mask = torch.ones_like(input_ids) if attention_mask is None else attention_mask
-        checkpointing = self.gradient_checkpointing and self.training
-        unroll = Unroll(steps=self.config.run_steps(steps), window=1, gradient_checkpointing=checkpointing)
-        logits = self.model(input_ids, mask.bool(), unroll)[0]
+        logits = self.model(input_ids, mask.bool(), self.unroll(steps))[0]
         loss = None
         if labels is not None:
             loss = self.loss_function(labels=labels, pooled_logits=logits, config=self.config, **kwargs)

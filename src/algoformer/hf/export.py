@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from algoformer.hf.importers import FAMILIES, stored_layers
+from algoformer.hf.importers import FAMILIES, Family, module_at, stored_layers
 from algoformer.hf.installed import transformers
 from algoformer.language.token_model import TokenModel
 from algoformer.language.tokenizer import BOS, EOS, PAD
@@ -47,9 +47,7 @@ def export(model: TokenModel, format: str) -> Any:
     ours = [layer for stack in stacks for layer in stack.layers]
     decoder = theirs.get_decoder()
     for one, other in zip(ours, stored_layers(format, decoder), strict=True):
-        (_fill_gpt2_layer if format == "gpt2" else _fill_llama_layer)(other, one)
-        for name, their_name in FAMILIES[format].norms.items():
-            _split(getattr(one, name), getattr(other, their_name))
+        _fill_layer(other, one, FAMILIES[format])
     if format == "gpt2":
         assert stacks[0].positions is not None
         decoder.wpe.weight.copy_(stacks[0].positions.table)
@@ -113,37 +111,21 @@ def _cycles(program: Program, count: int) -> dict[str, Any]:
     }
 
 
-def _fill_llama_layer(theirs: Any, ours: Any) -> None:
-    attention, network = theirs.self_attn, theirs.mlp
-    _split(ours.attention.qkv, attention.q_proj, attention.k_proj, attention.v_proj)
-    _split(ours.attention.output, attention.o_proj)
-    _split(ours.feedforward.up, network.gate_proj, network.up_proj)
-    _split(ours.feedforward.down, network.down_proj)
-    if ours.attention.gate is not None:
-        _split(ours.attention.gate, attention.gate_proj)
-    if ours.attention.query_norm is not None:
-        # over all heads together it is a module around the norm
-        for norm, other in (
-            (ours.attention.query_norm, attention.q_norm),
-            (ours.attention.key_norm, attention.k_norm),
-        ):
-            _split(getattr(norm, "norm", norm), other)
+def _fill_layer(theirs: Any, ours: Any, family: Family) -> None:
+    for our_path, their_paths in family.maps.items():
+        module = module_at(ours, our_path)
+        if module is not None:
+            # a norm over all heads together is a module around the norm
+            inner = getattr(module, "norm", module)
+            _split(inner, *(module_at(theirs, path) for path in their_paths), transposed=family.transposed)
+    for our_name, their_name in family.norms.items():
+        _split(getattr(ours, our_name), getattr(theirs, their_name))
 
 
-def _fill_gpt2_layer(theirs: Any, ours: Any) -> None:
-    for one, other in (
-        (ours.attention.qkv, theirs.attn.c_attn),
-        (ours.attention.output, theirs.attn.c_proj),
-        (ours.feedforward.up, theirs.mlp.c_fc),
-        (ours.feedforward.down, theirs.mlp.c_proj),
-    ):
-        other.weight.copy_(one.weight.T)  # their products have the input first
-        other.bias.copy_(one.bias)
-
-
-def _split(ours: Any, *theirs: nn.Module) -> None:
+def _split(ours: Any, *theirs: nn.Module, transposed: bool = False) -> None:
     """Copy the rows of one map or norm of ours to several of theirs, in this order."""
     for name, weight in ours.named_parameters():
-        targets = [each.get_parameter(name) for each in theirs]
+        turned = transposed and weight.ndim == 2  # their products have the input first
+        targets = [each.get_parameter(name).T if turned else each.get_parameter(name) for each in theirs]
         for piece, target in zip(weight.split([len(each) for each in targets]), targets, strict=True):
             target.copy_(piece)

@@ -25,18 +25,43 @@ ACTIVATIONS = {
 }
 
 
+Maps = dict[str, tuple[str, ...]]
+"""For each map or norm of our layer, those of theirs."""
+
+LLAMA_MAPS: Maps = {
+    "attention.qkv": ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),
+    "attention.output": ("self_attn.o_proj",),
+    "attention.gate": ("self_attn.gate_proj",),
+    "attention.query_norm": ("self_attn.q_norm",),
+    "attention.key_norm": ("self_attn.k_norm",),
+    "feedforward.up": ("mlp.gate_proj", "mlp.up_proj"),
+    "feedforward.down": ("mlp.down_proj",),
+}
+GPT2_MAPS: Maps = {
+    "attention.qkv": ("attn.c_attn",),
+    "attention.output": ("attn.c_proj",),
+    "feedforward.up": ("mlp.c_fc",),
+    "feedforward.down": ("mlp.c_proj",),
+}
+
+
 @dataclass(frozen=True, kw_only=True)
 class Family:
     """The layers of one family of `transformers` as fields of `Layers`.
 
     Attributes:
         words: fields of `Layers` that the family always has.
+        maps: for each map or norm of our layer those of theirs whose rows it holds, one after another; a
+            layer without them has none.
+        transposed: whether their products have the input first.
         norms: our norms of a layer by theirs.
         norm_shift: what is added to their norm weights.
         scale: factor of the embeddings, from the configuration.
     """
 
     words: dict[str, Any] = field(default_factory=dict)
+    maps: Maps = field(default_factory=lambda: LLAMA_MAPS)
+    transposed: bool = False
     norms: dict[str, str] = field(default_factory=lambda: PRE_NORM)
     norm_shift: float = 0.0
     scale: Callable[[Any], float] = lambda config: 1.0
@@ -63,7 +88,9 @@ FAMILIES = {
         norm_shift=1.0,
         scale=lambda config: config.hidden_size**0.5,
     ),
-    "gpt2": Family(norms={"attention_norm": "ln_1", "feedforward_norm": "ln_2"}),
+    "gpt2": Family(
+        maps=GPT2_MAPS, transposed=True, norms={"attention_norm": "ln_1", "feedforward_norm": "ln_2"}
+    ),
     "hrm_text": Family(
         words={"norm": "plain", "output_gate": True}, norms={}, scale=lambda config: config.embedding_scale
     ),
@@ -195,7 +222,7 @@ def _weights(model: Any, program: Program, family: Family, scale: float) -> dict
     weights = {"trunk.embedding.weight": model.get_input_embeddings().weight * scale}
     places = list(_places(program))
     for place, layer in zip(places, stored, strict=True):
-        found = _gpt2_layer(layer) if gpt2 else _llama_layer(layer)
+        found = _layer_weights(layer, family)
         for ours, theirs in family.norms.items():
             norm = getattr(layer, theirs)
             found |= {f"{ours}.{name}": weight for name, weight in norm.named_parameters()}
@@ -230,40 +257,23 @@ def _places(program: Program, prefix: str = "parts") -> Iterator[str]:
             yield from (f"{here}.layers.{number}" for number in range(part.count))
 
 
-def _llama_layer(layer: Any) -> dict[str, Tensor]:
-    attention, network = layer.self_attn, layer.mlp
-    found = {
-        **_joined("attention.qkv", attention.q_proj, attention.k_proj, attention.v_proj),
-        **_joined("attention.output", attention.o_proj),
-        **_joined("feedforward.up", network.gate_proj, network.up_proj),
-        **_joined("feedforward.down", network.down_proj),
-    }
-    if hasattr(attention, "gate_proj"):
-        found |= _joined("attention.gate", attention.gate_proj)
-    for ours, theirs in {"query_norm": "q_norm", "key_norm": "k_norm"}.items():
-        norm = getattr(attention, theirs, None)
-        if norm is not None:
-            inside = "" if norm.weight.numel() == attention.head_dim else ".norm"
-            found[f"attention.{ours}{inside}.weight"] = norm.weight
-    return found
+def module_at(layer: Any, path: str) -> Any:
+    """Return a module inside a layer by its path; None if the layer has none there."""
+    for name in path.split("."):
+        layer = getattr(layer, name, None)
+    return layer
 
 
-def _joined(name: str, *maps: Any) -> dict[str, Tensor]:
-    found = {f"{name}.weight": torch.cat([each.weight for each in maps])}
-    if maps[0].bias is not None:
-        found[f"{name}.bias"] = torch.cat([each.bias for each in maps])
-    return found
-
-
-def _gpt2_layer(layer: Any) -> dict[str, Tensor]:
-    maps = {
-        "attention.qkv": layer.attn.c_attn,
-        "attention.output": layer.attn.c_proj,
-        "feedforward.up": layer.mlp.c_fc,
-        "feedforward.down": layer.mlp.c_proj,
-    }
+def _layer_weights(layer: Any, family: Family) -> dict[str, Tensor]:
     found = {}
-    for name, each in maps.items():
-        found[f"{name}.weight"] = each.weight.T  # their products have the input first
-        found[f"{name}.bias"] = each.bias
+    for ours, theirs in family.maps.items():
+        modules = [module_at(layer, path) for path in theirs]
+        if modules[0] is None:
+            continue
+        over_heads = ours.endswith("_norm") and modules[0].weight.numel() != layer.self_attn.head_dim
+        for name, _ in modules[0].named_parameters():
+            weight = torch.cat([module.get_parameter(name) for module in modules])
+            # a norm over all heads together is a module around the norm
+            place = f"{ours}.norm.{name}" if over_heads else f"{ours}.{name}"
+            found[place] = weight.T if family.transposed and weight.ndim == 2 else weight
     return found

@@ -5,6 +5,7 @@ The KV cache is a stock cache of `transformers` with one entry for each loop, it
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -20,7 +21,44 @@ from algoformer.model.driver import DEFAULT, ForwardContext
 from algoformer.trace import Unroll
 
 
-class AlgoformerForCausalLM(transformers.PreTrainedModel, transformers.GenerationMixin):
+class ProgramModel(transformers.PreTrainedModel):
+    """The parts that every wrapper of a model of this library has; `model` is the model itself."""
+
+    config_class = AlgoformerConfig
+    base_model_prefix = "model"
+    main_input_name = "input_ids"
+    supports_gradient_checkpointing = True
+
+    def __init__(self, config: AlgoformerConfig, kind: Callable[..., nn.Module], **options: Any) -> None:
+        super().__init__(config)
+        self.model: Any = kind(
+            config.as_program(),
+            vocabulary=config.vocab_size,
+            context=config.max_position_embeddings,
+            width=config.hidden_size,
+            dropout=config.dropout,
+            attention_dropout=config.attention_dropout,
+            word_dropout=config.word_dropout,
+            **options,
+        )
+        self.gradient_checkpointing = False
+        self.post_init()
+
+    def _init_weights(self, module: nn.Module) -> None:
+        """Keep the initial weights of the model itself."""
+
+    def get_input_embeddings(self) -> nn.Embedding:
+        """Return the embedding of the tokens."""
+        embedding: nn.Embedding = self.model.trunk.embedding
+        return embedding
+
+    def unroll(self, steps: int | None) -> Unroll:
+        """Return how far to run: `steps` of the traced loop, by default as configured."""
+        checkpointing = self.gradient_checkpointing and self.training
+        return Unroll(steps=self.config.run_steps(steps), window=1, gradient_checkpointing=checkpointing)
+
+
+class AlgoformerForCausalLM(ProgramModel, transformers.GenerationMixin):
     """A `TokenModel` with the interface of `transformers`; `model` is the `TokenModel` itself.
 
     >>> from algoformer import programs
@@ -30,38 +68,16 @@ class AlgoformerForCausalLM(transformers.PreTrainedModel, transformers.Generatio
     torch.Size([4, 7, 50])
     """
 
-    config_class = AlgoformerConfig
-    base_model_prefix = "model"
-    main_input_name = "input_ids"
-    supports_gradient_checkpointing = True
     _supports_sdpa = True
     _no_split_modules = ["Layer"]  # noqa: RUF012
 
     def __init__(self, config: AlgoformerConfig) -> None:
-        super().__init__(config)
-        self.model = TokenModel(
-            config.as_program(),
-            vocabulary=config.vocab_size,
-            context=config.max_position_embeddings,
-            width=config.hidden_size,
-            tied=config.tie_word_embeddings,
-            dropout=config.dropout,
-            attention_dropout=config.attention_dropout,
-            word_dropout=config.word_dropout,
-        )
-        self.gradient_checkpointing = False
-        self.post_init()
-
-    def _init_weights(self, module: nn.Module) -> None:
-        """Keep the initial weights of `TokenModel`."""
-
-    def get_input_embeddings(self) -> nn.Embedding:
-        """Return the embedding of the tokens."""
-        return self.model.trunk.embedding
+        super().__init__(config, TokenModel, tied=config.tie_word_embeddings)
 
     def get_output_embeddings(self) -> nn.Linear | None:
         """Return the map to scores, if it is not the embedding."""
-        return self.model.output
+        output: nn.Linear | None = self.model.output
+        return output
 
     def generate(self, *args: Any, steps: int | None = None, **kwargs: Any) -> Any:
         """Generate tokens as `GenerationMixin.generate` does; `steps` sets how often the traced loop runs."""
@@ -98,14 +114,11 @@ class AlgoformerForCausalLM(transformers.PreTrainedModel, transformers.Generatio
             steps: how often the traced loop runs; by default as configured.
             kwargs: passed to the loss function.
         """
-        steps = self.config.run_steps(steps)
+        unroll = self.unroll(steps)
         use_cache = (self.config.use_cache and not self.training) if use_cache is None else use_cache
         if use_cache and past_key_values is None:
             past_key_values = transformers.DynamicCache()
-        unroll = Unroll(
-            steps=steps, window=1, gradient_checkpointing=self.gradient_checkpointing and self.training
-        )
-        context = self._context(input_ids, attention_mask, position_ids, past_key_values, steps)
+        context = self._context(input_ids, attention_mask, position_ids, past_key_values, unroll.steps)
         states = self.model.trunk(input_ids, unroll, context)[0]
         kept = slice(-logits_to_keep or None, None) if isinstance(logits_to_keep, int) else logits_to_keep
         logits = self.model.scores(states[:, kept])

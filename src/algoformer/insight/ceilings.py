@@ -8,7 +8,7 @@ linear in the labels.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -16,7 +16,7 @@ from torch import Tensor
 
 from algoformer.insight.answers import Reader
 from algoformer.insight.contexts import Contexts
-from algoformer.insight.weights import Implied, implied_weights, queries_for
+from algoformer.insight.weights import Implied, implied_weights
 
 _QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9)
 
@@ -72,7 +72,7 @@ def operator_ceilings(
     labels = torch.einsum("bnd,bkd->bkn", features, weights).unflatten(1, (-1, outs)).mT
     asked = torch.arange(problems * 2 * prompts) % contexts.batch
     many = contexts.head(problems).repeated(2 * prompts).with_labels(labels.flatten(0, 1))
-    many = many.with_queries(contexts.query_rows[asked, : queries_for(contexts, 2)])
+    many = many.with_queries(contexts.query_rows[asked])
     found = implied_weights(read, many, steps)
     left = found.left.unflatten(1, (problems, 2 * half))  # (step, problem, weights, feature)
     vectors = torch.linalg.eigh(features.mT @ features)[1]
@@ -113,15 +113,11 @@ def _basis(eigenvalues: Tensor, knots: Tensor) -> Tensor:
     return torch.stack([*powers, *((place - knot).clamp(min=0) ** 3 for knot in knots)], dim=-1)
 
 
-def effective_times(data: Implied, passes: Sequence[int] | None = None) -> tuple[float, ...]:
+def effective_times(data: Implied) -> tuple[float, ...]:
     """Return the gradient-flow time τ_t for each pass: the best e^(-τλ) in place of the measured filter."""
-    chosen = range(len(data.weights)) if passes is None else passes
     grid = torch.logspace(-3, 6, 721, dtype=torch.float64)
     decay = torch.exp(-grid[:, None] * data.eigenvalues.flatten())
     weight = data.solution_parts.flatten().square()
     quadratic = decay.square() @ weight
-    found = []
-    for index in chosen:
-        cross = decay @ (data.left_parts[index] * data.solution_parts).flatten()
-        found.append(float(grid[(2 * cross - quadratic).argmax()]))
-    return tuple(found)
+    cross = decay @ (data.left_parts * data.solution_parts).flatten(1).mT  # (time, step)
+    return tuple(grid[(2 * cross - quadratic[:, None]).argmax(0)].tolist())

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from algoformer.common.stored import Stored
+from algoformer.common.terminal import filled
 from algoformer.insight.stopping import StoppingRule
 
 AnswerClass = Literal["hold", "improve", "swing", "grow", "diverge", "unclear"]
@@ -119,18 +120,19 @@ class DepthCertificate(Stored):
         return f", of a typical prompt × {value} [{low}, {high}]"
 
     def __str__(self) -> str:
-        steady = "never" if self.steady_from is None else f"{self.steady_from}"
+        steady = "never at rest" if self.steady_from is None else f"at rest from {self.steady_from} on"
         worst = ", ".join(f"{number} ({_number(one)} to {_number(two)})" for number, one, two in self.worst)
         shown = sorted({self.nearest(depth) for depth in self._shown()})
         lines = [
-            self.sentence,
+            filled(self.sentence),
             "",
-            f"{'depth':16}" + "".join(f"{depth:>10}" for depth in shown),
-            f"{'error':16}" + "".join(f"{_number(self.error_at(depth)):>10}" for depth in shown),
-            f"best depth {self.best_depth} · nothing changes from {steady} · stop by {self.stopping}",
-            f"worst prompts (error at {self.trained} to {self.far} passes): {worst}",
+            f"{'depth':7}" + "".join(f"{depth:>9}" for depth in shown),
+            f"{'error':7}" + "".join(f"{_number(self.error_at(depth)):>9}" for depth in shown),
+            f"best depth {self.best_depth} · answers {steady}",
+            f"stop by {self.stopping}",
+            filled(f"worst prompts (error at {self.trained} to {self.far} passes): {worst}"),
         ]
-        return "\n".join([*lines, *(state_lines(self.states) if self.states is not None else [])])
+        return "\n".join([*lines, *map(filled, state_lines(self.states) if self.states is not None else [])])
 
     def __repr__(self) -> str:
         depths = f"trained={self.trained}, far={self.far}"

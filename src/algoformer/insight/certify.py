@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,6 @@ from algoformer.insight.instrument import LoopMap, loop_map
 from algoformer.insight.stopping import recommend
 from algoformer.insight.trajectory import (
     ORDER,
-    SETTLED,
     TAIL,
     Trajectory,
     check_reach,
@@ -93,7 +92,7 @@ def certify(
             answers = every[[depth - 1 for depth in depths]]
     if derivatives and isinstance(solver, AlgoFormer) and states is not None:
         double = loop_map(solver, prompt.select(slice(0, 6)), dtype=torch.float64)
-        states = with_growth(states, double, stable="diverges" not in _present(states))
+        states = with_growth(states, double)
     setting = {"solver": type(solver).__name__, "task": type(task).__name__, "prompts": prompts, "seed": seed}
     setting["precision"] = str(precision_of(solver)).removeprefix("torch.")
     return _certificate(
@@ -120,21 +119,14 @@ def state_report(loop: LoopMap, run: Trajectory) -> StateReport:
     )
 
 
-def with_growth(states: StateReport, loop: LoopMap, *, stable: bool) -> StateReport:
+def with_growth(states: StateReport, loop: LoopMap) -> StateReport:
     """Return the report with growth of a disturbance and, for a causal loop, the spectrum of one prompt."""
     growth, state = disturbance_growth(loop)
     radii: list[float] = []
-    if stable and loop.token_block is not None and bool(torch.isfinite(state).all()):
+    stable = not states.prompts["diverges"] and bool(torch.isfinite(state).all())
+    if stable and loop.token_block is not None:
         radii = token_radii(loop, state)
-    return StateReport(
-        **{
-            **{name: getattr(states, name) for name in states.__dataclass_fields__},
-            "predicted": tuple(growth.predicted.tolist()),
-            "observed": tuple(value if value == value else None for value in growth.observed.tolist()),
-            "settled": tuple((growth.residual < SETTLED).tolist()),
-            "radii": tuple(radii),
-        }
-    )
+    return replace(states, **growth.for_report(), radii=tuple(radii))
 
 
 @dataclass(frozen=True)
@@ -144,6 +136,12 @@ class _Errors:
     answers: Tensor
     errors: Tensor
     depths: Sequence[int]
+    scale: float
+
+    @property
+    def rms(self) -> Tensor:
+        """The root mean square error after the last pass, in the units of an answer."""
+        return (self.errors[-1].mean() * self.scale).clamp(min=_FLOOR * self.scale).sqrt()
 
     def at(self, depth: int) -> Tensor:
         """Return the errors of all prompts after a pass."""
@@ -162,11 +160,11 @@ def _certificate(
 ) -> DepthCertificate:
     target = prompt.targets if prompt.clean is None else prompt.clean
     gaps = (answers - target).double()[:, :, -1]  # (depth, prompt, out)
-    found = _Errors(answers[:, :, -1].double(), gaps.square().sum(-1) / scale, depths)
+    found = _Errors(answers[:, :, -1].double(), gaps.square().sum(-1) / scale, depths, scale)
     before, after = found.at(trained), found.errors[-1]
     ratio, band = _ratio(before, after)
     typical = _typical_ratio(before, after)
-    swing = _swing(found, scale)
+    swing = _swing(found)
     means = found.errors.mean(1)
     sound = means.nan_to_num(torch.inf)
     worst = after.nan_to_num(torch.inf).argsort(descending=True)[:3].tolist()
@@ -183,7 +181,7 @@ def _certificate(
         typical=typical,
         swing=swing,
         best_depth=depths[int(sound.argmin())],
-        steady_from=_steady_from(found, scale),
+        steady_from=_steady_from(found),
         stopping=recommend(first, found.errors[close].nan_to_num(torch.inf)),
         worst=tuple((number, float(before[number]), float(after[number])) for number in worst),
         states=states,
@@ -229,31 +227,25 @@ def _answer_class(
     return "swing" if swing > 0.1 else "hold"
 
 
-def _swing(found: _Errors, scale: float) -> float:
+def _swing(found: _Errors) -> float:
     last = found.answers[-TAIL:]
     if not bool(torch.isfinite(last).all()):
         return float("inf")
-    spread = last.std(0).square().sum(-1).mean().sqrt()
-    rms = (found.errors[-1].mean() * scale).sqrt().clamp(min=(_FLOOR * scale) ** 0.5)
-    return float(spread / rms)
+    return float(last.std(0).square().sum(-1).mean().sqrt() / found.rms)
 
 
-def _steady_from(found: _Errors, scale: float) -> int | None:
+def _steady_from(found: _Errors) -> int | None:
     final = found.answers[-1]
     if not bool(torch.isfinite(final).all()):
         return None
-    rms = (found.errors[-1].mean() * scale).sqrt().clamp(min=(_FLOOR * scale) ** 0.5)
     moved = (found.answers - final).square().sum(-1).mean(1).sqrt()
-    unsteady = torch.nonzero(~(moved <= 0.1 * rms)).flatten().tolist()
+    unsteady = torch.nonzero(~(moved <= 0.1 * found.rms)).flatten().tolist()
     first = unsteady[-1] + 1 if unsteady else 0
     # the last passes are compared with themselves; a run that only comes close there is not steady
-    return found.depths[first] if first < len(found.depths) - TAIL else None
+    compared = len(found.depths) - min(TAIL, len(found.depths) // 2)
+    return found.depths[first] if first < compared else None
 
 
 def _shares(counts: Counter[Any]) -> dict[str, float]:
     total = max(1, sum(counts.values()))
     return {name: counts.get(name, 0) / total for name in ORDER}
-
-
-def _present(states: StateReport) -> set[str]:
-    return {name for name, count in states.prompts.items() if count}

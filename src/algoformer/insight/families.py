@@ -23,7 +23,7 @@ OFFSETS = (0, 1, 2)
 """Steps done before the first pass that are tried."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Range:
     """A parameter of a family and the range in which it is searched."""
 
@@ -81,79 +81,51 @@ def _family(name: str, rule: Callable[..., Tensor], *parameters: Range, **option
     return Family(name=name, filter=rule, parameters=parameters, **options)
 
 
-_ETA = Range(name="η", low=0.005, high=2.5)
-_BETA = Range(name="β", low=0.02, high=0.97, log=False)
-_RHO = Range(name="ρ", low=1e-3, high=10.0)
+_ETA = Range("η", 0.005, 2.5)
+_BETA = Range("β", 0.02, 0.97, log=False)
+_RHO = Range("ρ", 1e-3, 10.0)
+_ALPHA = Range("α", 2e-3, 1.5)
+_NOT_ADDITIVE = ("additive in the labels",)
 _ORDERED = ("order of examples", "labels off the span")
 
 FAMILIES: tuple[Family, ...] = (
     _family("zero", filters.zero, solution=True),
-    _family("shrunk least squares", filters.shrunk, Range(name="c", low=0.02, high=1.0), solution=True),
-    _family("averaging", filters.averaging, Range(name="c", low=0.02, high=3.0), solution=True),
-    _family("ridge", filters.ridge, Range(name="ρ", low=1e-5, high=50.0), solution=True),
+    _family("shrunk least squares", filters.shrunk, Range("c", 0.02, 1.0), solution=True),
+    _family("averaging", filters.averaging, Range("c", 0.02, 3.0), solution=True),
+    _family("ridge", filters.ridge, Range("ρ", 1e-5, 50.0), solution=True),
     _family("gradient descent", filters.gradient_descent, _ETA),
     _family(
-        "gradient descent, step c/λmax",
-        filters.gradient_descent,
-        Range(name="c", low=0.03, high=2.2),
-        scale="largest",
+        "gradient descent, step c/λmax", filters.gradient_descent, Range("c", 0.03, 2.2), scale="largest"
     ),
     _family(
         "gradient descent, step 2c/(λmax+λmin)",
         filters.gradient_descent,
-        Range(name="c", low=0.05, high=1.3),
+        Range("c", 0.05, 1.3),
         scale="middle",
     ),
     _family("ridge descent", filters.ridge_descent, _ETA, _RHO),
     _family("heavy ball", filters.heavy_ball, _ETA, _BETA),
-    _family(
-        "heavy ball, step c/λmax",
-        filters.heavy_ball,
-        Range(name="c", low=0.1, high=3.9),
-        _BETA,
-        scale="largest",
-    ),
+    _family("heavy ball, step c/λmax", filters.heavy_ball, Range("c", 0.1, 3.9), _BETA, scale="largest"),
     _family("heavy ball, optimal", filters.optimal_heavy_ball),
     _family("Nesterov", filters.nesterov, _ETA, _BETA),
+    _family("Chebyshev", filters.chebyshev, Range("a", 0.003, 0.8), Range("b", 0.9, 8.0)),
+    _family("Newton from αS", filters.newton_from_gram, Range("α", 5e-4, 1.5)),
+    _family("Newton from αS, α = c/λmax²", filters.newton_from_gram, Range("c", 0.02, 1.99), scale="largest"),
+    _family("Newton from αI", filters.newton_from_identity, _ALPHA),
     _family(
-        "Chebyshev",
-        filters.chebyshev,
-        Range(name="a", low=0.003, high=0.8),
-        Range(name="b", low=0.9, high=8.0),
+        "Newton from αI, α = c/λmax", filters.newton_from_identity, Range("c", 0.01, 1.99), scale="largest"
     ),
-    _family("Newton from αS", filters.newton_from_gram, Range(name="α", low=5e-4, high=1.5)),
-    _family(
-        "Newton from αS, α = c/λmax²",
-        filters.newton_from_gram,
-        Range(name="c", low=0.02, high=1.99),
-        scale="largest",
-    ),
-    _family("Newton from αI", filters.newton_from_identity, Range(name="α", low=2e-3, high=1.5)),
-    _family(
-        "Newton from αI, α = c/λmax",
-        filters.newton_from_identity,
-        Range(name="c", low=0.01, high=1.99),
-        scale="largest",
-    ),
-    _family("third-order iteration from αI", filters.third_order, Range(name="α", low=2e-3, high=1.5)),
-    _family("GD++", filters.gd_plus_plus, _ETA, Range(name="γ", low=0.01, high=1.0)),
+    _family("third-order iteration from αI", filters.third_order, _ALPHA),
+    _family("GD++", filters.gd_plus_plus, _ETA, Range("γ", 0.01, 1.0)),
     _family("proximal point", filters.proximal_point, _RHO),
-    _family("damped Newton", filters.damped_newton, Range(name="η", low=0.05, high=1.95), _RHO),
-    Family(
-        name="conjugate gradients",
-        iterates=filters.conjugate_gradients,
-        exempt=("additive in the labels",),
-    ),
-    Family(
-        name="steepest descent",
-        iterates=filters.steepest_descent,
-        exempt=("additive in the labels",),
-    ),
+    _family("damped Newton", filters.damped_newton, Range("η", 0.05, 1.95), _RHO),
+    Family(name="conjugate gradients", iterates=filters.conjugate_gradients, exempt=_NOT_ADDITIVE),
+    Family(name="steepest descent", iterates=filters.steepest_descent, exempt=_NOT_ADDITIVE),
     Family(name="Kaczmarz", iterates=filters.kaczmarz, exempt=_ORDERED),
     Family(
         name="causal gradient descent",
         iterates=filters.causal_gradient_descent,
-        parameters=(Range(name="η", low=0.01, high=2.5),),
+        parameters=(Range("η", 0.01, 2.5),),
         exempt=_ORDERED,
     ),
 )

@@ -6,6 +6,7 @@ Filters return r_1, ..., r_K stacked along the first axis; their parameters broa
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -47,7 +48,7 @@ class Spectrum:
 
 def zero(spectrum: Spectrum, steps: int) -> Tensor:
     """Zero weights leave everything."""
-    return torch.ones_like(spectrum.values).expand(steps, *spectrum.values.shape)
+    return _constant(torch.ones_like(spectrum.values), steps)
 
 
 def shrunk(spectrum: Spectrum, steps: int, share: Parameter) -> Tensor:
@@ -78,30 +79,21 @@ def ridge_descent(spectrum: Spectrum, steps: int, eta: Parameter, rho: Parameter
 
 def heavy_ball(spectrum: Spectrum, steps: int, eta: Parameter, beta: Parameter) -> Tensor:
     """r_{k+1} = (1 + β - ηλ) r_k - β r_{k-1}."""
-    now = before = torch.ones_like(eta * spectrum.values)
-    found = []
-    for _ in range(steps):
-        now, before = (1 + beta - eta * spectrum.values) * now - beta * before, now
-        found.append(now)
-    return torch.stack(found)
+    moved = eta * spectrum.values
+    return _two_term(lambda now, before: (1 + beta - moved) * now - beta * before, moved, steps)
 
 
 def optimal_heavy_ball(spectrum: Spectrum, steps: int) -> Tensor:
     """Heavy ball with Polyak's step and momentum for each prompt."""
     large, small = spectrum.largest.sqrt(), spectrum.smallest.sqrt()
-    return heavy_ball(
-        spectrum, steps, (2 / (large + small)).square(), ((large - small) / (large + small)).square()
-    )
+    eta, beta = 4 / (large + small).square(), ((large - small) / (large + small)).square()
+    return heavy_ball(spectrum, steps, eta, beta)
 
 
 def nesterov(spectrum: Spectrum, steps: int, eta: Parameter, beta: Parameter) -> Tensor:
     """r_{k+1} = (1 - ηλ) ((1 + β) r_k - β r_{k-1})."""
-    now = before = torch.ones_like(eta * spectrum.values)
-    found = []
-    for _ in range(steps):
-        now, before = (1 - eta * spectrum.values) * ((1 + beta) * now - beta * before), now
-        found.append(now)
-    return torch.stack(found)
+    moved = eta * spectrum.values
+    return _two_term(lambda now, before: (1 - moved) * ((1 + beta) * now - beta * before), moved, steps)
 
 
 def chebyshev(spectrum: Spectrum, steps: int, low: Parameter, high: Parameter) -> Tensor:
@@ -259,6 +251,16 @@ def _repeated_power(base: Tensor, steps: int, power: int) -> Tensor:
     for _ in range(steps):
         base = base**power
         found.append(base)
+    return torch.stack(found)
+
+
+def _two_term(rule: Callable[[Tensor, Tensor], Tensor], like: Tensor, steps: int) -> Tensor:
+    """Return r_1, ..., r_K of the recurrence r_{k+1} = rule(r_k, r_{k-1}) from r_0 = r_{-1} = 1."""
+    now = before = torch.ones_like(like)
+    found = []
+    for _ in range(steps):
+        now, before = rule(now, before), now
+        found.append(now)
     return torch.stack(found)
 
 

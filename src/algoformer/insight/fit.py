@@ -44,6 +44,12 @@ class Fit:
     misfit: Tensor
 
     @property
+    def named_parameters(self) -> dict[str, float]:
+        """The fitted values by the names of their ranges."""
+        names = [one.name for one in self.family.parameters]
+        return dict(zip(names, self.parameters, strict=True))
+
+    @property
     def freedom(self) -> int:
         """The number of fitted values, the schedule included."""
         return len(self.parameters) + (self.pace != 1) + (self.offset != 0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -19,6 +19,9 @@ ROTATION = "rotation of inputs"
 SCALE = "scale of labels"
 SPAN = "labels off the span"
 MEASUREMENT = "other queries"
+
+Measure = Callable[[Contexts], Implied]
+"""Measures the implied weights on contexts."""
 
 _OFF_SPAN = 0.1
 """The size of the label disturbance off the span, relative to the labels."""
@@ -99,9 +102,8 @@ def _correlation(
     return Gate(name=name, value=float(value), threshold=threshold, correlation=True)
 
 
-def _not_additive(measured: object, contexts: Contexts, base: Implied, passes: list[int]) -> float:
+def _not_additive(measured: Measure, contexts: Contexts, base: Implied, passes: list[int]) -> float:
     # labels of a second set of weights on the same examples, and the normalized sum of both
-    assert callable(measured)
     outs = contexts.labels.shape[-1]
     weights = base.solution.unflatten(0, (-1, outs)).roll(1, 0)  # (batch, out, feature)
     second = (contexts.features @ weights.mT).to(contexts.labels.dtype)
@@ -114,9 +116,8 @@ def _not_additive(measured: object, contexts: Contexts, base: Implied, passes: l
 
 
 def _off_span(
-    measured: object, contexts: Contexts, base: Implied, passes: list[int], generator: torch.Generator
+    measured: Measure, contexts: Contexts, base: Implied, passes: list[int], generator: torch.Generator
 ) -> float:
-    assert callable(measured)
     features, labels = contexts.features, contexts.labels.double()
     noise = torch.randn(labels.shape, generator=generator).double()
     noise = noise - features @ (torch.linalg.pinv(features) @ noise)

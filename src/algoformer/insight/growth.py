@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from algoformer.insight.instrument import LoopMap, jvp
+from algoformer.insight.trajectory import SETTLED
 
 _NEARLY_AT_REST = 1e-6
 """Relative movement at which the burn-in ends, so that some decay is left to observe."""
@@ -36,6 +40,20 @@ class Growth:
     predicted: Tensor
     observed: Tensor
     residual: Tensor
+
+    @classmethod
+    def joined(cls, parts: Sequence[Growth]) -> Growth:
+        """Return the growths of several batches of prompts as one."""
+        names = [one.name for one in fields(cls)]
+        return cls(**{name: torch.cat([getattr(part, name) for part in parts]) for name in names})
+
+    def for_report(self) -> dict[str, Any]:
+        """Return the fields of a `StateReport` that this measurement fills."""
+        return {
+            "predicted": tuple(self.predicted.tolist()),
+            "observed": tuple(None if math.isnan(value) else value for value in self.observed.tolist()),
+            "settled": tuple((self.residual < SETTLED).tolist()),
+        }
 
 
 @torch.no_grad()

@@ -18,8 +18,11 @@ from algoformer.insight.fit import Fit, fit_all, residual_parts, skill, step_num
 from algoformer.insight.gates import ORDER, Gate, gate_contexts, measure_gates
 from algoformer.insight.identification import Identification, Refit
 from algoformer.insight.influence import Influence, foreign_labels, measure_influence
+from algoformer.insight.probes import ProbeTable, probe
 from algoformer.insight.verdict import FamilyShare, decide, described_passes, iterates, rank
 from algoformer.insight.weights import Implied, implied_weights
+from algoformer.model import AlgoFormer
+from algoformer.model.address import addresses
 from algoformer.tasks import Task
 from algoformer.trace import Solver
 
@@ -28,6 +31,8 @@ LEAST_PROMPTS = 24
 
 _TRAIN_SHARE = 0.6
 _CURVE_POINTS = 60
+_PROBED = (1, 2, 3, 4, 6, 8)
+"""Passes after which states are probed, beside the last one."""
 
 
 def identify(
@@ -75,11 +80,14 @@ def identify(
     data = _measured(read, contexts, steps)
     compared = _compare(data, seed=seed)
     passes = compared.passes
-    rotates = problem == 0 and bool(torch.equal(contexts.features, contexts.inputs.double()))
-    gates = measure_gates(read, gate_contexts(contexts), passes, rotates=rotates, seed=seed)
+    raw = bool(torch.equal(contexts.features, contexts.inputs.double()))
+    gates = measure_gates(read, gate_contexts(contexts), passes, rotates=raw and problem == 0, seed=seed)
     # one pass more than what is described: the last fast pass still mixes several effects
     late = min(passes[-1] + 1, steps - 1)
     influence = measure_influence(read, contexts.head(4), steps=late + 1)
+    operators: dict[str, tuple[float, ...]] = {}
+    if compared.moves:
+        operators = ceilings.operator_ceilings(read, contexts, steps=passes[-1] + 1, problems=3, seed=seed)
     return Identification(
         status=decide(data, compared.best, compared.shares[0], gates, moves=compared.moves),
         families=tuple(compared.shares),
@@ -87,7 +95,7 @@ def identify(
         error=tuple(data.error.tolist()),
         nonlinear=tuple(data.nonlinear.tolist()),
         gates=gates,
-        ceilings={"any filter": tuple(compared.ceiling)} | _operators(read, contexts, passes, compared, seed),
+        ceilings={"any filter": tuple(compared.ceiling)} | operators,
         pace=ceilings.effective_times(data),
         influence=tuple(influence.by_pass[late].tolist()),
         influence_least_squares=tuple(influence.least_squares.tolist()),
@@ -101,6 +109,7 @@ def identify(
         path=_path(data, compared.best),
         setting=_setting(solver, task, steps=steps, prompts=prompts, queries=queries, seed=seed)
         | ({"problem": problem} if task.parts > 2 else {}),
+        probes=None if raw else _probes(solver, task, steps, seed),
     )
 
 
@@ -141,27 +150,10 @@ def _compare(data: Implied, *, seed: int, passes: Sequence[int] | None = None) -
     fits = fit_all(train, test, chosen, iterates=moves)
     shares = rank(fits, test, chosen, seed=seed)
     curve = ceilings.best_filter(train)
-    ceiling = skill(ceilings.filter_misfit(curve, test), test.energy).clamp(min=0).tolist()
     # where a filter spans decades the spline falls behind: no ceiling is below a family that reached it
-    filters_only = [
-        one for one, fit in ((share, _fit_of(fits, share)) for share in shares) if fit.family.filter
-    ]
-    ceiling = [
-        max(value, *(one.by_pass[index] for one in filters_only)) for index, value in enumerate(ceiling)
-    ]
+    misfits = [ceilings.filter_misfit(curve, test), *(fit.misfit for fit in fits if fit.family.filter)]
+    ceiling = torch.stack([skill(misfit, test.energy) for misfit in misfits]).amax(0).clamp(min=0).tolist()
     return _Comparison(train, test, fits, shares, chosen, moves, ceiling, curve)
-
-
-def _fit_of(fits: list[Fit], share: FamilyShare) -> Fit:
-    return next(fit for fit in fits if fit.family.name == share.name)
-
-
-def _operators(
-    read: Reader, contexts: Contexts, passes: list[int], compared: _Comparison, seed: int
-) -> dict[str, tuple[float, ...]]:
-    if not compared.moves:
-        return {}
-    return ceilings.operator_ceilings(read, contexts, steps=passes[-1] + 1, problems=3, seed=seed)
 
 
 def _refit(
@@ -176,6 +168,16 @@ def _refit(
     return Refit(
         importance=tuple(importance.tolist()), families=tuple(again.shares[:6]), ceiling=sum(over) / len(over)
     )
+
+
+def _probes(solver: Solver, task: Task, steps: int, seed: int) -> ProbeTable | None:
+    """Return what can be read off after the parts before the loop, some of its passes, and those after it."""
+    if not isinstance(solver, AlgoFormer) or not solver.causal:
+        return None
+    parts = [address for address in addresses(solver.program, steps) if "/" not in address]
+    passes = {f"[{number}]" for number in range(1, steps) if number not in _PROBED}
+    kept = [address for address in parts if not address.endswith(tuple(passes))]
+    return probe(solver, task, addresses=kept, steps=steps, seed=seed)
 
 
 def _curves(compared: _Comparison) -> dict[str, Any]:

@@ -26,10 +26,6 @@ class Influence:
     by_pass: Tensor
     least_squares: Tensor
 
-    def share_after(self, index: int, count: int) -> float:
-        """Return the share of the influence at pass `index` that the first `count` examples have."""
-        return float(self.by_pass[index, :count].sum() / self.by_pass[index].sum().clamp(min=1e-300))
-
     def rests_on(self, index: int, share: float = 0.98) -> int:
         """Return the smallest number of first examples that have `share` of the influence."""
         total = self.by_pass[index].cumsum(0) / self.by_pass[index].sum().clamp(min=1e-300)

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from algoformer.evaluation import evaluation_prompts
 from algoformer.evaluation.precision import full_precision
 from algoformer.evaluation.solvers import given_to
-from algoformer.insight.probes import RIDGE
+from algoformer.insight.probes import ridge, states_at_questions
 from algoformer.model import AlgoFormer
 from algoformer.model.address import layer_addresses
 from algoformer.model.program import has_loop
@@ -40,11 +40,10 @@ class LayerReadouts(nn.Module):
         """Return the answers after each layer."""
         if unroll.steps > self.layers:
             raise ValueError(f"steps must be at most {self.layers}, the number of layers, got {unroll.steps}")
-        states = layer_states(self.model, prompt, self.addresses[unroll.first_step - 1 : unroll.steps])
-        weights = self.readouts[unroll.first_step - 1 : unroll.steps]
-        return Trace(
-            predictions=torch.einsum("lbpw,lwo->lbpo", states, weights), first_step=unroll.first_step
-        )
+        chosen = slice(unroll.first_step - 1, unroll.steps)
+        states = states_at_questions(self.model, prompt, self.addresses[chosen])
+        answers = torch.einsum("lbpw,lwo->lbpo", states, self.readouts[chosen])
+        return Trace(predictions=answers, first_step=unroll.first_step)
 
 
 def layers_as_passes(model: AlgoFormer, task: Task, *, prompts: int = 512, seed: int = 1) -> LayerReadouts:
@@ -70,16 +69,5 @@ def layers_as_passes(model: AlgoFormer, task: Task, *, prompts: int = 512, seed:
         )
     target = (prompt.targets if prompt.clean is None else prompt.clean)[:, late:].flatten(0, 1).double()
     with full_precision(model, torch.device("cpu")), torch.no_grad():
-        states = layer_states(model, prompt, addresses)[:, :, late:].flatten(1, 2).double()
-    gram = states.mT @ states
-    penalty = RIDGE * gram.diagonal(dim1=1, dim2=2).mean(1)[:, None, None]
-    solved = torch.linalg.solve(gram + penalty * torch.eye(gram.shape[-1]), states.mT @ target)
-    return LayerReadouts(model, addresses, solved.to(prompt.rows.dtype)).eval()
-
-
-def layer_states(model: AlgoFormer, prompt: Prompt, addresses: tuple[str, ...]) -> Tensor:
-    """Return the states at the questions after each layer and a 1, (layer, batch, point, width + 1)."""
-    trace = model(prompt, Unroll(steps=1, keep=addresses))
-    rows = torch.tensor(prompt.reads) + model.blanks[0]
-    states = torch.stack([trace.states[address][:, rows] for address in addresses])
-    return torch.cat([states, torch.ones_like(states[..., :1])], dim=-1)
+        states = states_at_questions(model, prompt, addresses, first=late).flatten(1, 2).double()
+    return LayerReadouts(model, addresses, ridge(states, target).to(prompt.rows.dtype)).eval()

@@ -10,11 +10,12 @@ from typing import Any
 import torch
 
 from algoformer.common.stored import Stored
+from algoformer.common.terminal import filled
 from algoformer.insight.certificate import DepthCertificate, StateReport, state_lines
 from algoformer.insight.certify import state_report
-from algoformer.insight.growth import disturbance_growth
+from algoformer.insight.growth import Growth, disturbance_growth
 from algoformer.insight.instrument import LoopMap
-from algoformer.insight.trajectory import ORDER, SETTLED, check_reach, follow, read_depths
+from algoformer.insight.trajectory import ORDER, check_reach, follow, read_depths
 
 HOLDS = 0.1
 """Probabilities hold if none moves by more than this beyond the trained depth."""
@@ -71,12 +72,12 @@ class ProbabilityCertificate(Stored):
         if self.tokens == sum(self.states.prompts.values()):
             return ""
         return (
-            f" and at {self.tokens_changed} of {self.tokens} tokens; at {self.tokens_moved} a probability "
-            f"moves by more than {HOLDS:g}"
+            f" and at {self.tokens_changed} of {self.tokens} tokens; {self.tokens_moved} tokens have a "
+            f"probability that moves by more than {HOLDS:g}"
         )
 
     def __str__(self) -> str:
-        lines = [self.sentence, *state_lines(self.states)]
+        lines = [*map(filled, (self.sentence, *state_lines(self.states)))]
         if self.bleu:
             lines.append(f"{'passes':8}" + "".join(f"{depth:>8}" for depth, *_ in self.bleu))
             lines.append(f"{'BLEU':8}" + "".join(f"{value:>8.1f}" for _, value, *_ in self.bleu))
@@ -142,20 +143,17 @@ def certify_probabilities(
     )
 
 
-def _merged(reports: list[StateReport], growths: list[Any]) -> StateReport:
+def _merged(reports: list[StateReport], growths: list[Growth]) -> StateReport:
     prompts: Counter[str] = Counter()
     periods: Counter[str] = Counter()
     for report in reports:
         prompts.update(report.prompts)
         periods.update(report.periods)
     count = len(reports)
-    observed = torch.cat([growth.observed for growth in growths]).tolist()
     return StateReport(
         prompts={name: prompts[name] for name in ORDER},
         tokens={name: sum(report.tokens[name] for report in reports) / count for name in ORDER},
         read={name: sum(report.read[name] for report in reports) / count for name in ORDER},
         periods=dict(periods),
-        predicted=tuple(torch.cat([growth.predicted for growth in growths]).tolist()),
-        observed=tuple(value if value == value else None for value in observed),
-        settled=tuple((torch.cat([growth.residual for growth in growths]) < SETTLED).tolist()),
+        **Growth.joined(growths).for_report(),
     )

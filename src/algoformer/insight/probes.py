@@ -38,12 +38,9 @@ class ProbeTable:
 
     def __str__(self) -> str:
         names = list(self.scores)
-        wide = max(len(address) for address in self.addresses) + 2
-        lines = [" " * wide + "".join(f"{name:>16}" for name in names)]
+        lines = [f"{'after':12}" + "".join(f"{name:>10}" for name in names)]
         for index, address in enumerate(self.addresses):
-            lines.append(
-                f"{address:{wide}}" + "".join(f"{self.scores[name][index]:>16.3f}" for name in names)
-            )
+            lines.append(f"{address:12}" + "".join(f"{self.scores[name][index]:>10.3f}" for name in names))
         return "\n".join(lines)
 
 
@@ -58,8 +55,8 @@ def probe(
 ) -> ProbeTable:
     """Fit linear probes to the states at `addresses` on half of the prompts and score them on the other half.
 
-    States are read at the tokens of the questions. Targets are the question's raw row, its features as the
-    task's maker knows them, and the correct answer.
+    States are read at the tokens of the questions in the second half of a prompt, which can be answered.
+    Targets are the question's raw row, its features as the task's maker knows them, and the correct answer.
 
     Args:
         model: an `AlgoFormer` with causal attention.
@@ -77,21 +74,32 @@ def probe(
     if prompts < 16:
         raise ValueError(f"prompts must be at least 16 to fit and to score a probe, got {prompts}")
     prompt = given_to(model, evaluation_prompts(task, count=prompts, seed=seed))
-    targets = _targets(prompt, task)
+    late = prompt.points // 2
+    targets = {name: target[:, late:].double() for name, target in _targets(prompt, task).items()}
     with full_precision(model, torch.device("cpu")):
-        trace = model(prompt, Unroll(steps=steps, window=1, keep=tuple(addresses)))
-    rows = torch.tensor(prompt.reads) + model.blanks[0]
-    scores: dict[str, list[float]] = {name: [] for name in targets}
-    for address in addresses:
-        state = trace.states[address]
-        state = (
-            state[-1] if state.dim() == 4 else state
-        )  # after the loop, states have a leading axis of passes
-        for name, target in targets.items():
-            scores[name].append(_held_out(state[:, rows].double(), target.double()))
-    return ProbeTable(
-        addresses=tuple(addresses), scores={name: tuple(found) for name, found in scores.items()}
-    )
+        states = states_at_questions(model, prompt, addresses, steps=steps, first=late).double()
+    scores = {name: tuple(_held_out(state, target) for state in states) for name, target in targets.items()}
+    return ProbeTable(addresses=tuple(addresses), scores=scores)
+
+
+def states_at_questions(
+    model: AlgoFormer, prompt: Prompt, addresses: Sequence[str], *, steps: int = 1, first: int = 0
+) -> Tensor:
+    """Return states at the questions from number `first` on, and a 1, (address, batch, point, width + 1)."""
+    kept = model(prompt, Unroll(steps=steps, window=1, keep=tuple(addresses))).states
+    rows = torch.tensor(prompt.reads[first:]) + model.blanks[0]
+    # states of parts after the loop have a leading axis of passes, of which the last one was asked for
+    states = [kept[address][-1] if kept[address].dim() == 4 else kept[address] for address in addresses]
+    found = torch.stack([state[:, rows] for state in states])
+    return torch.cat([found, torch.ones_like(found[..., :1])], dim=-1)
+
+
+def ridge(states: Tensor, target: Tensor) -> Tensor:
+    """Return the weights (..., width, out) of a slightly penalized regression of targets on states."""
+    gram = states.mT @ states
+    penalty = RIDGE * gram.diagonal(dim1=-2, dim2=-1).mean(-1)[..., None, None]
+    eye = torch.eye(gram.shape[-1], dtype=gram.dtype)
+    return torch.linalg.solve(gram + penalty * eye, states.mT @ target)
 
 
 def _targets(prompt: Prompt, task: Task) -> dict[str, Tensor]:
@@ -108,11 +116,7 @@ def _targets(prompt: Prompt, task: Task) -> dict[str, Tensor]:
 def _held_out(states: Tensor, targets: Tensor) -> float:
     """Return the R² of ridge regression, fitted on the first half of the prompts, on the second half."""
     half = len(states) // 2
-    train, test = (part.flatten(0, 1) for part in (states[:half], states[half:]))
-    goal, truth = (part.flatten(0, 1) for part in (targets[:half], targets[half:]))
-    center, middle = train.mean(0), goal.mean(0)
-    gram = (train - center).mT @ (train - center)
-    penalty = RIDGE * gram.diagonal().mean() * torch.eye(len(gram), dtype=gram.dtype)
-    weights = torch.linalg.solve(gram + penalty, (train - center).mT @ (goal - middle))
-    rest = truth - middle - (test - center) @ weights
+    weights = ridge(states[:half].flatten(0, 1), targets[:half].flatten(0, 1))
+    truth = targets[half:].flatten(0, 1)
+    rest = truth - states[half:].flatten(0, 1) @ weights
     return float(1 - rest.square().sum() / (truth - truth.mean(0)).square().sum().clamp(min=1e-300))

@@ -109,14 +109,13 @@ def classify(tail: Tensor) -> tuple[list[list[StateClass]], Tensor]:
     returns = lags[1:] < 0.2 * lags[:1]
     period = torch.where(returns.any(0), returns.float().argmax(0) + 2, torch.zeros((), dtype=torch.long))
     cosine = torch.nn.functional.cosine_similarity(steps[1:], steps[:-1], dim=-1).mean(0)
-    diverges = ~finite | grows
-    settles = ~diverges & (restless < SETTLED)
-    cycles = ~diverges & ~settles & (period > 0)
-    drifts = ~diverges & ~settles & ~cycles & (cosine > 0.9)
     code = torch.full(finite.shape, ORDER.index("wanders"))
-    for name, found in (("diverges", diverges), ("settles", settles), ("cycles", cycles), ("drifts", drifts)):
-        code[found] = ORDER.index(name)
-    return [[ORDER[value] for value in row] for row in code.tolist()], period.masked_fill(~cycles, 0)
+    code[cosine > 0.9] = ORDER.index("drifts")  # a later class takes precedence
+    code[period > 0] = ORDER.index("cycles")
+    code[restless < SETTLED] = ORDER.index("settles")
+    code[~finite | grows] = ORDER.index("diverges")
+    period = period.masked_fill(code != ORDER.index("cycles"), 0)
+    return [[ORDER[value] for value in row] for row in code.tolist()], period
 
 
 def most_restless(classes: Sequence[StateClass]) -> StateClass:

@@ -10,7 +10,6 @@ import numpy as np
 from torch import Tensor
 
 from algoformer.evaluation import bootstrap
-from algoformer.insight.families import Family
 from algoformer.insight.fit import Fit, skill
 from algoformer.insight.gates import Gate
 from algoformer.insight.weights import Implied
@@ -111,7 +110,7 @@ def rank(fits: Sequence[Fit], test: Implied, passes: Sequence[int], *, seed: int
     return [
         FamilyShare(
             name=fits[index].family.name,
-            parameters=dict(zip(_names(fits[index].family), fits[index].parameters, strict=True)),
+            parameters=fits[index].named_parameters,
             pace=fits[index].pace,
             offset=fits[index].offset,
             share=shares[index],
@@ -145,7 +144,3 @@ def _linearized(misfit: Tensor, energy: Tensor) -> np.ndarray:
     values = 1 - ratio - (misfit - ratio * energy) / energy.mean(1, keepdim=True).clamp(min=1e-300)
     # a pass counts as -1 at worst, as it does while fitting
     return np.asarray(values.masked_fill(ratio > 2, -1.0).mean(0))
-
-
-def _names(family: Family) -> list[str]:
-    return [one.name for one in family.parameters]

@@ -107,16 +107,6 @@ class Implied:
         return replace(self, features=self.features * root[:, None], labels=self.labels * root)
 
 
-def queries_for(contexts: Contexts, times: int) -> int:
-    """Return `times` as many queries as there are features, and a few; twice that where a link hides some.
-
-    A link such as the leaky ReLU passes on little of half of the values, so that half of the queries hardly
-    count.
-    """
-    dim = contexts.query_features.shape[-1]
-    return (times * dim + 4) * (1 if contexts.unlink is identity else 2)
-
-
 def implied_weights(read: Reader, contexts: Contexts, steps: int) -> Implied:
     """Fit weights and a constant to a solver's answers at the queries, for each pass and prompt.
 
@@ -125,7 +115,8 @@ def implied_weights(read: Reader, contexts: Contexts, steps: int) -> Implied:
     """
     features = contexts.query_features
     count, dim = features.shape[1:]
-    least = queries_for(contexts, 1) - (2 if contexts.unlink is identity else 4)
+    # a link such as the leaky ReLU passes on little of half of the values: half of the queries hardly count
+    least = (dim + 2) * (1 if contexts.unlink is identity else 2)
     if count < least:
         raise ValueError(
             f"queries must be at least {least} for {dim} features (three times that is better), got {count}"

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import cycle
 
 from algoformer.insight import DepthCertificate, FamilyShare, Identification, ProbabilityCertificate
 from algoformer.report.axes import Axes, Figure, count_axis, label, logarithmic, plain_ticks, whole_ticks
 from algoformer.report.canvas import finish, mark_training, panels
-from algoformer.report.style import INK, SPARE, strokes
+from algoformer.report.style import INK, SPARE, method_color
 
 SOLVER = "#0072b2"
 """The color of the solver that is identified."""
+
+_DASHES = ((5, 2), (2, 1.5), (5, 1.5, 1, 1.5), (1, 1))
 
 _CEILINGS = ("#24292f", "#57606a", "#8c959f", "#b6bcc3")
 
@@ -41,11 +44,10 @@ def skill_by_pass(found: Identification, *, families: int = 4) -> Figure:
         shares.plot(
             passes[: len(values)], values, color=color, linestyle=(0, (2, 2)), linewidth=1.4, label=name
         )
-    chosen = _shown_families(found, families)
-    styles = strokes(one.name for one in chosen)
-    for one, marker in zip(chosen, "osD^", strict=False):
+    colors = _colors(found)
+    for one, marker in zip(_shown_families(found, families), "osD^", strict=False):
         clipped = [max(value, 0.0) for value in one.by_pass]
-        color = styles[one.name].color
+        color = colors[_kind(one.name)]
         shares.plot(passes, clipped, marker=marker, markersize=3.5, color=color, label=one.name)
     _mark_window(shares, found)
     shares.set_ylim(-0.03, 1.03)
@@ -65,21 +67,10 @@ def filters_by_pass(found: Identification) -> Figure:
     shown = list(range(first, min(last, first + 3) + 1))
     figure, axes = panels(len(shown), "Share left of each eigen-direction, r(λ)")
     places, candidates = found.curves["eigenvalues"], found.curves["candidates"]
-    styles = strokes(candidates, textbook=list(candidates))
+    colors = _colors(found)
     for one, index in zip(axes, shown, strict=True):
-        for name, filters in candidates.items():
-            color, dash, marker = styles[name].color, styles[name].dash, styles[name].marker
-            every = max(1, len(places) // 8)
-            one.plot(
-                places,
-                filters[index - 1],
-                color=color,
-                dashes=dash,
-                marker=marker,
-                markersize=4,
-                markevery=every,
-                label=name,
-            )
+        for (name, filters), dash in zip(candidates.items(), _DASHES, strict=False):
+            one.plot(places, filters[index - 1], color=colors[_kind(name)], dashes=dash, label=name)
         one.plot(places, found.curves["measured"][index - 1], color=SOLVER, linewidth=2.4, label="measured")
         one.axhline(0, color=INK, linewidth=0.7, alpha=0.5)
         one.set_ylim(-0.5, 1.3)
@@ -93,19 +84,11 @@ def filters_by_pass(found: Identification) -> Figure:
 def matching_steps(found: Identification) -> Figure:
     """Draw the step of gradient descent and of Newton's iteration that is nearest after each pass."""
     figure, (axes,) = panels(1, "Best-matching step of two algorithms: a rate, not an algorithm")
-    styles = strokes(found.matching, textbook=list(found.matching))
     for name, steps in found.matching.items():
         near = steps[: found.passes[1] + 1]  # beyond, nothing that is left resembles either of them
-        axes.plot(
-            range(1, len(near) + 1),
-            [max(step, 0.5) for step in near],
-            "o-",
-            markersize=3.5,
-            color=styles[name].color,
-            label=name,
-        )
-    shown = [step for steps in found.matching.values() for step in steps[: found.passes[1] + 1]]
-    logarithmic(axes, 0.4, 1.5 * max(2, *shown))
+        axes.plot(range(1, len(near) + 1), near, "o-", markersize=3.5, color=method_color(name), label=name)
+    axes.set_yscale("symlog", linthresh=1)  # the nearest step may be 0
+    axes.set_ylim(bottom=-0.1)
     whole_ticks(axes)
     label(axes, "pass of the loop", "nearest step of the algorithm")
     return finish(figure, axes)
@@ -126,11 +109,10 @@ def influence_by_example(found: Identification) -> Figure:
 def weights_path(found: Identification) -> Figure:
     """Draw one prompt's weights after each pass in the plane of their path, least squares at the origin."""
     figure, (axes,) = panels(1, "Path of one prompt's weights towards least squares")
-    names = list(found.path)
-    others = strokes(names[1:], textbook=names[1:])
-    for name in reversed(names):
+    colors = _colors(found) | {"solver": SOLVER}
+    for name in reversed(found.path):
         x, y = zip(*found.path[name], strict=True)
-        color = SOLVER if name == "solver" else others[name].color
+        color = colors[_kind(name)]
         axes.plot(x, y, "o-" if name == "solver" else "s--", markersize=4, color=color, label=name)
     for number, (x, y) in enumerate(found.path["solver"][:5]):
         axes.annotate(str(number), (x, y), xytext=(4, 4), textcoords="offset points", fontsize=8.5, color=INK)
@@ -204,11 +186,23 @@ def _log_line(axes: Axes, x: Sequence[int], y: Sequence[float], name: str) -> No
     count_axis(axes, 1, max(places[-1], 2), log=True)
 
 
+def _kind(name: str) -> str:
+    """Return the name of a family without its variant."""
+    return name.split(",")[0]
+
+
+def _colors(found: Identification) -> dict[str, str]:
+    """Return a color for each kind of family, the same in every figure of an identification."""
+    kinds = dict.fromkeys(_kind(one.name) for one in found.families)
+    fixed = {name: method_color(name) for name in ("gradient descent", "Newton from αI")}
+    return dict(zip((kind for kind in kinds if kind not in fixed), cycle(SPARE[1:]), strict=False)) | fixed
+
+
 def _shown_families(found: Identification, count: int) -> list[FamilyShare]:
     """Return the nearest families, of several variants the best, and gradient descent to compare with."""
     kinds: dict[str, FamilyShare] = {}
     for one in found.families:
-        kinds.setdefault(one.name.split(",")[0], one)
+        kinds.setdefault(_kind(one.name), one)
     descent = kinds.pop("gradient descent", None)
     nearest = list(kinds.values())
     if descent is None:
