@@ -3,7 +3,7 @@
 AlgoFormers on linear regression and on a chain of thought, and a looped transformer on the chain, are trained
 on a CPU at one fixed depth or with extra iterations at random before the loss.
 
-    python scripts/depth_cases.py --out results/insight/depth
+    python -m scripts.depth_cases --out results/insight/depth
 
 Each case has its own folder; cases whose certificate exists are kept.
 """
@@ -58,7 +58,7 @@ def run_case(name: str, experiment: Experiment, out: Path) -> None:
     with tempfile.TemporaryDirectory() as run:
         model = train(experiment, Path(run), progress=False, tensorboard=False).model.eval()
     setting = {
-        "command": f"python scripts/depth_cases.py --out {out}",
+        "command": f"python -m scripts.depth_cases --out {out}",
         **{"commit": source_commit(), "device": "cpu", "torch": torch.__version__},
         **{"training_steps": experiment.training.steps, "training_seed": experiment.training.seed},
         "training_cpu_seconds": round(time.process_time() - start, 1),

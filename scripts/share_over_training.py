@@ -3,7 +3,7 @@
 In-context linear regression with d = 3 on a CPU, without label noise and with it, two seeds each: an
 AlgoFormer, identified at several steps of its training, and a transformer without a loop, by layer.
 
-    python scripts/share_over_training.py --out results/insight/training
+    python -m scripts.share_over_training --out results/insight/training
 
 Each run has its own file; runs whose file exists are kept. The picture is drawn from all of them.
 """
@@ -162,7 +162,7 @@ def main() -> None:
     parser.add_argument("--only", default="", help="Runs whose names contain this.")
     chosen = parser.parse_args()
     setting = {
-        "command": f"python scripts/share_over_training.py --out {chosen.out}",
+        "command": f"python -m scripts.share_over_training --out {chosen.out}",
         **{"commit": source_commit(), "device": "cpu", "torch": torch.__version__},
         **{"task": "LinearRegression(dim=3, points=13)", "width": 32, "steps": STEPS},
     }
