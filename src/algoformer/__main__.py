@@ -1,7 +1,5 @@
 """`python -m algoformer` is the command line."""
 
-import sys
+from algoformer.cli import run
 
-from algoformer.cli import main
-
-sys.exit(main())
+run()

@@ -51,7 +51,7 @@ def declared_flags(folder: Path) -> Iterator[str]:
 
 def test_every_option_on_a_page_exists(monkeypatch: pytest.MonkeyPatch) -> None:
     known = training_flags(monkeypatch) | EVERYWHERE
-    for folder in ("src/algoformer/cli", "paper", "benchmarks", "scripts", "scripts/studies"):
+    for folder in ("src/algoformer/cli", "paper", "benchmarks", "scripts", "scripts/studies", "torture"):
         known |= set(declared_flags(ROOT / folder))
     assert {"--lr", "--data.dim", "--model.loop.steps", "--iterations", "--only"} <= known
     for page in PAGES:

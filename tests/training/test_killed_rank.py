@@ -17,8 +17,8 @@ from tiny import TINY
 
 # what torchrun starts, with a step at which rank 1 is killed, or at which rank 0 can write no more files
 WORKER = """
-import os, resource, signal, sys
-from algoformer.cli import main
+import os, resource, signal
+from algoformer import cli
 from algoformer.training.step import Step
 
 run = Step.run
@@ -32,7 +32,7 @@ def mortal(self, number):
     run(self, number)
 
 Step.run = mortal
-sys.exit(main(sys.argv[1:]))
+cli.run()
 """
 
 

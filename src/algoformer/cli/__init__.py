@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NoReturn
 
 from algoformer.common.names import check_choice
 from algoformer.common.terminal import printable
@@ -60,6 +61,17 @@ def main(arguments: list[str] | None = None) -> int:
     words = sys.argv[1:] if arguments is None else arguments
     name = " ".join(["algoformer", *(word for word in words[:1] if word in COMMANDS)])
     return exit_code(lambda: _dispatch(words), name=name)
+
+
+def run() -> NoReturn:
+    """Run one command as the whole of this process, and end the process with its exit status."""
+    code = main()
+    if "RANK" in os.environ and "MASTER_PORT" in os.environ:
+        # one of several: threads that wait for a lost process would abort this one while Python closes
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    sys.exit(code)
 
 
 def _dispatch(words: list[str]) -> int:
