@@ -57,7 +57,8 @@ class BaseTextData(ABC):
             self._keep(name, as_paths(getattr(self, name), name))
         for name in self.counts:
             if type(getattr(self, name)) is not int or not 1 <= getattr(self, name) <= MOST:
-                raise ValueError(f"{name} must be a whole number of at least 1, got {getattr(self, name)}")
+                found = short(getattr(self, name))
+                raise ValueError(f"{name} must be a whole number of at least 1, got {found}")
         for name in self.fractions:
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"{name} is a fraction in [0, 1), got {getattr(self, name)}")
