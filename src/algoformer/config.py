@@ -243,7 +243,7 @@ class TrainConfig:
                 "choose 'adamw' or 'muon', or leave it out"
             )
         if len(self.betas) != 2 or not all(0 <= beta < 1 for beta in self.betas):
-            raise ValueError(f"betas must be two numbers in [0, 1), got {self.betas}")
+            raise ValueError(f"betas must be two numbers in [0, 1), got {short(self.betas)}")
         if not (self.cooldown >= 0 and self.warmup + self.cooldown <= 1):
             raise ValueError(
                 "cooldown is a fraction of the run in [0, 1], and with the warm-up at most 1, "

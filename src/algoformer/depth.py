@@ -52,8 +52,8 @@ class Depth:
         _check_words(self.kind, self.per)
         if (self.kind == "list") != bool(self.choices) or not all(one >= 1 for one in self.choices):
             raise ValueError(
-                f"depth: 'list' and no other kind has choices, which are at least 1, got {self.choices} "
-                f"for {self.kind!r}"
+                "depth: 'list' and no other kind has choices, which are at least 1, "
+                f"got {short(self.choices)} for {self.kind!r}"
             )
         if self.kind != "list" and not 1 <= self.mean <= LARGEST_MEAN:
             raise ValueError(f"depth: mean must lie in 1..{LARGEST_MEAN}, got {self.mean}")

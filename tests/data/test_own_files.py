@@ -114,6 +114,7 @@ def test_numbered_classes_stand_in_their_own_order(tmp_path: Path) -> None:
         ("text,label\ngood\n", "line 2: the row has no label"),
         ("text,label\n", "holds no rows"),
         ("text,label\ngood,1\nbad,1\n", "two classes or more"),
+        ("text,label\ngood," + "A" * 4000 + "\n", r"two classes or more, got .{1,80}$"),
     ],
 )
 def test_a_damaged_table_is_refused_with_its_line(tmp_path: Path, content: str, words: str) -> None:

@@ -9,6 +9,7 @@ from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any
 
+from algoformer.common.terminal import short
 from algoformer.language.corpora.clean import plain
 from algoformer.language.corpora.files import csv_rows, lines_of
 from algoformer.language.corpora.splits import hold_out, without_overlap
@@ -98,7 +99,8 @@ def read_labelled(
     }
     names = classes or tuple(sorted({label for _, label in rows["train"]}, key=_label_order))
     if len(names) < 2:
-        raise ValueError(f"{', '.join(parts['train'])}: labels must have two classes or more, got {names}")
+        where = ", ".join(parts["train"])
+        raise ValueError(f"{where}: labels must have two classes or more, got {short(names)}")
     number = {label: place for place, label in enumerate(names)}
     splits = {}
     for name, found in rows.items():

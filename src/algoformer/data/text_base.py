@@ -61,7 +61,7 @@ class BaseTextData(ABC):
                 raise ValueError(f"{name} must be a whole number of at least 1, got {found}")
         for name in self.fractions:
             if not 0 <= getattr(self, name) < 1:
-                raise ValueError(f"{name} is a fraction in [0, 1), got {getattr(self, name)}")
+                raise ValueError(f"{name} is a fraction in [0, 1), got {short(getattr(self, name))}")
 
     @property
     @abstractmethod

@@ -9,6 +9,7 @@ from typing import Unpack
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from algoformer.common.terminal import short
 from algoformer.language.trunk import TextModel, TrunkOptions, token_context
 from algoformer.model.driver import ForwardContext
 from algoformer.model.program import Part, Program, default_steps
@@ -44,7 +45,7 @@ class TextClassifier(TextModel):
     ) -> None:
         super().__init__(program, **options)
         if len(labels) < 2 or len(set(labels)) < len(labels):
-            raise ValueError(f"labels must be two or more different names, got {list(labels)}")
+            raise ValueError(f"labels must be two or more different names, got {short(list(labels))}")
         self.labels = tuple(labels)
         self.head = nn.Linear(self.trunk.width, len(labels))
         nn.init.normal_(self.head.weight, std=0.02)
