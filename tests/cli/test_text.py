@@ -126,6 +126,14 @@ def test_the_same_seed_writes_the_same_text(writer: Path, capsys: pytest.Capture
     assert texts[0].startswith("Once")
 
 
+def test_a_prompt_with_control_characters_is_shown_escaped(
+    writer: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["generate", str(writer), "--prompt", "Once\x1b[2J", "--max-new-tokens", "3", "--device", "cpu"]
+    assert main(words) == 0
+    assert capsys.readouterr().out.startswith("Once\\x1b[2J")
+
+
 def test_prompts_come_from_a_file_too(
     writer: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -53,7 +53,7 @@ def run_generate(arguments: list[str]) -> int:
     writer = Writer(checkpoint)
 
     def written(prompt: str) -> Iterator[str]:
-        yield prompt
+        yield _safe(prompt)
         yield from map(_safe, writer.stream(prompt, sampling))
 
     if chosen.prompt is not None:
