@@ -5,7 +5,7 @@ import cmath
 import pytest
 import torch
 
-from algoformer.language import CachedDecoder, UncachedDecoder
+from algoformer.language import CachedDecoder, TokenModel, UncachedDecoder
 from algoformer.model import AlgoFormer, Layers, Loop, Program, presets
 from algoformer.nn import Attention, AttentionContext
 from algoformer.nn.tables import RotaryPositions
@@ -38,18 +38,22 @@ def test_attention_depends_on_distances_alone() -> None:
     assert not torch.allclose(attention(stream, stretched), attention(stream))
 
 
-@pytest.mark.parametrize("side", ["left", "right"])
-@pytest.mark.parametrize("prefix_lm", [False, True])
-@pytest.mark.parametrize("name", ["looped", "algoformer", "nested"])
-def test_a_cache_changes_no_score(name: str, side: str, prefix_lm: bool) -> None:
-    program = presets.PRESETS[name](heads=2, steps=3, positions="rope", norm="rms")
-    model = token_model(program, double=True, prefix_lm=prefix_lm)
+def check_a_cache_changes_no_score(model: TokenModel, side: str) -> None:
     ids, mask = padded((5, 2, 4), side)
     cached, uncached = CachedDecoder(model, batch=3, length=9), UncachedDecoder(model)
     close = {"rtol": 0, "atol": 1e-10}
     torch.testing.assert_close(cached.prefill(ids, mask), uncached.prefill(ids, mask), **close)
     for tokens in torch.randint(13, (4, 3), generator=torch.Generator().manual_seed(1)):
         torch.testing.assert_close(cached.step(tokens), uncached.step(tokens), **close)
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+@pytest.mark.parametrize("prefix_lm", [False, True])
+@pytest.mark.parametrize("name", ["looped", "algoformer", "nested"])
+def test_a_cache_changes_no_score(name: str, side: str, prefix_lm: bool) -> None:
+    program = presets.PRESETS[name](heads=2, steps=3, positions="rope", norm="rms")
+    model = token_model(program, double=True, prefix_lm=prefix_lm)
+    check_a_cache_changes_no_score(model, side)
 
 
 class OwnPositions(Attention):
@@ -69,12 +73,7 @@ def test_attention_of_ones_own_is_told_the_positions_while_a_cache_grows(name: s
     for module in model.modules():
         if type(module) is Attention:
             module.__class__ = OwnPositions
-    ids, mask = padded((5, 2, 4), side)
-    cached, uncached = CachedDecoder(model, batch=3, length=9), UncachedDecoder(model)
-    close = {"rtol": 0, "atol": 1e-10}
-    torch.testing.assert_close(cached.prefill(ids, mask), uncached.prefill(ids, mask), **close)
-    for tokens in torch.randint(13, (4, 3), generator=torch.Generator().manual_seed(1)):
-        torch.testing.assert_close(cached.step(tokens), uncached.step(tokens), **close)
+    check_a_cache_changes_no_score(model, side)
 
 
 def test_it_has_no_parameters_and_nothing_in_a_checkpoint() -> None:

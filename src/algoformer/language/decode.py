@@ -228,7 +228,7 @@ class UncachedDecoder:
 
 
 Decoder = CachedDecoder | UncachedDecoder
-"""What a search works with."""
+"""The decoders that a search can use."""
 
 
 @contextmanager

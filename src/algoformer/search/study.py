@@ -26,7 +26,7 @@ SETTINGS = "algoformer"
 """The attribute of a study that holds the settings of its search."""
 
 FIRST_BYTES = b'{"op_code":'
-"""What a journal of Optuna begins with."""
+"""The first bytes of every journal of Optuna."""
 
 ATTEMPTS = 4
 """Number of attempts to open a database."""

@@ -32,7 +32,7 @@ class PuzzleTask(ABC):
     parts: ClassVar[int] = 1
     takes_dims: ClassVar[bool] = False
     answers_in_rows: ClassVar[bool] = False
-    """Whether rows show answers, so that programs must be causal."""
+    """True if rows show answers, so that programs must be causal."""
 
     @property
     def scale(self) -> float:

@@ -136,7 +136,7 @@ class Step:
         self.average = None if ema is None else Average(model, ema, self.group.copy)
         self.sums = torch.zeros(len(self.data.measures), dtype=torch.float64, device=self.device)
         self.unroll: Unroll
-        """How far the loops run in the prepared step."""
+        """The numbers of iterations of the loops in the prepared step."""
         self.rate: float
         """The learning rate of the prepared step."""
         self.depths = self._depths()

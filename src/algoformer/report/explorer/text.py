@@ -54,7 +54,7 @@ LABELS: Mapping[Kind, str] = {"classify": "Text", "translate": "Sentence", "gene
 
 @dataclass(frozen=True, kw_only=True)
 class Text:
-    """How a text model reads lines and answers them.
+    """The settings with which a text model reads lines and answers them.
 
     Attributes:
         tokenizer: the tokenizer as the JSON text of a checkpoint.
@@ -86,7 +86,7 @@ class Text:
 
     @property
     def kind(self) -> Kind:
-        """What the model does with a line."""
+        """The task of the model: to classify a line, to translate it or to continue it."""
         return "classify" if self.labels else "generate" if self.mark is None else "translate"
 
 
