@@ -1,3 +1,5 @@
+import warnings
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -16,6 +18,26 @@ def test_rms_norm_is_its_formula() -> None:
     expected = stream / (stream.square().mean(-1, keepdim=True) + 1e-5).sqrt() * norm.weight
     torch.testing.assert_close(norm(stream), expected, rtol=0, atol=1e-14)
     assert [name for name, _ in norm.named_parameters()] == ["weight"]
+
+
+@pytest.mark.parametrize("qk_norm", ["head", "full", "plain"])
+def test_rms_norms_in_bf16_products_do_not_warn(qk_norm: str) -> None:
+    layers = Layers(1, heads=2, norm="rms", norm_at="in+out+after", qk_norm=qk_norm)
+    model = AlgoFormer(Program(Loop(layers, steps=2)), dim=3, out=1, context=6, width=8)
+    prompt = Prompt.of_pairs(torch.randn(2, 3, 3), torch.randn(2, 3, 1))
+    exact = model(prompt, Unroll(steps=2)).final
+    with warnings.catch_warnings(), torch.autocast("cpu", dtype=torch.bfloat16):
+        warnings.simplefilter("error")
+        rounded = model(prompt, Unroll(steps=2)).final
+    torch.testing.assert_close(rounded.float(), exact, rtol=0.05, atol=0.05)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_rms_norm_of_equal_precision_is_that_of_pytorch(dtype: torch.dtype) -> None:
+    ours = NORMS["rms"].build(LayerSizes(width=5)).to(dtype)
+    theirs = nn.RMSNorm(5, eps=1e-5).to(dtype)
+    stream = torch.randn(2, 3, 5, generator=torch.Generator().manual_seed(0), dtype=dtype)
+    torch.testing.assert_close(ours(stream), theirs(stream), rtol=0, atol=0)
 
 
 def test_every_norm_of_a_module_is_of_its_kind() -> None:

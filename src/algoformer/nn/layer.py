@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from algoformer.nn.tables import ACTIVATIONS, NORMS, PLACES, POSITIONS, LayerSizes
+from algoformer.nn.tables import ACTIVATIONS, NORMS, PLACES, POSITIONS, LayerSizes, RMSNorm
 
 
 @runtime_checkable
@@ -140,7 +140,7 @@ class FullHeadNorm(nn.Module):
 
     def __init__(self, heads: int, head_width: int, eps: float) -> None:
         super().__init__()
-        self.norm = nn.RMSNorm(heads * head_width, eps=eps)
+        self.norm = RMSNorm(heads * head_width, eps=eps)
 
     def forward(
         self, values: Float[Tensor, "batch token head score"]
@@ -153,9 +153,7 @@ def _qk_norm(sizes: LayerSizes, heads: int) -> nn.Module | None:
     kind, eps = sizes.settings.qk_norm, sizes.norm_eps
     if kind == "full":
         return FullHeadNorm(heads, sizes.head_width, eps)
-    return (
-        None if kind == "none" else nn.RMSNorm(sizes.head_width, eps=eps, elementwise_affine=kind == "head")
-    )
+    return None if kind == "none" else RMSNorm(sizes.head_width, eps=eps, elementwise_affine=kind == "head")
 
 
 class FeedForward(nn.Module):

@@ -35,6 +35,18 @@ class LayerSizes:
     settings: Any = None
 
 
+class RMSNorm(nn.RMSNorm):
+    """PyTorch's RMS norm, computed in the precision of its weight.
+
+    Under autocast a projection returns bf16 while the weight of the norm is fp32. PyTorch's own module then
+    warns, and computes the norm without its fused operation.
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the normed input."""
+        return super().forward(x if self.weight is None else x.to(self.weight.dtype))
+
+
 @dataclass(frozen=True, kw_only=True)
 class NormKind:
     """One kind of norm.
@@ -64,12 +76,12 @@ NORMS = Registry(
             fused=True,
         ),
         "rms": NormKind(
-            build=lambda sizes: nn.RMSNorm(sizes.width, eps=sizes.norm_eps),
+            build=lambda sizes: RMSNorm(sizes.width, eps=sizes.norm_eps),
             kept=lambda width: 2 * width + 1,  # the input, its root mean square, and their quotient
             outline="RMS norm",
         ),
         "plain": NormKind(
-            build=lambda sizes: nn.RMSNorm(sizes.width, eps=sizes.norm_eps, elementwise_affine=False),
+            build=lambda sizes: RMSNorm(sizes.width, eps=sizes.norm_eps, elementwise_affine=False),
             kept=lambda width: width + 1,  # the input and its root mean square
             outline="plain RMS norm",
             weighted=False,
