@@ -7,6 +7,7 @@ measured on 40 and 100, with as many iterations as bits.
 
     python -m scripts.studies.puzzles --out results/puzzles                       4 × 4 boards and parity, CPU
     python -m scripts.studies.puzzles --out results/puzzles --size hops-small     or addition-small, CPU
+    python -m scripts.studies.puzzles --out results/puzzles --size sudoku9-9k-cpu --puzzles FILE
     python -m scripts.studies.puzzles --out results/puzzles --size sudoku9-9k --puzzles FILE --device cuda
     python -m scripts.studies.puzzles --out results/puzzles --size hops-full --device cuda
 """
@@ -72,6 +73,14 @@ GPU: dict[str, Any] = {
     "window": 8,
 }
 
+ONE_CORE: dict[str, Any] = {
+    "lr": 1e-2,
+    "batch_size": 32,
+    "precision": "bf16",
+    "window": 8,
+}
+"""9 × 9 boards on one core of a CPU with bf16 instructions, at two steps a second."""
+
 SIZES = {
     "sudoku4": Size(task=lambda _: Sudoku(size=4), steps=8, width=32, heads=4, training=CPU),
     "hops-small": Size(
@@ -95,6 +104,13 @@ SIZES = {
         width=128,
         heads=4,
         training={"steps": 14_000, **GPU},
+    ),
+    "sudoku9-9k-cpu": Size(
+        task=lambda file: Sudoku(size=9, least=0, most=17, boards=9_000, puzzles=file),
+        steps=32,
+        width=128,
+        heads=4,
+        training={"steps": 10_000, **ONE_CORE},
     ),
     "sudoku9-180k": Size(
         task=lambda file: Sudoku(size=9, least=0, most=17, boards=180_000, puzzles=file),
