@@ -6,7 +6,9 @@ from scripts.browser import Page
 
 
 def settled(page: Page) -> None:
-    page.wait("!explorer.running && !explorer.busy && !explorer.pending && explorer.inside.message")
+    """Wait until the page has run the prompt and has the attention maps of that run."""
+    unfinished = ("running", "busy", "pending", "looking")
+    page.wait(" && ".join(f"!explorer.{name}" for name in unfinished) + " && explorer.inside.message")
 
 
 def shown(page: Page) -> list[float]:
