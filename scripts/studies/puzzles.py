@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -24,7 +24,7 @@ import numpy as np
 import torch
 
 from algoformer.depth import Depth
-from algoformer.evaluation import Cell, Table, bootstrap, evaluate, evaluation_prompts
+from algoformer.evaluation import Cell, Evaluation, Table, bootstrap, evaluate, evaluation_prompts
 from algoformer.evaluation.precision import full_precision
 from algoformer.model import presets
 from algoformer.model.program import Layers, Loop, Program, default_steps, traced_part
@@ -70,7 +70,9 @@ GPU: dict[str, Any] = {
     "batch_size": 128,
     "precision": "bf16",
     "validate_every": 1000,
-    "window": 8,
+    "window": 16,
+    "backprop": "full",
+    "ema": 0.999,
 }
 
 ONE_CORE: dict[str, Any] = {
@@ -100,6 +102,14 @@ SIZES = {
     # 200 passes over 9,000 boards, as in the published run
     "sudoku9-9k": Size(
         task=lambda file: Sudoku(size=9, least=0, most=17, boards=9_000, puzzles=file),
+        steps=32,
+        width=128,
+        heads=4,
+        training={"steps": 14_000, **GPU},
+    ),
+    # the same boards with their digits exchanged at random whenever they are drawn
+    "sudoku9-9k-exchange": Size(
+        task=lambda file: Sudoku(size=9, least=0, most=17, boards=9_000, exchange=True, puzzles=file),
         steps=32,
         width=128,
         heads=4,
@@ -210,26 +220,39 @@ def measure_puzzles(run: StudyRun, model: Any, prompts: int) -> dict[str, Any]:
     task, program = run.experiment.task, run.experiment.program
     prompt = evaluation_prompts(task, count=prompts)
     trained = default_steps(program)
-    looped = traced_part(program) is not None
-    found = evaluate(model, prompt, steps=4 * trained if looped else 1, scale=1.0)
-    assert found.unsolved is not None
-    curve = found.unsolved
-    at = curve.x.index(float(trained))
+    steps = 4 * trained if traced_part(program) is not None else 1
+    found = evaluate(model, prompt, steps=steps, scale=1.0)
+    curve = _by_iteration(found)
+    at = curve["iterations"].index(trained)
+    hardest = {}
+    if isinstance(task, Sudoku):
+        bare = evaluation_prompts(replace(task, least=0, most=0, boards=0, exchange=False), count=prompts)
+        hardest = {
+            "solved_without_added_givens": _by_iteration(evaluate(model, bare, steps=steps, scale=1.0)),
+            **_by_givens(model, prompt, trained),
+        }
     return {
-        "solved_by_iteration": {
-            "iterations": [int(x) for x in curve.x],
-            "solved": [round(1 - value, 5) for value in curve.error],
-            "low": [round(1 - value, 5) for value in curve.high],
-            "high": [round(1 - value, 5) for value in curve.low],
-        },
-        **(_by_givens(model, prompt, trained) if isinstance(task, Sudoku) else {}),
+        "solved_by_iteration": curve,
+        **hardest,
         "summary": {
             "prompts": prompt.batch,
             "iterations": trained,
-            "solved": 1 - curve.error[at],
-            "band": [1 - curve.high[at], 1 - curve.low[at]],
+            "solved": curve["solved"][at],
+            "band": [curve["low"][at], curve["high"][at]],
             "wrong_answers": found.by_step.error[at],
         },
+    }
+
+
+def _by_iteration(found: Evaluation) -> dict[str, Any]:
+    """Return the share of solved prompts after each iteration, with its band."""
+    curve = found.unsolved
+    assert curve is not None
+    return {
+        "iterations": [int(x) for x in curve.x],
+        "solved": [round(1 - value, 5) for value in curve.error],
+        "low": [round(1 - value, 5) for value in curve.high],
+        "high": [round(1 - value, 5) for value in curve.low],
     }
 
 

@@ -20,6 +20,7 @@ from torch import nn
 from algoformer.common.devices import pick_device, source_commit
 from algoformer.common.files import write_json
 from algoformer.training import Experiment, build_model, load_checkpoint, train
+from algoformer.training.config import EngineName, is_data_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,6 +53,7 @@ def add_options(
     parser.add_argument("--only", nargs="*", default=["*"], help="Patterns of names, such as 'nested/*'.")
     parser.add_argument("--seeds", type=int, nargs="*", default=list(seeds))
     parser.add_argument("--device", default="auto")
+    parser.add_argument("--engine", default="auto", help="How steps are taken, as in algoformer train.")
     parser.add_argument("--steps", type=int, help="Fewer steps, to try a recipe; nothing is written.")
     parser.add_argument("--list", action="store_true", help="Print the names of the runs and stop.")
     chosen = parser.parse_args()
@@ -72,16 +74,14 @@ def make(
         print("\n".join(f"{run.name}{'  done' * (run.name in found['runs'])}" for run in wanted))
         return found
     for run in wanted:
-        described = _described(run)
-        stored = found["runs"].get(run.name)
-        if stored is not None and {name: stored.get(name) for name in described} == described:
+        if _is_found(run, found["runs"].get(run.name)):
             continue
-        folder = None if chosen.steps else chosen.runs / file.stem / run.name.replace("/", "-")
-        model, how = _train_all(run, folder, chosen.device)
+        folder = None if chosen.steps else folder_of(run, chosen.runs, file)
+        model, how = _train_all(run, folder, chosen.device, getattr(chosen, "engine", "auto"))
         found["runs"][run.name] = {
             **measure(run, model),
             "parameters": sum(weight.numel() for weight in model.parameters()),
-            **described,
+            **_described(run),
             "provenance": {"measured_at": source_commit(), "command": command(), **how},
         }
         if folder is not None:
@@ -90,12 +90,26 @@ def make(
     return found
 
 
+def folder_of(run: StudyRun, runs: Path, file: Path) -> Path:
+    """Return the folder of a run's checkpoints, for results in this file."""
+    return runs / file.stem / run.name.replace("/", "-")
+
+
+def _is_found(run: StudyRun, stored: Mapping[str, Any] | None) -> bool:
+    if stored is None or len(stored.get("before", ())) != len(run.before):
+        return False
+    parts = zip((*stored.get("before", ()), stored["experiment"]), (*run.before, run.experiment), strict=True)
+    return all(is_data_of(data, experiment) for data, experiment in parts)
+
+
 def _described(run: StudyRun) -> dict[str, Any]:
     before = [one.to_data() for one in run.before]
     return {"experiment": run.experiment.to_data(), **({"before": before} if before else {})}
 
 
-def _train_all(run: StudyRun, folder: Path | None, device: str) -> tuple[nn.Module, dict[str, Any]]:
+def _train_all(
+    run: StudyRun, folder: Path | None, device: str, engine: EngineName
+) -> tuple[nn.Module, dict[str, Any]]:
     """Train a run and what comes before it; return the model, and how it was trained."""
     # the first of several may have shorter prompts, and the model must have room for all of them
     model = build_model(run.experiment) if run.before else None
@@ -109,6 +123,7 @@ def _train_all(run: StudyRun, folder: Path | None, device: str) -> tuple[nn.Modu
             experiment,
             where,
             device=device,
+            engine=engine,
             initial=None if resume else model,
             resume=resume,
             tensorboard=False,

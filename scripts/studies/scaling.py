@@ -63,7 +63,7 @@ def data_of(size: Size, text: Path | None, runs: Path) -> Any:
         raise ValueError("--text must name a folder with train, valid and test text, as .txt or .txt.xz")
     words = dict(size.text)
     most = words.pop("megabytes", None)
-    paths = [str(_unpacked(text, split, runs / "text", most)) for split in ("train", "valid", "test")]
+    paths = [str(unpacked(text, split, runs / "text", most)) for split in ("train", "valid", "test")]
     tokenizer = None
     if words["tokenize"] == "bytes":
         # English has few characters of more than one byte, and those fall back to bytes
@@ -71,7 +71,8 @@ def data_of(size: Size, text: Path | None, runs: Path) -> Any:
     return TextData(files=paths[0], validation=paths[1], test=paths[2], tokenizer=tokenizer, **words)
 
 
-def _unpacked(folder: Path, split: str, target: Path, megabytes: int | None) -> Path:
+def unpacked(folder: Path, split: str, target: Path, megabytes: int | None) -> Path:
+    """Return the file of a split, whole or its first megabytes; a packed one is unpacked into `target`."""
     plain, packed = folder / f"{split}.txt", folder / f"{split}.txt.xz"
     if plain.exists() and megabytes is None:
         return plain

@@ -101,6 +101,26 @@ def test_a_fixed_number_of_boards_is_fixed() -> None:
     assert len(prompt.rows.argmax(dim=2).unique(dim=0)) == 50
 
 
+def test_exchanged_boards_are_the_fixed_ones_with_other_digits() -> None:
+    task = Sudoku(boards=50, exchange=True)
+    prompt = task.sample(2000, generator=torch.Generator().manual_seed(0))
+    cells = prompt.rows.argmax(dim=2)
+    assert len(cells.unique(dim=0)) > 500
+    solutions = prompt.targets.argmax(dim=2) + 1
+    assert torch.equal(torch.where(cells > 0, solutions, 0), cells)
+
+    def named(boards: torch.Tensor) -> set[tuple[int, ...]]:
+        # digits by the order in which the solution shows them
+        first = (boards[:, None] == torch.arange(1, 5)[:, None]).int().argmax(dim=2)
+        names = torch.cat([torch.zeros_like(first[:, :1]), first.argsort(dim=1).argsort(dim=1) + 1], dim=1)
+        return {tuple(row) for row in names.gather(1, boards).tolist()}
+
+    fixed = Sudoku(boards=50).sample(2000, generator=torch.Generator().manual_seed(0))
+    assert named(solutions) == named(fixed.targets.argmax(dim=2) + 1)
+    with pytest.raises(ValueError, match="exchange=True with boards=0"):
+        Sudoku(exchange=True)
+
+
 def test_puzzles_are_read_from_text_and_from_gzip(tmp_path: Path) -> None:
     (tmp_path / "plain.txt").write_text(f"# two puzzles\n{EASY}\n\n{HARD.replace('.', '0')}\n")
     with gzip.open(tmp_path / "packed.txt.gz", "wt") as file:

@@ -41,6 +41,7 @@ class Sudoku(SymbolTask):
         least: the least number of cells that are revealed besides a puzzle's own givens.
         most: the largest number of them.
         boards: the number of distinct boards of the split; 0 draws a new board every time.
+        exchange: exchange the digits of a distinct board at random every time it is drawn.
         split: "train", "valid" or "test".
 
     >>> prompt = Sudoku(size=4).sample(2, generator=torch.Generator().manual_seed(0))
@@ -53,6 +54,7 @@ class Sudoku(SymbolTask):
     least: int = 0
     most: int = 0
     boards: int = 0
+    exchange: bool = False
     split: Split = "train"
 
     def __post_init__(self) -> None:
@@ -66,6 +68,10 @@ class Sudoku(SymbolTask):
         check_count("least", self.least, 0, self.context)
         check_count("most", self.most, self.least, self.context)
         check_count("boards", self.boards, 0)
+        if self.exchange and not self.boards:
+            raise ValueError(
+                "exchange=True with boards=0: new boards have their digits exchanged; leave it out"
+            )
         check_choice("split", self.split, ("train", "valid", "test"))
 
     @property
@@ -95,27 +101,27 @@ class Sudoku(SymbolTask):
 
     def held_out(self, split: Split) -> Sudoku:
         """Return the task on other puzzles: those of validation or of the test."""
-        return replace(self, split=split, boards=0)
+        return replace(self, split=split, boards=0, exchange=False)
 
     def _symbols(self, batch: int, generator: torch.Generator) -> Boards:
         if not self.boards:
             return self._new_boards(batch, generator)
         cells, digits = _fixed_boards(self, str(generator.device))
         index = torch.randint(self.boards, (batch,), generator=generator, device=generator.device)
-        return cells[index], digits[index]
+        if not self.exchange:
+            return cells[index], digits[index]
+        return _exchange_digits(cells[index], digits[index] + 1, self.size, generator)
 
     def _new_boards(self, batch: int, generator: torch.Generator) -> Boards:
         device = generator.device
         puzzles, solutions = _pool(self.size, self.puzzles, self.split, str(device))
         index = torch.randint(len(puzzles), (batch,), generator=generator, device=device)
-        order = torch.rand(batch, self.size, generator=generator, device=device).argsort(dim=1) + 1
-        digits = torch.cat([torch.zeros_like(order[:, :1]), order], dim=1)
-        cells, solution = digits.gather(1, puzzles[index]), digits.gather(1, solutions[index])
+        cells, answers = _exchange_digits(puzzles[index], solutions[index], self.size, generator)
         # the first `count` empty cells in a random order are revealed; givens come last in that order
         score = torch.rand(batch, self.context, generator=generator, device=device) + (cells > 0)
         rank = score.argsort(dim=1).argsort(dim=1)
         count = torch.randint(self.least, self.most + 1, (batch, 1), generator=generator, device=device)
-        return torch.where(rank < count, solution, cells), solution - 1
+        return torch.where(rank < count, answers + 1, cells), answers
 
     def textbook_answers(self, prompt: Prompt) -> Answers:
         """Run constraint propagation: at every iteration, cells and digits with one possibility are set.
@@ -130,6 +136,18 @@ class Sudoku(SymbolTask):
             candidates = propagate_once(candidates.astype(np.uint16), self.size)
             smallest = torch.from_numpy(np.log2(np.maximum(candidates & -candidates.astype(np.int64), 1)))
             yield one_hot(smallest.long().to(prompt.rows.device), self.size, prompt.rows.dtype)
+
+
+def _exchange_digits(
+    cells: Int[Tensor, "batch cell"],
+    solutions: Int[Tensor, "batch cell"],
+    size: int,
+    generator: torch.Generator,
+) -> Boards:
+    """Give every board its digits in a random order of its own."""
+    order = torch.rand(len(cells), size, generator=generator, device=cells.device).argsort(dim=1) + 1
+    digits = torch.cat([torch.zeros_like(order[:, :1]), order], dim=1)
+    return digits.gather(1, cells), digits.gather(1, solutions) - 1
 
 
 @lru_cache(maxsize=8)
