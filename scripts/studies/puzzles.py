@@ -2,8 +2,9 @@
 
 Four models answer the same prompts: one layer that loops; the same layer as a loop with two states (TRM) that
 runs it as often; as many distinct layers as the loop has iterations (equal FLOPs); and one distinct layer
-(equal parameters). Parity has the loop alone. It is trained on up to 20 bits, short sequences first, and
-measured on 40 and 100, with as many iterations as bits.
+(equal parameters). Where every iteration of the loop has a target, the loop stands beside one layer only.
+Parity has the loop alone. It is trained on up to 20 bits, short sequences first, and measured on 40 and 100,
+with as many iterations as bits.
 
     python -m scripts.studies.puzzles --out results/puzzles                       4 × 4 boards and parity, CPU
     python -m scripts.studies.puzzles --out results/puzzles --size hops-small     or addition-small, CPU
@@ -15,8 +16,8 @@ measured on 40 and 100, with as many iterations as bits.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -30,134 +31,29 @@ from algoformer.model import presets
 from algoformer.model.program import Layers, Loop, Program, default_steps, traced_part
 from algoformer.model.two_states import TwoStates
 from algoformer.report import markdown_table
-from algoformer.tasks import Addition, Hops, Parity, Sudoku
+from algoformer.tasks import Hops, Parity, Sudoku
 from algoformer.trace import Unroll
 from algoformer.training import Experiment, TrainConfig
+from scripts.studies.puzzle_sizes import SIZES, USUAL, Size
 from scripts.studies.runs import StudyRun, add_options, make
-
-
-@dataclass(frozen=True, kw_only=True)
-class Size:
-    """The sizes of a study.
-
-    Attributes:
-        task: returns the task; its argument is the file of puzzles of the command line.
-        steps: iterations of the loop, and layers of the standard transformer of equal FLOPs.
-        width: width of the residual stream.
-        heads: attention heads.
-        training: settings of the training.
-    """
-
-    task: Callable[[str], Any]
-    steps: int
-    width: int
-    heads: int
-    training: dict[str, Any]
-
-
-USUAL: dict[str, Any] = {
-    "optimizer": "muon",
-    "weight_decay": 0.01,
-    "schedule": "cosine",
-    "warmup": 0.04,
-    "clip_norm": 1.0,
-}
-
-CPU: dict[str, Any] = {"steps": 1500, "batch_size": 32, "lr": 1e-2, "window": 2, "backprop": "full"}
-
-GPU: dict[str, Any] = {
-    "lr": 3e-3,
-    "batch_size": 128,
-    "precision": "bf16",
-    "validate_every": 1000,
-    "window": 16,
-    "backprop": "full",
-    "ema": 0.999,
-}
-
-ONE_CORE: dict[str, Any] = {
-    "lr": 1e-2,
-    "batch_size": 32,
-    "precision": "bf16",
-    "window": 8,
-}
-"""9 × 9 boards on one core of a CPU with bf16 instructions, at two steps a second."""
-
-SIZES = {
-    "sudoku4": Size(task=lambda _: Sudoku(size=4), steps=8, width=32, heads=4, training=CPU),
-    "hops-small": Size(
-        task=lambda _: Hops(length=12, symbols=3, hops=2),
-        steps=4,
-        width=32,
-        heads=4,
-        training=CPU,
-    ),
-    "addition-small": Size(
-        task=lambda _: Addition(numbers=3, digits=1),
-        steps=4,
-        width=32,
-        heads=4,
-        training=CPU,
-    ),
-    # 200 passes over 9,000 boards, as in the published run
-    "sudoku9-9k": Size(
-        task=lambda file: Sudoku(size=9, least=0, most=17, boards=9_000, puzzles=file),
-        steps=32,
-        width=128,
-        heads=4,
-        training={"steps": 14_000, **GPU},
-    ),
-    # the same boards with their digits exchanged at random whenever they are drawn
-    "sudoku9-9k-exchange": Size(
-        task=lambda file: Sudoku(size=9, least=0, most=17, boards=9_000, exchange=True, puzzles=file),
-        steps=32,
-        width=128,
-        heads=4,
-        training={"steps": 14_000, **GPU},
-    ),
-    "sudoku9-9k-cpu": Size(
-        task=lambda file: Sudoku(size=9, least=0, most=17, boards=9_000, puzzles=file),
-        steps=32,
-        width=128,
-        heads=4,
-        training={"steps": 10_000, **ONE_CORE},
-    ),
-    "sudoku9-180k": Size(
-        task=lambda file: Sudoku(size=9, least=0, most=17, boards=180_000, puzzles=file),
-        steps=32,
-        width=128,
-        heads=4,
-        training={"steps": 42_000, **GPU},
-    ),
-    "hops-full": Size(
-        task=lambda _: Hops(length=256, symbols=4, hops=32),
-        steps=32,
-        width=256,
-        heads=8,
-        training={"steps": 20_000, **GPU},
-    ),
-    "addition-full": Size(
-        task=lambda _: Addition(numbers=32, digits=1),
-        steps=32,
-        width=256,
-        heads=8,
-        training={"steps": 20_000, **GPU},
-    ),
-}
 
 LOW_STEPS = 4
 """Runs of the layer in an iteration of the loop with two states."""
 
 
 def programs_of(size: Size) -> dict[str, Program]:
-    """Return the four programs; all but the last run as many layers on a prompt."""
+    """Return the programs by name; all but one of equal parameters run as many layers on a prompt."""
     layer: dict[str, Any] = {"heads": size.heads, "causal": False}
     low = Loop(Layers(1, **layer), steps=LOW_STEPS, name="low")
-    return {
+    found = {
         "looped": presets.looped(1, steps=size.steps, **layer),
+        "standard-equal-parameters": presets.standard(1, **layer),
+    }
+    if size.training.get("loss") == "stages":  # the others have no iterations of a stage
+        return found
+    return found | {
         "two-states": Program(TwoStates(low, steps=size.steps // LOW_STEPS, name="loop")),
         "standard-equal-flops": presets.standard(size.steps, **layer),
-        "standard-equal-parameters": presets.standard(1, **layer),
     }
 
 
@@ -168,7 +64,9 @@ def puzzle_runs(name: str, seeds: list[int], puzzles: str, steps: int | None) ->
     for seed in seeds:
         for kind, program in programs_of(size).items():
             words = {**USUAL, **size.training, "seed": seed, **({"steps": steps} if steps else {})}
-            if traced_part(program) is not None:
+            if traced_part(program) is None:
+                words |= {"loss": "mean", "stage_steps": None}
+            else:
                 words["window"] = min(words["window"], default_steps(program))
             yield StudyRun(
                 name=f"{kind}/seed{seed}",
@@ -218,6 +116,8 @@ def parity_runs(seeds: list[int], steps: int | None) -> Iterator[StudyRun]:
 def measure_puzzles(run: StudyRun, model: Any, prompts: int) -> dict[str, Any]:
     """Return the share of solved prompts by iteration, with bands, and for boards by number of givens."""
     task, program = run.experiment.task, run.experiment.program
+    if isinstance(task, Hops):
+        task = replace(task, every_row=False)
     prompt = evaluation_prompts(task, count=prompts)
     trained = default_steps(program)
     steps = 4 * trained if traced_part(program) is not None else 1

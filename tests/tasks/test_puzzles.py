@@ -26,15 +26,21 @@ def answers(prompt: Prompt) -> list[list[int]]:
     return found
 
 
-def test_hops_follow_the_latest_earlier_occurrence() -> None:
-    prompt = drawn(Hops(length=12, symbols=3, hops=3))
-    for row, (answer,) in zip(symbols(prompt), answers(prompt), strict=True):
-        place: int | None = len(row) - 1
-        for _ in range(3):
-            earlier = [j for j in range(place) if row[j] == row[place]] if place is not None else []
-            place = earlier[-1] + 1 if earlier else None
-        assert answer == (3 if place is None else row[place])
-    assert {answer for (answer,) in answers(prompt)} == {0, 1, 2, 3}
+@pytest.mark.parametrize("every_row", [False, True])
+def test_hops_follow_the_latest_earlier_occurrence(every_row: bool) -> None:
+    prompt = drawn(Hops(length=12, symbols=3, hops=3, every_row=every_row))
+    assert prompt.stages is not None
+    stages = prompt.stages.argmax(dim=3)
+    for number, (row, given) in enumerate(zip(symbols(prompt), answers(prompt), strict=True)):
+        starts = range(len(row)) if every_row else [len(row) - 1]
+        for question, (start, answer) in enumerate(zip(starts, given, strict=True)):
+            place: int | None = start
+            for hop in range(3):
+                earlier = [j for j in range(place) if row[j] == row[place]] if place is not None else []
+                place = earlier[-1] + 1 if earlier else None
+                assert stages[hop, number, question] == (3 if place is None else row[place])
+            assert answer == (3 if place is None else row[place])
+    assert {answer for given in answers(prompt) for answer in given} == {0, 1, 2, 3}
 
 
 def test_addition_is_that_of_integers() -> None:
@@ -46,6 +52,13 @@ def test_addition_is_that_of_integers() -> None:
         numbers = text.rstrip("?").split("+")
         assert [len(number) for number in numbers] == [3] * 5
         assert sum(map(int, numbers)) == int("".join(map(str, digits)))
+    assert prompt.stages is not None
+    first, second = (
+        int("".join(map(str, prompt.stages[stage, 0].argmax(dim=1).tolist()))) for stage in (0, 1)
+    )
+    assert [first, second - first] == [
+        int("".join(map(str, symbols(prompt)[0][start : start + 3]))) for start in (0, 4)
+    ]
 
 
 def test_parity_counts_the_bits_that_are_shown() -> None:
@@ -60,8 +73,8 @@ def test_parity_counts_the_bits_that_are_shown() -> None:
     assert lengths == {2, 3, 4, 5, 6}
 
 
-def test_stages_of_parity_are_what_the_automaton_answers() -> None:
-    task = Parity(length=6)
+@pytest.mark.parametrize("task", [Parity(length=6), Hops(hops=6), Addition(numbers=6)])
+def test_stages_are_what_the_textbook_algorithm_answers(task: PuzzleTask) -> None:
     prompt = drawn(task)
     assert prompt.stages is not None
     answered = task.textbook()(prompt, Unroll(steps=6)).predictions

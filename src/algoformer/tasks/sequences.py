@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -20,7 +21,13 @@ class Hops(SymbolTask):
 
     A hop from position i goes to the position after the latest earlier occurrence of the symbol at i. The
     question at the last row asks for the symbol after all hops; the class `symbols` means that a hop found
-    no earlier occurrence.
+    no earlier occurrence. `Prompt.stages` holds the symbols after 1, 2, ..., `hops` hops.
+
+    Attributes:
+        length: the number of symbols of a sequence.
+        symbols: the number of different symbols.
+        hops: the number of hops.
+        every_row: ask at every row, from that row on, as in the original; False asks at the last row only.
 
     >>> Hops(length=8, symbols=3, hops=2).sample(4, generator=torch.Generator().manual_seed(0)).rows.shape
     torch.Size([4, 8, 3])
@@ -29,13 +36,17 @@ class Hops(SymbolTask):
     length: int = 32
     symbols: int = 4
     hops: int = 4
-
-    points: ClassVar[int] = 1
+    every_row: bool = False
 
     def __post_init__(self) -> None:
         check_count("length", self.length, 2)
         check_count("symbols", self.symbols, 2, 2**16)
         check_count("hops", self.hops, 1, self.length)
+
+    @property
+    def points(self) -> int:
+        """The last row is the question, or every row is one."""
+        return self.length if self.every_row else 1
 
     @property
     def dim(self) -> int:
@@ -56,34 +67,39 @@ class Hops(SymbolTask):
         """Draw sequences of independent, uniform symbols."""
         shape = (batch, self.length)
         symbols = torch.randint(self.symbols, shape, generator=generator, device=generator.device)
-        position = torch.full((batch,), self.length - 1, device=generator.device)
+        *_, answers = self._hopped(symbols)
+        return symbols, answers
+
+    def _draw(self, batch: int, generator: torch.Generator, dtype: torch.dtype) -> Prompt:
+        prompt = super()._draw(batch, generator, dtype)
+        hopped = torch.stack(list(self._hopped(prompt.rows.argmax(dim=2))))
+        return replace(
+            prompt, stages=one_hot(hopped.flatten(0, 1), self.out, dtype).unflatten(0, hopped.shape[:2])
+        )
+
+    def _hopped(self, symbols: Int[Tensor, "batch row"]) -> Iterator[Int[Tensor, "batch question"]]:
+        """Yield the symbols of the answers after each hop."""
+        # a last row stands for "no earlier occurrence", from where every hop stays
+        end = symbols.shape[1]
+        after = torch.nn.functional.pad(_place_after_earlier(symbols), (0, 1), value=end)
+        named = torch.nn.functional.pad(symbols, (0, 1), value=self.symbols)
+        position = torch.arange(end - self.points, end, device=symbols.device).expand(len(symbols), -1)
         for _ in range(self.hops):
-            position = _hop(symbols, position)
-        return symbols, _symbol_at(symbols, position, self.symbols)
+            position = after.gather(1, position)
+            yield named.gather(1, position)
 
     def textbook_answers(self, prompt: Prompt) -> Answers:
         """Run the algorithm that hops once at every iteration, until all hops are done."""
-        symbols = prompt.rows.argmax(dim=2)
-        position = torch.full_like(symbols[:, 0], symbols.shape[1] - 1)
-        for _ in range(self.hops):
-            position = _hop(symbols, position)
-            yield one_hot(_symbol_at(symbols, position, self.symbols), self.out, prompt.rows.dtype)
+        for symbols in self._hopped(prompt.rows.argmax(dim=2)):
+            yield one_hot(symbols, self.out, prompt.rows.dtype)
 
 
-def _hop(symbols: Int[Tensor, "batch row"], position: Int[Tensor, " batch"]) -> Int[Tensor, " batch"]:
-    """Return the position after the latest earlier occurrence of the symbol; -1 where there is none."""
+def _place_after_earlier(symbols: Int[Tensor, "batch row"]) -> Int[Tensor, "batch row"]:
+    """Return the place after the latest earlier row with the same symbol; the length where there is none."""
     places = torch.arange(symbols.shape[1], device=symbols.device)
-    here = symbols.gather(1, position.clamp(min=0)[:, None])
-    earlier = (symbols == here) & (places < position[:, None])
-    latest = torch.where(earlier, places, -1).amax(dim=1)
-    return torch.where((position >= 0) & (latest >= 0), latest + 1, -1)
-
-
-def _symbol_at(
-    symbols: Int[Tensor, "batch row"], position: Int[Tensor, " batch"], missing: int
-) -> Int[Tensor, "batch 1"]:
-    found = symbols.gather(1, position.clamp(min=0)[:, None])
-    return torch.where(position[:, None] < 0, missing, found)
+    earlier = (symbols[:, None] == symbols[:, :, None]) & (places < places[:, None])
+    latest = torch.where(earlier, places, -1).amax(dim=2)
+    return torch.where(latest < 0, len(places), latest + 1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,7 +107,8 @@ class Addition(SymbolTask):
     """The sum of several decimal numbers: "12+7+ 93=", then one row for each digit of the sum.
 
     Digits stand with the largest place first, and numbers have leading zeros. The answer rows hold a
-    placeholder, so that no row shows a digit of the sum.
+    placeholder, so that no row shows a digit of the sum. `Prompt.stages` holds the sums of the first number,
+    of the first two, and so on.
 
     >>> prompt = Addition(numbers=2, digits=1).sample(1, generator=torch.Generator().manual_seed(0))
     >>> prompt.rows.argmax(dim=2).tolist(), prompt.targets.argmax(dim=2).tolist()
@@ -124,18 +141,25 @@ class Addition(SymbolTask):
         """Draw sums of independent, uniform digits."""
         shape = (batch, self.numbers, self.digits)
         digits = torch.randint(10, shape, generator=generator, device=generator.device)
-        total = (digits * _powers(self.digits, digits)).sum(dim=(1, 2))
         signs = torch.full_like(digits[:, :, :1], 10)
         numbers = torch.cat([digits, signs], dim=2).flatten(1)[:, :-1]
         slots = torch.full_like(numbers[:, :1], 11).expand(-1, self.points)
-        return torch.cat([numbers, slots], dim=1), _digits_of(total, self.points)
+        symbols = torch.cat([numbers, slots], dim=1)
+        return symbols, _digits_of(self._totals(symbols)[:, -1], self.points)
+
+    def _draw(self, batch: int, generator: torch.Generator, dtype: torch.dtype) -> Prompt:
+        prompt = super()._draw(batch, generator, dtype)
+        return replace(prompt, stages=torch.stack(list(self.textbook_answers(prompt))))
+
+    def _totals(self, symbols: Int[Tensor, "batch row"]) -> Int[Tensor, "batch number"]:
+        """Return the sum of the first, of the first two, ..., of all numbers."""
+        signed = torch.nn.functional.pad(symbols[:, : -self.points], (0, 1))
+        digits = signed.unflatten(1, (self.numbers, self.digits + 1))[:, :, :-1]
+        return (digits * _powers(self.digits, digits)).sum(dim=2).cumsum(dim=1)
 
     def textbook_answers(self, prompt: Prompt) -> Answers:
         """Run the algorithm that adds one number to a running total at every iteration."""
-        symbols = prompt.rows.argmax(dim=2)[:, : -self.points]
-        numbers = torch.nn.functional.pad(symbols, (0, 1)).unflatten(1, (self.numbers, self.digits + 1))
-        values = (numbers[:, :, :-1] * _powers(self.digits, numbers)).sum(dim=2)
-        for total in values.cumsum(dim=1).unbind(dim=1):
+        for total in self._totals(prompt.rows.argmax(dim=2)).unbind(dim=1):
             yield one_hot(_digits_of(total, self.points), self.out, prompt.rows.dtype)
 
 
