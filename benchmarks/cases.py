@@ -55,6 +55,15 @@ class Size:
     vocabulary: int = 8000
     decoded_steps: int = 10
     """T of the language models."""
+    gpt_layers: int = 12
+    """Layers of GPT-2, whose training step is compared with that of `transformers`; 124 million weights."""
+    gpt_width: int = 768
+    gpt_heads: int = 12
+    gpt_vocabulary: int = 50_304
+    """GPT-2's 50,257 tokens, padded to a multiple of 64 for both libraries."""
+    gpt_context: int = 1024
+    gpt_batch: int = 8
+    """Sequences in a batch of that step."""
     lines: int = 1000
     """Short lines that the commands for text read."""
     line_turns: int = 3
@@ -89,6 +98,12 @@ QUICK = Size(
     generated=6,
     vocabulary=50,
     decoded_steps=3,
+    gpt_layers=2,
+    gpt_width=32,
+    gpt_heads=2,
+    gpt_vocabulary=300,
+    gpt_context=16,
+    gpt_batch=2,
     lines=3,
     line_turns=1,
 )

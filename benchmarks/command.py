@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import shlex
 import sys
 from dataclasses import dataclass
@@ -34,6 +35,7 @@ Sections: {", ".join(SECTIONS)}; cases: {", ".join(CASES)}.
 Examples:
   python -m benchmarks --quick                                  tiny sizes, anywhere, in seconds
   python -m benchmarks --json numbers.json                      all that makes sense on this device
+  python -m benchmarks --sections peers --json peers.json       GPT-2 in transformers beside the same here
   python -m benchmarks --sections lines --before ../other       commands for text beside another checkout
   python -m benchmarks --sections steps --cases looped_window --engine graph compiled --precision tf32 bf16
 """
@@ -57,6 +59,10 @@ HEADINGS = {
     "first_seconds": "first time",
     "tokens_per_second": "tokens/s",
     "times_uncached": "× uncached",
+    "times_transformers": "× transformers",
+    "seconds_fastest": "from",
+    "seconds_slowest": "to",
+    "compiled_by_them": "compiled",
     "cache_mebibytes": "cache MiB",
     "same_tokens": "same tokens",
     "processor_seconds": "processor s",
@@ -164,8 +170,12 @@ def _fastest(*, quick: bool) -> tuple[Engine, ...]:
 
 def default_sections(device: torch.device) -> tuple[str, ...]:
     """What is worth measuring on a device."""
-    cpu = ("cpu", "lines", "page")
-    return tuple(name for name in SECTIONS if name not in cpu) if device.type == "cuda" else ("cpu",)
+    if device.type != "cuda":
+        return ("cpu",)
+    other = {"cpu", "lines", "page"}
+    if importlib.util.find_spec("transformers") is None:
+        other.add("peers")
+    return tuple(name for name in SECTIONS if name not in other)
 
 
 def table_of(section: str, rows: list[Row]) -> Table:

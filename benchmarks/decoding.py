@@ -34,15 +34,15 @@ def decoding_rows(setting: Setting) -> Iterator[Row]:
 def _model_rows(name: str, precision: Precision, setting: Setting) -> Iterator[Row]:
     size, device = setting.size, setting.device
     clear(device)
-    model = _model(name, size).to(device, torch.bfloat16 if precision == "bf16" else torch.float32)
+    model = decoding_model(name, size).to(device, torch.bfloat16 if precision == "bf16" else torch.float32)
     ids = torch.randint(size.vocabulary, (size.sequences, size.prefix), device=device)
     ways: dict[str, Callable[[], Decoder]] = {
         "uncached": partial(UncachedDecoder, model),
-        "cached, last": partial(_cached, model, size, "last"),
-        "cached, full": partial(_cached, model, size, "full"),
+        "cached, last": partial(cached_decoder, model, size, "last"),
+        "cached, full": partial(cached_decoder, model, size, "full"),
     }
     if device.type == "cuda":
-        ways["cached, full, captured"] = partial(_cached, model, size, "full", captured=True)
+        ways["cached, full, captured"] = partial(cached_decoder, model, size, "full", captured=True)
     slow, expected = 0.0, torch.empty(0)
     for way, make in ways.items():
         decoder = make()
@@ -60,7 +60,8 @@ def _model_rows(name: str, precision: Precision, setting: Setting) -> Iterator[R
         }
 
 
-def _model(name: str, size: Size) -> TokenModel:
+def decoding_model(name: str, size: Size) -> TokenModel:
+    """Return a language model of a case with random weights, always the same."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         program = program_of(name, size, size.decoded_steps)
@@ -68,7 +69,8 @@ def _model(name: str, size: Size) -> TokenModel:
         return TokenModel(program, vocabulary=size.vocabulary, context=context, width=size.width).eval()
 
 
-def _cached(model: TokenModel, size: Size, policy: Policy, *, captured: bool = False) -> CachedDecoder:
+def cached_decoder(model: TokenModel, size: Size, policy: Policy, *, captured: bool = False) -> CachedDecoder:
+    """Return a decoder with room for a prefix and what is generated."""
     # the last token is never read
     length = size.prefix + size.generated - 1
     return CachedDecoder(model, batch=size.sequences, length=length, policy=policy, captured=captured)
@@ -79,18 +81,18 @@ Decoder = CachedDecoder | UncachedDecoder
 
 def time_generation(decoder: Decoder, ids: Tensor, count: int) -> tuple[float, Tensor]:
     """Seconds for all tokens, after some to warm up and to capture; and the tokens."""
-    _generate(decoder, ids, 4)
+    generate_greedily(decoder, ids, 4)
     if not isinstance(decoder, UncachedDecoder):
         decoder.cache.clear()
     wait(ids.device)
     began = time.perf_counter()
-    tokens = _generate(decoder, ids, count)
+    tokens = generate_greedily(decoder, ids, count)
     wait(ids.device)
     return time.perf_counter() - began, tokens
 
 
 @torch.no_grad()
-def _generate(decoder: Decoder, ids: Tensor, count: int) -> Tensor:
+def generate_greedily(decoder: Decoder, ids: Tensor, count: int) -> Tensor:
     """The most probable token, `count` times; no token ends a sequence."""
     found = [decoder.prefill(ids).argmax(dim=-1)]
     for _ in range(count - 1):

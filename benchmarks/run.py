@@ -17,6 +17,7 @@ from benchmarks.exits import exit_rows
 from benchmarks.lines import line_rows
 from benchmarks.memory import memory_rows
 from benchmarks.page import page_rows
+from benchmarks.peers import peer_rows
 from benchmarks.setting import Row, Setting, device_facts
 from benchmarks.startup import ready_rows
 from benchmarks.steps import step_rows
@@ -29,6 +30,7 @@ SECTIONS: dict[str, Callable[[Setting], Iterator[Row]]] = {
     "evaluation": evaluation_rows,
     "decoding": decoding_rows,
     "exits": exit_rows,
+    "peers": peer_rows,
     "cpu": cpu_rows,
     "lines": line_rows,
     "page": page_rows,

@@ -18,6 +18,7 @@ from algoformer.language.cache import slots_of
 from algoformer.language.token_model import TokenModel
 from algoformer.language.trunk import positions_of
 from algoformer.model.driver import DEFAULT, ForwardContext
+from algoformer.model.program import default_steps
 from algoformer.trace import Unroll
 
 
@@ -41,6 +42,8 @@ class ProgramModel(transformers.PreTrainedModel):
             word_dropout=config.word_dropout,
             **options,
         )
+        # read once: a program that is read from its configuration in a forward pass could not be compiled
+        self.program_steps = default_steps(self.model.program)
         self.gradient_checkpointing = False
         self.post_init()
 
@@ -55,7 +58,8 @@ class ProgramModel(transformers.PreTrainedModel):
     def unroll(self, steps: int | None) -> Unroll:
         """Return how far to run: `steps` of the traced loop, by default as configured."""
         checkpointing = self.gradient_checkpointing and self.training
-        return Unroll(steps=self.config.run_steps(steps), window=1, gradient_checkpointing=checkpointing)
+        run = steps or self.config.steps or self.program_steps
+        return Unroll(steps=run, window=1, gradient_checkpointing=checkpointing)
 
 
 class AlgoformerForCausalLM(ProgramModel, transformers.GenerationMixin):
@@ -140,10 +144,11 @@ class AlgoformerForCausalLM(ProgramModel, transformers.GenerationMixin):
         if attention_mask is None and position_ids is None and cache is None:
             return DEFAULT
         tokens, device = input_ids.shape[1], input_ids.device
-        past = 0 if cache is None else int(cache.get_seq_length())
-        if past + tokens > self.config.max_position_embeddings:
+        past = 0 if cache is None else cache.get_seq_length()  # of a static cache a tensor on the device
+        # a compiled step does not wait for the device
+        if not torch.compiler.is_compiling() and past + tokens > self.config.max_position_embeddings:
             raise ValueError(
-                f"a sequence of {past + tokens} tokens is longer than "
+                f"a sequence of {int(past + tokens)} tokens is longer than "
                 f"max_position_embeddings={self.config.max_position_embeddings}; shorten it"
             )
         keys = tokens if cache is None else cache.get_mask_sizes(tokens, 0)[0]

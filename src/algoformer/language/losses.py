@@ -193,7 +193,7 @@ class _Streamed(torch.autograd.Function):
         wanted = ctx.needs_input_grad[0], ctx.needs_input_grad[1]
         # contiguous whatever the states are: it is written through a view of all its rows
         states_grad = torch.empty_like(states, memory_format=torch.contiguous_format) if wanted[0] else None
-        weight_grad = torch.zeros_like(weight, dtype=shares.dtype) if wanted[1] else None
+        weight_grad: Tensor | None = None
         tokens, right = states.flatten(0, 1).to(kind), targets.repeat(count)
         weights = (shares / count).repeat(count) if parts is None else (shares * parts).flatten()
         losses = torch.empty_like(weights)
@@ -205,8 +205,9 @@ class _Streamed(torch.autograd.Function):
                 losses[part], gradient = _loss_and_gradient(scores, right[part], weights[part], smoothing)
                 if states_grad is not None:
                     states_grad.flatten(0, 1)[part] = (gradient @ matrix).to(states_grad.dtype)
-                if weight_grad is not None:
-                    weight_grad += weight_gradient(gradient, tokens[part])
+                if wanted[1]:
+                    found = weight_gradient(gradient, tokens[part])
+                    weight_grad = found if weight_grad is None else weight_grad.add_(found)
             losses = losses.unflatten(0, (count, -1))
             value = (losses @ shares).mean() if parts is None else (losses * parts @ shares).sum()
         parts_grad = losses * shares if ctx.needs_input_grad[4] else None
