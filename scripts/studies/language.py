@@ -47,12 +47,13 @@ USUAL: dict[str, Any] = {
 
 CHARACTERS: dict[str, Any] = {
     **USUAL,
-    "steps": 4000,
+    "steps": 2500,
     "batch_size": 64,
     "lr": 5e-3,
     "weight_decay": 0.1,
     "warmup": 0.05,
-    "validate_every": 250,
+    "validate_every": 100,
+    "log_every": 50,
 }
 
 BOOKS: dict[str, Any] = {
