@@ -15,6 +15,7 @@ from types import SimpleNamespace
 from typing import Any, get_args, get_type_hints
 
 import jaxtyping
+import torch
 from beartype import BeartypeConf, beartype
 
 CONF = BeartypeConf(violation_type=TypeError)
@@ -52,7 +53,8 @@ def _checked(function: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(function)
     def call(*arguments: Any, **options: Any) -> Any:
         __tracebackhide__ = True
-        if jaxtyping.config.jaxtyping_disable:
+        # not where torch.compile traces a function: it cannot trace the checks
+        if jaxtyping.config.jaxtyping_disable or torch.compiler.is_compiling():
             return function(*arguments, **options)
         if not has_shapes:
             return typed(*arguments, **options)
