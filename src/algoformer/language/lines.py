@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from algoformer.language.corpora.clean import plain
+from algoformer.language.text import plain
 
 Item = TypeVar("Item")
 
