@@ -45,7 +45,7 @@ CORPORA: Registry[Callable[..., Corpus[Any]]] = Registry(
     "corpus",
     {"small_de_en": small_parallel, "small_topics": small_topics},
     group="algoformer.corpora",
-    register="algoformer.language.register_corpus (python -m paper registers those of the paper)",
+    register="algoformer.language.register_corpus (in a checkout, python -m paper COMMAND knows the paper's)",
 )
 """Functions that return a corpus, by name: those of the package, and those registered from outside."""
 
