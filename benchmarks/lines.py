@@ -13,7 +13,7 @@ from pathlib import Path
 
 import torch
 
-from algoformer.language.corpora.small import small_parallel, small_topics
+from algoformer.language.corpora import small_parallel, small_topics
 from algoformer.shipped import shipped_path
 from benchmarks.setting import Row, Setting
 

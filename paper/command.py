@@ -11,7 +11,8 @@ from typing import Annotated
 
 import tyro
 
-from algoformer.cli import exit_code
+from algoformer.cli import COMMANDS, exit_code
+from algoformer.cli import main as run_algoformer
 from algoformer.cli.parse import parse
 from algoformer.cli.say import say
 from algoformer.common.devices import pick_device
@@ -21,6 +22,8 @@ from algoformer.extras import require
 from algoformer.report import save
 from paper.archive import Archive
 from paper.bar import make_with_bar
+from paper.computation import say_comparison
+from paper.corpora import register_corpora
 from paper.manager import RunManager, choose
 from paper.options import PROGRAM, RunOptions, check_numbers, results_folder, what_to_reproduce, with_steps
 from paper.overview import overview_table
@@ -41,11 +44,13 @@ Examples:
   python -m paper fig2 --scale short --only chain/algoformer "representation/*" --device cuda
   python -m paper fig2 --scale short --no-train     draw what is there
   python -m paper verdicts --scale short --list     all figures, and how many of their runs are done
+  python -m paper computation                       the share of the work that is outside the loop
   python -m paper verdicts --scale short            what the results say about the paper's claims
+  python -m paper evaluate dbpedia --data-folder .  a command of algoformer that knows the paper's corpora
 """
 
 
-NAMES = (*RECIPES, "verdicts", *TABLES)
+NAMES = (*RECIPES, "verdicts", *TABLES, "computation")
 """Everything that can be reproduced."""
 
 
@@ -63,7 +68,10 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def run_paper(arguments: list[str]) -> int:
-    """Train, measure, draw; or list."""
+    """Train, measure, draw; or list. A command of `algoformer` is run with the paper's corpora."""
+    register_corpora()
+    if arguments[:1] and arguments[0] in COMMANDS:
+        return run_algoformer(arguments)
     if what_to_reproduce(arguments) in TABLES:
         return run_table(arguments)
     chosen = parse(ReproduceOptions, arguments, command="", description=DESCRIPTION, program=PROGRAM)
@@ -71,6 +79,8 @@ def run_paper(arguments: list[str]) -> int:
     check_numbers(steps=chosen.steps, workers=chosen.workers, max_minutes=chosen.max_minutes)
     if chosen.figure == "verdicts":
         return say_verdicts(chosen)
+    if chosen.figure == "computation":
+        return say_comparison()
     recipe = recipe_of(chosen.figure)
     everything = [with_steps(item, chosen.steps) for item in recipe.items(chosen.scale)]
     items = choose(everything, chosen.only)

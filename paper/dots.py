@@ -9,8 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from algoformer.report.axes import Axes, Figure, is_narrow, label, logarithmic, positive
-from algoformer.report.canvas import literal, panels, settle
-from algoformer.report.legend import in_one_order
+from algoformer.report.canvas import in_one_order, literal, panels, settle
 from algoformer.report.plots import ERROR
 from algoformer.report.style import INK, method_color
 

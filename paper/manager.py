@@ -10,11 +10,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
+from algoformer.common.devices import available_cores
 from algoformer.common.names import check_choice
 from algoformer.training import Experiment
-from algoformer.training.side_by_side import Planned, available_cores, train_side_by_side
 from paper.run_state import DamagedRun, steps_taken
 from paper.runs import fingerprint
+from paper.side_by_side import Planned, train_side_by_side
 
 SHORTEST = 1e-9
 """Minutes of a run that begins when the time is over: it takes one step and saves it."""

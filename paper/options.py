@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
-from algoformer.language.corpora.files import UnknownFileWarning
+from paper.corpora.files import UnknownFileWarning
 from paper.runs import Item, RunSpec, Scale
 
 PROGRAM = "python -m paper"

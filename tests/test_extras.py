@@ -34,7 +34,8 @@ def test_what_a_broken_package_misses_is_not_blamed_on_the_package(
 
 def test_every_extra_that_is_named_exists() -> None:
     root = Path(__file__).parents[1]
-    source = "".join(path.read_text(encoding="utf-8") for path in (root / "src").rglob("*.py"))
+    files = [path for folder in ("src", "paper") for path in (root / folder).rglob("*.py")]
+    source = "".join(path.read_text(encoding="utf-8") for path in files)
     named = set(re.findall(r'extra="(\w+)"', source)) | set(re.findall(r"algoformer\[(\w+)\]", source))
     known = set(tomllib.loads((root / "pyproject.toml").read_text())["project"]["optional-dependencies"])
     assert {"viz", "text", "hub"} <= named <= known

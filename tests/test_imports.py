@@ -44,7 +44,7 @@ PUBLIC = [
     "evaluate",
 ]
 ROOMS = ["programs", "tasks", "algorithms"]
-LAZY = ["data", "language", "language.corpora", "model", "search", "training"]
+LAZY = ["data", "language", "model", "search", "training"]
 """Packages whose names are imported when they are first used."""
 
 

@@ -44,8 +44,8 @@ class Source:
 PREFIXES = ("load_", "read_", "from_json", "from_data", "from_header", "unpack")
 
 ELSEWHERE = {
-    "algoformer.language.corpora.load.load_parallel": "reads the parallel files of a named corpus",
-    "algoformer.language.corpora.load.load_labelled": "reads the tables of a named corpus",
+    "algoformer.language.corpora.load_parallel": "calls the function of a registered corpus",
+    "algoformer.language.corpora.load_labelled": "calls the function of a registered corpus",
     "algoformer.common.plain_data.read_value": "is a part of read_dataclass",
     "algoformer.insight.trajectory.read_depths": "computes depths and reads no file",
     "algoformer.data.protocol.Data.from_header": "is the protocol of what the kinds of data do",

@@ -32,6 +32,7 @@ from algoformer.report import markdown_table
 from algoformer.training import Experiment, TrainConfig, load_checkpoint, read_metrics
 from algoformer.training.export import export_text
 from algoformer.training.text_recipes import text_experiment
+from paper.corpora import register_corpora
 from scripts.studies.runs import StudyRun, add_options, command, folder_of, make
 from scripts.studies.scaling import unpacked
 
@@ -200,6 +201,7 @@ def table_of(found: Mapping[str, Any]) -> Table:
 
 def main() -> None:
     """Train and measure what was asked for."""
+    register_corpora()
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

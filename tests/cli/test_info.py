@@ -8,15 +8,6 @@ from algoformer.cli import main
 from algoformer.model.program import Program
 
 
-def test_info_shows_the_papers_parameter_counts(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["info", "--compare"]) == 0
-    text = capsys.readouterr().out
-    # protocol: block 789,760 and a norm of 512, times 12, 1 and 3
-    assert f"{12 * 789_760 + 512:,}" in text
-    assert f"{789_760 + 512:,}" in text
-    assert f"{3 * (789_760 + 512):,}" in text
-
-
 def test_info_describes_a_run(tiny_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     capsys.readouterr()
     assert main(["info", str(tiny_run)]) == 0

@@ -8,8 +8,11 @@ from typing import Any
 import pytest
 
 from algoformer.data import TranslationData
+from paper.corpora import register_corpora
 
 pytest.importorskip("tokenizers", reason="the extra `text` is not installed")
+
+register_corpora()
 
 TED = "iwslt14_de_en"
 EXTRA = "train_extra_ted_tst2013_2014"

@@ -16,8 +16,9 @@ from algoformer.language import (
     register_corpus,
     register_metric,
 )
-from algoformer.language.corpora.load import CORPORA
+from algoformer.language.corpora import CORPORA
 from algoformer.language.scores import METRICS
+from paper.corpora import register_corpora
 
 pytest.importorskip("tokenizers", reason="the extra `text` is not installed")
 
@@ -35,6 +36,7 @@ def errors(hypotheses: Sequence[str], references: Sequence[str], *, lowercase: b
 
 @pytest.fixture(autouse=True)
 def registered() -> Iterator[None]:
+    register_corpora()
     register_corpus("colors", colors)
     register_metric("errors", errors)
     yield

@@ -26,7 +26,7 @@ from typing import Any
 
 from algoformer.algorithms import SOLVERS
 from algoformer.data import protocol
-from algoformer.language.corpora.load import CORPORA
+from algoformer.language.corpora import CORPORA
 from algoformer.language.scores import METRICS
 from algoformer.model.injections import INJECTIONS, STARTS
 from algoformer.nn import ACTIVATIONS, NORMS, POSITIONS

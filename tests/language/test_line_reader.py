@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from algoformer.language.line_reader import LineReader, blocks
+from algoformer.language.lines import LineReader, blocks
 
 LINE = st.text(st.characters(exclude_characters="\n", exclude_categories=("Cs",)), max_size=30)
 

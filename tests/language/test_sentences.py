@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from algoformer.language.corpora.clean import plain
 from algoformer.language.sentences import sentences
+from algoformer.language.text import plain
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from importlib.resources import files
 
 import pytest
 
-from algoformer.language.corpora.small import small_parallel, small_topics
+from algoformer.language.corpora import small_parallel, small_topics
 from paper.naive_bayes import naive_bayes_accuracy
 from scripts.small_corpora.corpora import GENERATORS, LABELLED_SIZES, PARALLEL_SIZES, as_json
 from scripts.small_corpora.lexicon import NOUNS

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from algoformer.cli import demo_runs
+from algoformer.cli.demo_runs import DemoRun
 from algoformer.cli.explore_pages import make_page
 from algoformer.cli.measure import load_contender
 from algoformer.cli.progress import counting
 from algoformer.cli.report_page import conclude, result_section, write_page
 from algoformer.cli.say import say
+from algoformer.common.devices import available_cores
 from algoformer.common.files import write_json
 from algoformer.common.terminal import printable
 from algoformer.evaluation import Evaluation, Table, depth_table
@@ -22,7 +26,6 @@ from algoformer.report import Fact, Link, Page, Picture, Section, inline_svg, tr
 from algoformer.shipped import shipped_names, shipped_path
 from algoformer.training import load_experiment, read_metrics
 from algoformer.training.progress import training_bars
-from algoformer.training.side_by_side import Planned, train_side_by_side
 
 TRAINED = default_steps(demo_runs.RECIPE.program)
 
@@ -71,7 +74,7 @@ def _table(results: list[Evaluation]) -> Table:
     return depth_table(curves, trained=TRAINED, depths=(demo_runs.BEYOND * TRAINED,))
 
 
-def _make_room(plans: Mapping[str, Planned], *, fresh: bool) -> None:
+def _make_room(plans: Mapping[str, DemoRun], *, fresh: bool) -> None:
     # only the demo's own folders are ever removed: --out may be a folder with other things in it
     for planned in plans.values():
         if not (planned.folder / "config.json").exists():
@@ -82,13 +85,36 @@ def _make_room(plans: Mapping[str, Planned], *, fresh: bool) -> None:
             raise ValueError(f"{planned.folder} holds another run than the demo's; train anew with --fresh")
 
 
-def _train(plans: Mapping[str, Planned]) -> None:
-    with training_bars({name: planned.experiment.training.steps for name, planned in plans.items()}) as show:
-        train_side_by_side(plans, progress=show)
+def _train(plans: Mapping[str, DemoRun]) -> None:
+    """Train all runs, as many at a time as there are cores; bars show the metrics in their folders."""
+    steps = {name: planned.experiment.training.steps for name, planned in plans.items()}
+    waiting, running, shown = list(plans), dict[str, subprocess.Popen[str]](), dict.fromkeys(plans, 0)
+    with training_bars(steps) as show:
+        try:
+            while waiting or running:
+                while waiting and len(running) < available_cores():
+                    name = waiting.pop(0)
+                    running[name] = plans[name].begin()
+                time.sleep(0.2)
+                ended = {name: process for name, process in running.items() if process.poll() is not None}
+                for name in running:
+                    for row in read_metrics(plans[name].folder)[shown[name] :]:
+                        show(name, int(row["step"]), steps[name], row)
+                        shown[name] += 1
+                for name, process in ended.items():
+                    del running[name]
+                    if process.returncode:
+                        assert process.stderr is not None
+                        raise RuntimeError(f"the run {name!r} failed: {process.stderr.read()[-1000:]}")
+        finally:
+            for process in running.values():
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(timeout=10)  # after Ctrl-C each saves its checkpoint first
+                process.terminate()
 
 
 def _page(
-    plans: Mapping[str, Planned],
+    plans: Mapping[str, DemoRun],
     results: list[Evaluation],
     lead: str,
     shipped: Mapping[str, Path],

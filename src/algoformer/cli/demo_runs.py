@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from algoformer.algorithms import GradientDescent, LeastSquares, Newton
+from algoformer.checkpoint import LATEST
 from algoformer.cli.explore_pages import textbook_constants
+from algoformer.common.files import write_json
 from algoformer.evaluation import Evaluation, compare, evaluation_prompts
 from algoformer.evaluation.errors import Progress
 from algoformer.model import presets as programs
@@ -14,7 +21,6 @@ from algoformer.model.program import default_steps
 from algoformer.tasks import LinearRegression
 from algoformer.trace import Solver
 from algoformer.training import Experiment, TrainConfig, load_checkpoint
-from algoformer.training.side_by_side import Planned
 
 MODELS = ("algoformer", "looped", "standard")
 """The most expensive first, so that two workers end together."""
@@ -45,7 +51,33 @@ RECIPE = Experiment(
 """The AlgoFormer of the demo. Its loss is on the last four of ten iterations: the loop has room to settle."""
 
 
-def plan(folder: Path) -> dict[str, Planned]:
+class DemoRun(NamedTuple):
+    """A run of the demo and its folder."""
+
+    experiment: Experiment
+    folder: Path
+
+    def begin(self) -> subprocess.Popen[str]:
+        """Start `algoformer train` on one thread; a run that is already there is resumed.
+
+        On a CPU several processes of one thread are faster than one process of several.
+        """
+        how = ["--resume"]
+        if not (self.folder / LATEST).exists():
+            config = self.folder.parents[1] / f"{self.folder.name}.json"
+            write_json(config, self.experiment.to_data())
+            how = ["--config", str(config)]
+        words = [sys.executable, "-m", "algoformer", "train", *how, "--out", str(self.folder)]
+        return subprocess.Popen(
+            [*words, "--device", "cpu", "--no-evaluate"],
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+
+def plan(folder: Path) -> dict[str, DemoRun]:
     """Return the three runs of the demo."""
     shapes = {
         "algoformer": RECIPE,
@@ -56,10 +88,10 @@ def plan(folder: Path) -> dict[str, Planned]:
             training=replace(RECIPE.training, burn_in=(), window=1),
         ),
     }
-    return {name: Planned(experiment=shapes[name], folder=folder / "runs" / name) for name in MODELS}
+    return {name: DemoRun(shapes[name], folder / "runs" / name) for name in MODELS}
 
 
-def measure(plans: dict[str, Planned], *, progress: Progress | None = None) -> list[Evaluation]:
+def measure(plans: Mapping[str, DemoRun], *, progress: Progress | None = None) -> list[Evaluation]:
     """Measure all models and textbook methods on the same held-out prompts, beyond the trained depth.
 
     Textbook methods have the constants that the explorer uses.

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 HELP = """usage: algoformer info MODEL
        algoformer info [--data NAME] [--program NAME] [--scale NAME] [OPTIONS]
-       algoformer info --compare
 
 Describe a model: its program, its card, and its parameters, FLOPs and memory
 part by part.
@@ -27,7 +26,6 @@ part by part.
   --program NAME   a preset, or a JSON file with a program
   --scale NAME     smoke, short or paper
   --width N        width of the residual stream
-  --compare        the computation comparison of the paper
 
 algoformer info --help-all lists every option.
 
@@ -47,7 +45,7 @@ HIDDEN = ("experiment", "program", "parameters", "error_by_sample", "engine", "t
 class InfoOptions(FirstOptions):
     """Options of `algoformer info` that are not settings of the experiment."""
 
-    compare: bool = False  # The computation comparison of the paper.
+    compare: bool = False  # Moved to python -m paper computation.
 
 
 def run_info(arguments: list[str]) -> int:
@@ -58,8 +56,7 @@ def run_info(arguments: list[str]) -> int:
         return _describe_file(Path(arguments[0]))
     experiment, settings = read_experiment(arguments, InfoOptions, command="info", short_help=HELP)
     if settings.compare:
-        _print_comparison()
-        return 0
+        raise ValueError("--compare has moved: python -m paper computation, in a checkout of the repository")
     if not hasattr(experiment.data, "task"):
         raise ValueError(
             f"info counts the cost of prompts, and --data {experiment.data.name} is text; "
@@ -200,36 +197,3 @@ def _cost_table(bill: Cost, title: str, *, training: bool = False) -> Table:
         row = (name, parameters, work.layers, work.forward / 1e9, both / 1e9, kept / 2**20)
         rows.append(row[: len(columns)])
     return Table(columns=columns, rows=tuple(rows), title=title)
-
-
-def _print_comparison() -> None:
-    from algoformer.evaluation import Table
-    from algoformer.model.cost import computation_comparison
-
-    comparison = computation_comparison()
-    shares = tuple(
-        (share.setting, share.steps, f"{share.layers:.1%}", f"{share.flops:.1%}")
-        for share in comparison.shares
-    )
-    say(
-        Table(
-            columns=("setting", "T", "of layer runs", "of FLOPs"),
-            rows=shares,
-            title="share of the pre- and post-transformer",
-            note="The paper says about 1/10 at T = 20 and 1/100 at T = 200. This holds for inference; "
-            "in training the post-transformer runs on every iteration of the window (ΔT = 15).",
-        )
-    )
-    models = tuple(
-        (name, bill.core_parameters, bill.units, bill.training / 1e12, bill.activation_bytes / 2**30)
-        for name, bill in comparison.models.items()
-    )
-    say(
-        Table(
-            columns=("model", "parameters", "layer units a step", "TFLOP a step", "kept GiB"),
-            rows=models,
-            title="a training step at T = 20, ΔT = 15, batch size 64, 41 samples",
-            note="Parameters without positions, read-in and read-out; the backward pass of a layer counts as "
-            "two units.",
-        )
-    )

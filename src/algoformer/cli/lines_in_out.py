@@ -71,7 +71,7 @@ def answer_lines(
         ValueError: a line is not in the encoding; the lines before it were answered. Or there is nothing to
             read from or to print on.
     """
-    from algoformer.language.line_reader import LineReader, blocks
+    from algoformer.language.lines import LineReader, blocks
 
     file, name = options.file, "standard input" if options.file is None else str(options.file)
     if sys.stdout is None:

@@ -30,6 +30,13 @@ def pick_device(name: str) -> str:
     return name
 
 
+def available_cores() -> int:
+    """Return the number of cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
 def device_name(device: torch.device) -> str:
     """Return the name of the GPU, or the kind of device with the processor's architecture and threads."""
     if device.type == "cuda":

@@ -132,11 +132,6 @@ def read_value(name: str, hint: Any, value: Any) -> Any:
                 read_value(f"{name}[{place}]", kind, item)
                 for place, (kind, item) in enumerate(zip(kinds, value, strict=True))
             )
-    elif origin is dict and isinstance(value, Mapping):
-        return {
-            read_value(f"a key of {name}", inner[0], key): read_value(f"{name}[{short(key)}]", inner[1], item)
-            for key, item in value.items()
-        }
     elif hint is float and value in ("inf", "-inf", "nan"):
         return float(value)
     elif hint is float and type(value) is int:
@@ -144,8 +139,6 @@ def read_value(name: str, hint: Any, value: Any) -> Any:
             return float(value)
         except OverflowError:
             raise ValueError(f"{name} is too large for a float: {short(value)}") from None
-    elif hint is float and value in ("nan", "inf", "-inf"):
-        return float(value)
     elif hint is int and type(value) is int and not -(2**63) <= value < 2**63:
         raise ValueError(f"{name} must be an integer of at most 64 bits, got {short(value)}")
     elif origin is None and (type(value) is hint or (hint not in _PLAIN and isinstance(value, hint))):

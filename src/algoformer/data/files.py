@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import hashlib
+import io
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, zip_longest
@@ -10,10 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from algoformer.common.terminal import short
-from algoformer.language.corpora.clean import plain
-from algoformer.language.corpora.files import csv_rows, lines_of
-from algoformer.language.corpora.splits import hold_out, without_overlap
-from algoformer.language.text import Corpus, LabelledText, ParallelText
+from algoformer.language.splits import hold_out, without_overlap
+from algoformer.language.text import Corpus, LabelledText, ParallelText, plain
 
 HELD_OUT = 0.05
 """The fraction of the training text that is held out for validation, and again for the test."""
@@ -48,6 +48,26 @@ def read_text(path: Path | str) -> str:
 def read_lines(path: Path | str) -> list[str]:
     """Return the lines of a UTF-8 file; only a line feed ends a line."""
     return [plain(line) for line in lines_of(read_text(path))]
+
+
+def lines_of(text: str) -> list[str]:
+    """Return the lines of a text, without the carriage returns of line ends; only a line feed ends a line."""
+    lines = text.split("\n")
+    if lines[-1] == "":
+        lines.pop()
+    return [line.removesuffix("\r") for line in lines]
+
+
+def csv_rows(text: str, path: str, *, delimiter: str = ",") -> Iterator[tuple[int, list[str]]]:
+    """Yield the rows of a csv file, each with the number of its last line; empty rows are skipped."""
+    before = csv.field_size_limit(2**31 - 1)
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+    try:
+        yield from ((reader.line_num, row) for row in reader if row)
+    except csv.Error as error:
+        raise ValueError(f"{path}, line {reader.line_num}: not readable as CSV: {error}") from None
+    finally:
+        csv.field_size_limit(before)
 
 
 def read_parallel(

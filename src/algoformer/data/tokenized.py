@@ -138,6 +138,7 @@ class TokenizedData(BaseTextData, Generic[Split]):
             "notes": [*corpus.notes, *splits["train"].notes],
             "files": dict(corpus.files),
             "terms": corpus.terms,
+            **({"attribution": list(corpus.credits)} if corpus.credits else {}),
             "settings": self.settings(),
             "spelling": {
                 "lowercase": all(text == text.lower() for text in _texts(corpus.train)),
@@ -232,7 +233,8 @@ class TokenizedData(BaseTextData, Generic[Split]):
     def facts(self) -> dict[str, Any]:
         """Return what a card says about the text: its kind, source, terms and spelling."""
         card = self.text.card
-        kept = {name: card[name] for name in ("corpus", "terms", "files", "notes") if name in card}
+        names = ("corpus", "terms", "files", "notes", "attribution")
+        kept = {name: card[name] for name in names if name in card}
         only_words = card.get("spelling", {}).get("only_words") is True
         return {"kind": self.name, **kept, "lowercase": self.lowercase, "only_words": only_words}
 

@@ -14,9 +14,10 @@ from algoformer.config import TrainConfig
 from algoformer.data.exits import token_loss
 from algoformer.data.text_base import Paths, TextBatch
 from algoformer.data.tokenized import TokenizedData
-from algoformer.language import corpora
 from algoformer.language.batches import translation_batch
+from algoformer.language.corpora import load_parallel
 from algoformer.language.losses import TargetPositions, target_positions
+from algoformer.language.splits import together
 from algoformer.language.text import Corpus, ParallelText
 from algoformer.language.token_model import TokenModel
 from algoformer.language.tokenizer import Tokenizer
@@ -130,7 +131,7 @@ class TranslationData(TokenizedData[TokenPairs]):
             return read_parallel(**files, seed=self.split_seed)
         first, *others = [_named(name, self.folder) for name in self._paths("corpus")]
         tested = [_named(name, self.folder) for name in self._paths("also_tested")]
-        return corpora.together(first, *others, also_tested=tested) if others or tested else first
+        return together(first, *others, also_tested=tested) if others or tested else first
 
     def _encode(self, tokenizer: Tokenizer, name: str, split: ParallelText) -> TokenPairs:
         longest = None if name.startswith("test") else self.max_length
@@ -153,13 +154,12 @@ class TranslationData(TokenizedData[TokenPairs]):
 def _named(name: str, folder: str | None) -> Corpus[ParallelText]:
     """Load a corpus by name, spelled as people write; NAME/SPLIT trains on another of its splits."""
     base, _, split = name.partition("/")
-    corpus = corpora.load_parallel(base, data=folder)
+    corpus = load_parallel(base, data=folder)
     if split:
         if split not in corpus.further or not split.startswith("train"):
             known = [one for one in corpus.further if one.startswith("train")]
             raise ValueError(f"{base} has no further training split {split!r}, only {known}")
         corpus = replace(corpus, name=name, train=corpus.further[split])
-    source = corpora.PARALLEL.get(base)
-    if source is None or source.spelling is None:
+    if corpus.spelling is None:
         return corpus
-    return corpus.mapped(source.spelling, note=f"{base}: tokens put together, references too")
+    return corpus.mapped(corpus.spelling, note=f"{base}: tokens put together, references too")

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, Generic, TypeVar
+
+
+def plain(text: str) -> str:
+    """Normalize to NFC and collapse white space, including line breaks; applied to every text.
+
+    >>> plain("  Za\\u0308hne\\r\\n putzen ")
+    'Zähne putzen'
+    """
+    return " ".join(unicodedata.normalize("NFC", text).split())
 
 
 class Columns:
@@ -91,6 +101,9 @@ class Corpus(Generic[Split]):
         files: sha256 of every file that was read, by its path inside the data folder.
         notes: what was left out or repaired on the way, in sentences; nothing is done silently.
         terms: what the text may be used for.
+        credits: whom a model that was trained on the text is owed to, where the terms say so.
+        spelling: brings the text to how people write, for a corpus that comes taken apart into tokens; it is
+            applied where a model learns from the corpus.
     """
 
     name: str
@@ -102,6 +115,8 @@ class Corpus(Generic[Split]):
     files: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     terms: str = ""
+    credits: tuple[str, ...] = ()
+    spelling: Callable[[str], str] | None = None
 
     def __post_init__(self) -> None:
         for name, split in self.splits().items():

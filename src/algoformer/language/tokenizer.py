@@ -2,7 +2,7 @@
 
 Why bytes: every text, in any script, is a string of bytes, and every byte is a token. Nothing is lost, so
 `decode(encode(text)) == text` for any text, and there is no unknown token to score. The tokenizer itself
-does not normalize: corpora are brought to NFC when they are read (`corpora.plain`); do so with your own text.
+does not normalize: corpora are brought to NFC when they are read (`text.plain`); do so with your own text.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The cost of a program, from the program alone: parameters, FLOPs, memory, and how models compare.
+"""The cost of a program, from the program alone: parameters, FLOPs and memory.
 
 What is counted, and what is not, stands in `algoformer.model.work`.
 """
@@ -15,7 +15,6 @@ from algoformer.model.halting import HALTING
 from algoformer.model.injections import INJECTIONS, STARTS
 from algoformer.model.inner_loops import with_inner_steps
 from algoformer.model.parts import LayersModule
-from algoformer.model.presets import algoformer, looped, standard
 from algoformer.model.program import (
     Layers,
     Loop,
@@ -215,80 +214,3 @@ def _loop_parameters(inject: str, start: str, halt: str, width: int) -> int:
         modules = [HALTING[halt](width), *(build(sizes) for build in kinds if build is not None)]
     weighted = (module for module in modules if isinstance(module, nn.Module))
     return sum(parameter.numel() for module in weighted for parameter in module.parameters())
-
-
-@dataclass(frozen=True, kw_only=True)
-class Share:
-    """The share of the computation that is done outside the loop, by the pre- and post-transformer.
-
-    Attributes:
-        setting: "inference", "training forward" or "training step".
-        steps: iterations of the loop.
-        layers: share of the layer evaluations (in a training step: of the units).
-        flops: share of the FLOPs.
-    """
-
-    setting: str
-    steps: int
-    layers: float
-    flops: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class Comparison:
-    """The paper's "computation comparison" as data: shares outside the loop, and the three models' costs."""
-
-    shares: tuple[Share, ...]
-    models: dict[str, Cost]
-
-
-def computation_comparison(
-    *,
-    steps: tuple[int, ...] = (20, 200),
-    window: int = 15,
-    points: int = 41,
-    dim: int = 20,
-    width: int = 256,
-    heads: int = 8,
-    batch: int = 64,
-) -> Comparison:
-    """Measure the paper's claim that pre and post are a small part of the computation.
-
-    All rows are computed to the end, as in the paper. Inference reads the last iteration only. A training
-    step reads out and differentiates the last `window` iterations; the models' costs are for one such step,
-    with the first of `steps` iterations.
-    """
-
-    def bill(program: Program, unroll: Unroll) -> Cost:
-        return cost(
-            program,
-            dim=dim,
-            out=1,
-            context=2 * points,
-            width=width,
-            unroll=unroll,
-            batch=batch,
-        )
-
-    shares = []
-    for count in steps:
-        inference = bill(algoformer(heads=heads), Unroll(steps=count, window=1))
-        training = bill(algoformer(heads=heads), Unroll(steps=count, window=window, grad_steps=window))
-        shares.append(_share("inference", count, inference))
-        shares.append(_share("training forward", count, training))
-        shares.append(_share("training step", count, training))
-    unroll = Unroll(steps=steps[0], window=window, grad_steps=window)
-    models = {
-        "standard": bill(standard(heads=heads), Unroll(steps=1)),
-        "looped": bill(looped(heads=heads), unroll),
-        "algoformer": bill(algoformer(heads=heads), unroll),
-    }
-    return Comparison(shares=tuple(shares), models=models)
-
-
-def _share(setting: str, steps: int, bill: Cost) -> Share:
-    whole = setting == "training step"
-    outside = sum((part.work for part in bill.parts if part.name in ("pre", "post")), Work())
-    layers = [work.layers + whole * 2 * work.tracked_layers for work in (outside, bill.work)]
-    flops = [work.forward + whole * work.backward for work in (outside, bill.work)]
-    return Share(setting=setting, steps=steps, layers=layers[0] / layers[1], flops=flops[0] / flops[1])

@@ -12,7 +12,6 @@ from torch import nn
 from algoformer.checkpoint import Checkpoint, save_checkpoint
 from algoformer.language.classifier import TextClassifier
 from algoformer.language.classify import Classifier
-from algoformer.language.corpora import LABELLED, PARALLEL
 from algoformer.language.token_model import TokenModel
 from algoformer.language.translate import Decoding, Translator
 from algoformer.training.run_folder import exported_facts
@@ -56,7 +55,7 @@ def export_text(
         "precision": "float16" if half else "float32",
         "measurements": [one.to_data() for one in measurements],
         "licence": facts.get("terms", ""),
-        "attribution": [credit for credit in map(_credit, str(facts.get("corpus", "")).split("+")) if credit],
+        "attribution": facts.get("attribution", []),
         "command": command,
     }
     stored = Checkpoint(model=model, data=data, card=card)
@@ -88,8 +87,3 @@ def answers(checkpoint: Checkpoint, lines: Sequence[str]) -> list[str]:
         found = Classifier(checkpoint).classify(lines)
         return ["" if label is None else label.name for label in found]
     return list(map(str, Translator(checkpoint, Decoding(beam=1)).translate(lines)))
-
-
-def _credit(name: str) -> str:
-    source: Any = PARALLEL.get(name.partition("/")[0]) or LABELLED.get(name)
-    return "" if source is None else str(source.credit)

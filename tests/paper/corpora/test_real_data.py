@@ -6,7 +6,10 @@ from pathlib import Path
 import pytest
 
 from algoformer.language import load_labelled, load_parallel
+from paper.corpora import register_corpora
 from paper.naive_bayes import naive_bayes_accuracy
+
+register_corpora()
 
 FOLDER = os.environ.get("ALGOFORMER_DATA", "")
 pytestmark = pytest.mark.skipif(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import gzip
 import hashlib
 import io
@@ -12,6 +11,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from algoformer.data.files import csv_rows, lines_of
 
 MAX_RATIO = 100
 """A compressed file may unpack to this many times its size; text rarely exceeds ten times."""
@@ -91,26 +92,6 @@ class Reader:
             raise ValueError(f"{message}; get the known file again, or load with strict=False")
         self.notes.append(message)
         warnings.warn(message, UnknownFileWarning, stacklevel=2)
-
-
-def lines_of(text: str) -> list[str]:
-    """Return the lines of a text, without the carriage returns of line ends; only a line feed ends a line."""
-    lines = text.split("\n")
-    if lines[-1] == "":
-        lines.pop()
-    return [line.removesuffix("\r") for line in lines]
-
-
-def csv_rows(text: str, path: str, *, delimiter: str = ",") -> Iterator[tuple[int, list[str]]]:
-    """Yield the rows of a csv file, each with the number of its last line; empty rows are skipped."""
-    before = csv.field_size_limit(2**31 - 1)
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
-    try:
-        yield from ((reader.line_num, row) for row in reader if row)
-    except csv.Error as error:
-        raise ValueError(f"{path}, line {reader.line_num}: not readable as CSV: {error}") from None
-    finally:
-        csv.field_size_limit(before)
 
 
 def decompressed(raw: bytes) -> bytes:

@@ -1,22 +1,19 @@
-"""Load corpora by name: from files, from the hub, from the package itself, or registered from outside."""
+"""Load the corpora of the paper from files or from the hub."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal
 
-from algoformer.common.names import Registry
-from algoformer.language.corpora.catalog import LABELLED, PARALLEL, Source
-from algoformer.language.corpora.clean import plain
-from algoformer.language.corpora.files import Reader
-from algoformer.language.corpora.hub import from_hub
-from algoformer.language.corpora.small import small_parallel, small_topics
-from algoformer.language.corpora.splits import hold_out, without_overlap
-from algoformer.language.text import Corpus, LabelledText, ParallelText, Split
+from algoformer.language.corpora import check_kind, register_corpus
+from algoformer.language.splits import hold_out, without_overlap
+from algoformer.language.text import Corpus, LabelledText, ParallelText, Split, plain
+from paper.corpora.catalog import LABELLED, PARALLEL, Source
+from paper.corpora.files import Reader
+from paper.corpora.hub import from_hub
 
 VARIABLE = "ALGOFORMER_DATA"
 """The environment variable that names the data folder."""
@@ -24,36 +21,8 @@ VARIABLE = "ALGOFORMER_DATA"
 LANGUAGES = "de", "en"
 """The endings of the source and target files of parallel corpora."""
 
-SOURCES = {**PARALLEL, **LABELLED}
-"""The corpora of the catalog, which are read from files or from the hub."""
-
 VALID_SHARE = 0.04
 """The fraction of a training split that is held out for validation if a corpus has no such split."""
-
-CORPORA: Registry[Callable[[], Corpus[Any]]] = Registry(
-    "corpus",
-    {"small_de_en": small_parallel, "small_topics": small_topics},
-    group="algoformer.corpora",
-    register="algoformer.language.register_corpus",
-)
-"""Functions that return a corpus, by name: those of the package, and those registered from outside."""
-
-
-def register_corpus(name: str, load: Callable[[], Corpus[Any]]) -> None:
-    """Make a corpus known by name, so that data and commands accept it.
-
-    A package can also name the function in the entry point group `algoformer.corpora`.
-
-    Args:
-        name: the name, as in `TranslationData(corpus=name)` and `train --data.corpus NAME`.
-        load: returns the corpus, of `ParallelText` or `LabelledText`. It is called when the text is needed.
-
-    Raises:
-        ValueError: the name belongs to another corpus.
-    """
-    if name in SOURCES:
-        raise ValueError(f"the corpus {name!r} is registered already; choose another name")
-    CORPORA.register(name, load)
 
 
 def data_place(data: Path | str | None = None) -> Path | Literal["hub"]:
@@ -86,49 +55,29 @@ def known_checksums() -> dict[str, str]:
 
     They are stored as `sha256sum` writes them. A file with another content is read, with a warning.
     """
-    listed = files("algoformer.language").joinpath("data", "corpora.sha256").read_text(encoding="utf-8")
+    listed = files("paper.corpora").joinpath("corpora.sha256").read_text(encoding="utf-8")
     return {path: digest for digest, path in map(str.split, listed.splitlines())}
 
 
-def load_parallel(name: str, *, data: Path | str | None = None, strict: bool = False) -> Corpus[ParallelText]:
-    """Return sentences with their translations.
-
-    Args:
-        name: a key of `PARALLEL`, small_de_en, or the name of a registered corpus.
-        data: the data folder, or "hub"; None for the one in the environment variable ALGOFORMER_DATA.
-        strict: refuse known files with unknown content, where otherwise a warning says so.
-
-    Raises:
-        ValueError: no such corpus, or a file is missing or damaged; the message says how to get it.
-    """
-    return _load(name, ParallelText, data, strict)
-
-
-def load_labelled(name: str, *, data: Path | str | None = None, strict: bool = False) -> Corpus[LabelledText]:
-    """Return texts with a class each.
+def load_source(
+    source: Source, *, kind: type, data: Path | str | None = None, strict: bool = False
+) -> Corpus[Any]:
+    """Return a corpus of the catalog.
 
     A csv file has either the header `label,text` with labels from 0, or, as such sets are published, no
     header, labels from 1 in the first column and text in all the others.
 
     Args:
-        name: a key of `LABELLED`, small_topics, or the name of a registered corpus.
-        data: and `strict`: as for `load_parallel`.
+        source: the corpus.
+        kind: the class of the splits that are wanted, `ParallelText` or `LabelledText`.
+        data: the data folder, or "hub"; None for the one in the environment variable ALGOFORMER_DATA.
+        strict: refuse known files with unknown content, where otherwise a warning says so.
 
     Raises:
-        ValueError: no such corpus, or a file is missing or damaged; the message says how to get it.
+        ValueError: it is a corpus of another kind, or a file is missing or damaged; the message says how to
+            get it.
     """
-    return _load(name, LabelledText, data, strict)
-
-
-def _load(name: str, kind: type, data: Path | str | None, strict: bool) -> Corpus[Any]:
-    source = SOURCES.get(name)
-    if source is None:
-        corpus = CORPORA.find(name, others=SOURCES)()
-        if not isinstance(corpus.train, kind):
-            _refuse_kind(name, kind)
-        return corpus
-    if (name in PARALLEL) != (kind is ParallelText):
-        _refuse_kind(name, kind)
+    check_kind(source.name, ParallelText if source.name in PARALLEL else LabelledText, kind)
     place = data_place(data)
     if place == "hub":
         splits, classes = from_hub(source)
@@ -138,16 +87,20 @@ def _load(name: str, kind: type, data: Path | str | None, strict: bool) -> Corpu
     splits = {}
     for split in ("train", "valid", source.test, *source.further):
         needed = split in ("train", source.test)
-        found = read(reader, source, f"{name}/{split}", needed=needed)
+        found = read(reader, source, f"{source.name}/{split}", needed=needed)
         if found is not None:
             splits["test" if split == source.test else split] = found
     classes = _classes(source, reader) if kind is LabelledText else ()
     return _assembled(source, splits, reader, classes=classes)
 
 
-def _refuse_kind(name: str, kind: type) -> None:
-    is_for, data = ("classification", "labels") if kind is ParallelText else ("translation", "translation")
-    raise ValueError(f"{name!r} is a corpus for {is_for}; give --data {data}, or choose another corpus")
+_LOADERS = {name: partial(load_source, source) for name, source in {**PARALLEL, **LABELLED}.items()}
+
+
+def register_corpora() -> None:
+    """Make the corpora of the paper known to the library by name; a second call changes nothing."""
+    for name, load in _LOADERS.items():
+        register_corpus(name, load)
 
 
 def _find(source: Source, reader: Reader, path: str, *, needed: bool) -> str | None:
@@ -240,6 +193,8 @@ def _assembled(
         files=dict(reader.files),
         notes=tuple(notes),
         terms=source.terms,
+        credits=(source.credit,) if source.credit else (),
+        spelling=source.spelling,
     )
     if not len(corpus.train):
         raise ValueError(f"nothing is left to train on in {source.name}: {'; '.join(notes)}")

@@ -1,6 +1,7 @@
 import pytest
 
-from algoformer.language.corpora import clean
+from algoformer.language.text import plain
+from paper.corpora import clean
 
 
 @pytest.mark.parametrize(
@@ -35,7 +36,7 @@ def test_tokens_are_joined_again(shown: str, wanted: str) -> None:
 
 
 def test_plain_text_is_composed_and_on_one_line() -> None:
-    assert clean.plain("u\u0308ber\u00a0alles\r\n\tDinge") == "über alles Dinge"
+    assert plain("u\u0308ber\u00a0alles\r\n\tDinge") == "über alles Dinge"
 
 
 def test_escaped_breaks_and_quotes() -> None:

@@ -115,6 +115,7 @@ def together(
         notes=tuple(notes),
         terms="; ".join(dict.fromkeys(corpus.terms for corpus in everyone)),
         files={path: digest for corpus in everyone for path, digest in corpus.files.items()},
+        credits=tuple(dict.fromkeys(credit for corpus in (first, *others) for credit in corpus.credits)),
     )
 
 

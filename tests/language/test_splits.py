@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from algoformer.language.corpora.splits import (
+from algoformer.language.splits import (
     LARGEST_HELD_OUT_GROUP,
     fingerprint,
     hold_out,

@@ -6,9 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from algoformer.extras import require
-from algoformer.language.corpora.catalog import Hub, Source
-from algoformer.language.corpora.clean import plain
-from algoformer.language.text import LabelledText, ParallelText
+from algoformer.language.text import LabelledText, ParallelText, plain
+from paper.corpora.catalog import Hub, Source
 
 SPLITS = {"train": "train", "validation": "valid", "test": "test"}
 """The names of splits on the hub, and their names here."""

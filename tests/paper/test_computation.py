@@ -2,8 +2,10 @@
 
 import pytest
 
-from algoformer.model.cost import Share, computation_comparison, cost
+from algoformer.model.cost import cost
 from algoformer.model.presets import standard
+from paper.command import main
+from paper.computation import Share, computation_comparison
 
 COMPARISON = computation_comparison()
 
@@ -69,3 +71,12 @@ def test_the_table_has_a_line_for_every_part_and_a_total() -> None:
     ]
     assert len({len(line) for line in lines}) == 1
     assert f"{bill.parameters:,}" in lines[-1]
+
+
+def test_the_command_shows_the_papers_parameter_counts(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["computation"]) == 0
+    text = capsys.readouterr().out
+    # protocol: block 789,760 and a norm of 512, times 12, 1 and 3
+    assert f"{12 * 789_760 + 512:,}" in text
+    assert f"{789_760 + 512:,}" in text
+    assert f"{3 * (789_760 + 512):,}" in text

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
 import queue
 import signal
 import time
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from algoformer.checkpoint import LATEST
+from algoformer.common.devices import available_cores
 from algoformer.training.config import Experiment
 from algoformer.training.progress import Callback
 
@@ -155,13 +155,6 @@ def _interrupts(how: Literal["SIG_BLOCK", "SIG_UNBLOCK"]) -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def available_cores() -> int:
-    """The cores this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def _listen(

@@ -4,21 +4,11 @@ from __future__ import annotations
 
 import html
 import re
-import unicodedata
 
 _REMNANT = re.compile(r" ?(?<![&\w])(#\d{2,4}|quot|amp|lt|gt|nbsp);")
 _BREAK = re.compile(r"<br\s*/?>", re.IGNORECASE)
 _SPACES = re.compile(r"[^\S\n]+")
 _CLITIC = re.compile(r" ('(?:s|m|d|re|ve|ll)|n't)\b")
-
-
-def plain(text: str) -> str:
-    """Normalize to NFC and collapse white space, including line breaks; applied to every text.
-
-    >>> plain("  Za\\u0308hne\\r\\n putzen ")
-    'Zähne putzen'
-    """
-    return " ".join(unicodedata.normalize("NFC", text).split())
 
 
 def entity_remnants(text: str) -> str:
@@ -41,8 +31,8 @@ def _character(match: re.Match[str]) -> str:
 def tag_breaks(text: str) -> str:
     """IMDB: `<br />` as a space.
 
-    >>> plain(tag_breaks("one.<br /><br />Two."))
-    'one. Two.'
+    >>> tag_breaks("one.<br /><br />Two.")
+    'one.  Two.'
     """
     return html.unescape(_BREAK.sub(" ", text))
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from algoformer.language.corpora.files import Reader, UnknownFileWarning, decode
+from paper.corpora.files import Reader, UnknownFileWarning, decode
 
 
 def write(path: Path, raw: bytes) -> str:
@@ -74,7 +74,7 @@ def test_the_compressed_file_comes_first(tmp_path: Path) -> None:
 def test_a_compressed_file_cannot_unpack_to_far_more_than_its_size(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("algoformer.language.corpora.files.ALWAYS_ALLOWED", 1000)
+    monkeypatch.setattr("paper.corpora.files.ALWAYS_ALLOWED", 1000)
     (tmp_path / "bomb.de.gz").write_bytes(gzip.compress(b"a" * 10**7))
     (tmp_path / "small.de.gz").write_bytes(gzip.compress(b"a" * 1000))
     with pytest.raises(ValueError, match=r"bomb\.de\.gz unpacks to more than 100 times its size"):

@@ -8,12 +8,14 @@ from pathlib import Path
 import pytest
 
 from algoformer.language import load_labelled, load_parallel
-from algoformer.language.corpora import LABELLED, PARALLEL, data_place
-from algoformer.language.corpora.files import UnknownFileWarning
-from algoformer.language.corpora.load import known_checksums
+from paper.corpora import LABELLED, PARALLEL, data_place, register_corpora
+from paper.corpora.files import UnknownFileWarning
+from paper.corpora.load import known_checksums
+
+register_corpora()
 
 # made-up files under known names are not the known files, and the library says so each time
-pytestmark = pytest.mark.filterwarnings("ignore::algoformer.language.corpora.files.UnknownFileWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::paper.corpora.files.UnknownFileWarning")
 
 
 def put(folder: Path, path: str, text: str) -> None:

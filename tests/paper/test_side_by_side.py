@@ -8,7 +8,7 @@ import torch
 
 from algoformer.training import load_checkpoint, train
 from algoformer.training.presets import experiment
-from algoformer.training.side_by_side import Planned, train_side_by_side
+from paper.side_by_side import Planned, train_side_by_side
 
 
 def tiny(program: str, **changes: object):

@@ -1,4 +1,4 @@
-"""Corpora by name: their sources, files, terms and repairs."""
+"""The corpora of the paper's tables: their sources, files, terms and repairs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from importlib.resources import files
 from typing import Any
 
 from algoformer.common.plain_data import read_dataclass
-from algoformer.language.corpora import clean
+from algoformer.language.text import plain
+from paper.corpora import clean
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +59,7 @@ class Source:
     terms: str
     hub: Hub | None
     credit: str = ""
-    repair: Callable[[str], str] = clean.plain
+    repair: Callable[[str], str] = plain
     spelling: Callable[[str], str] | None = None
     classes: tuple[str, ...] = ()
     test: str = "test"
@@ -78,9 +79,9 @@ _FUNCTIONS = (
 
 
 def _read(kind: str) -> dict[str, Source]:
-    """Read the sources of `data/corpora.json`, which names the functions for `repair` and `spelling`."""
+    """Read the sources of `corpora.json`, which names the functions for `repair` and `spelling`."""
     functions = {function.__name__: function for function in _FUNCTIONS}
-    text = files("algoformer.language").joinpath("data", "corpora.json").read_text(encoding="utf-8")
+    text = files("paper.corpora").joinpath("corpora.json").read_text(encoding="utf-8")
     found = {}
     for name, stored in json.loads(text)[kind].items():
         hub = read_dataclass(Hub, stored.pop("hub")) if "hub" in stored else None
