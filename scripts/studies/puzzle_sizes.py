@@ -19,6 +19,7 @@ class Size:
         width: width of the residual stream.
         heads: attention heads.
         training: settings of the training.
+        step_signal: what tells the loop its iteration, as in `Loop`.
     """
 
     task: Callable[[str], Any]
@@ -26,6 +27,7 @@ class Size:
     width: int
     heads: int
     training: dict[str, Any]
+    step_signal: str = "none"
 
 
 USUAL: dict[str, Any] = {
@@ -110,7 +112,7 @@ SIZES = {
         heads=4,
         training={**GPU, "steps": 24_000},
     ),
-    # every iteration has a target, as for parity: one more hop, or one more number, in two iterations
+    # every second iteration has a target: one more hop
     "hops-full": Size(
         task=lambda _: Hops(length=256, symbols=4, hops=32, every_row=True),
         steps=64,
@@ -118,11 +120,13 @@ SIZES = {
         heads=8,
         training={**GPU, **STAGES, "steps": 3000},
     ),
+    # the loop must know which number comes next: it is told its iteration
     "addition-full": Size(
         task=lambda _: Addition(numbers=32, digits=3),
-        steps=64,
+        steps=32,
         width=256,
         heads=8,
-        training={**GPU, **STAGES, "steps": 6000},
+        training={**GPU, **STAGES, "steps": 6000, "window": 32, "stage_steps": 1},
+        step_signal="sinusoid",
     ),
 }

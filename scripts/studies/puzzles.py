@@ -46,7 +46,9 @@ def programs_of(size: Size) -> dict[str, Program]:
     layer: dict[str, Any] = {"heads": size.heads, "causal": False}
     low = Loop(Layers(1, **layer), steps=LOW_STEPS, name="low")
     found = {
-        "looped": presets.looped(1, steps=size.steps, **layer),
+        "looped": Program(
+            Loop(Layers(1, **layer), steps=size.steps, name="loop", step_signal=size.step_signal)
+        ),
         "standard-equal-parameters": presets.standard(1, **layer),
     }
     if size.training.get("loss") == "stages":  # the others have no iterations of a stage
