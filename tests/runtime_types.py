@@ -53,8 +53,9 @@ def _checked(function: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(function)
     def call(*arguments: Any, **options: Any) -> Any:
         __tracebackhide__ = True
-        # not where torch.compile traces a function: it cannot trace the checks
-        if jaxtyping.config.jaxtyping_disable or torch.compiler.is_compiling():
+        # not where a function is traced, which the checks cannot be
+        traced = torch.compiler.is_compiling() or torch.jit.is_tracing()
+        if traced or jaxtyping.config.jaxtyping_disable:
             return function(*arguments, **options)
         if not has_shapes:
             return typed(*arguments, **options)

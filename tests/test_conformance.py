@@ -100,6 +100,23 @@ def weights_of(model: nn.Module) -> dict[str, Tensor]:
 
 
 @KINDS
+def test_dynamic_quantization_rounds_the_products_alone(kind: str) -> None:
+    model, given = built(kind)
+    quantized = torch.ao.quantization.quantize_dynamic(model, {nn.Linear}, dtype=torch.qint8)
+    plain, rounded = model(*given), quantized(*given)
+    assert not torch.equal(plain, rounded)
+    # eight bits: about a percent of the largest answer in each product
+    assert (plain - rounded).abs().max() < 0.1 * plain.abs().max()
+
+
+def test_a_traced_module_answers_other_inputs_as_the_model() -> None:
+    model, given = built("prompts")
+    traced = torch.jit.trace(model, given, check_trace=False)
+    other = inputs("prompts", seed=2)
+    torch.testing.assert_close(traced(*other), model(*other))
+
+
+@KINDS
 def test_grad_jacrev_and_jvp_of_torch_func_agree_with_backward(kind: str) -> None:
     model, given = built(kind)
     expected, weights = gradients(model, given), weights_of(model)

@@ -22,8 +22,9 @@ TITLES = {"README": "Overview", "results/short/README": "Claims of the paper"}
 
 NESTED: dict[str, tuple[str, ...]] = {
     "results/README": (
-        *("results/lab-notes", "results/nested/README", "results/puzzles/README", "results/search/README"),
-        *("results/healing/README", "results/scaling/README", "results/scaling/deployment"),
+        *("results/lab-notes", "results/nested/README", "results/puzzles/README", "results/language/README"),
+        *("results/search/README", "results/healing/README"),
+        *("results/scaling/README", "results/scaling/deployment"),
     ),
     "results/short/README": ("results/short/table1", "results/short/table2"),
 }

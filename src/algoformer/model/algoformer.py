@@ -230,8 +230,10 @@ class AlgoFormer(nn.Module):
                 f"this model answers prompts of exactly {self.context} rows, got {prompt.rows.shape[1]}; "
                 "pad the prompt, or build the model for that length"
             )
-        if prompt.rows.dtype != self.read_out.weight.dtype:
-            own = self.read_out.weight.dtype
+        weight = self.read_out.weight
+        # the weight of a quantized module is a method, and it computes in float32
+        own = weight.dtype if isinstance(weight, Tensor) else torch.float32
+        if prompt.rows.dtype != own:
             raise ValueError(
                 f"this model computes in {own}, the prompt is in {prompt.rows.dtype}; use prompt.to({own})"
             )
