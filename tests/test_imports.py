@@ -124,7 +124,8 @@ def test_translating_imports_no_trainer_and_at_most_70_modules(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    "command", [["classify", "dbpedia", "--classes"], ["info", "linear"], ["info", "tatoeba_de_en"]]
+    "command",
+    [["classify", "dbpedia", "--classes"], ["info", "linear"], ["info", "tatoeba_de_en"], ["info", "books"]],
 )
 def test_using_a_model_imports_no_trainer(command: list[str]) -> None:
     found = imported_by(command)

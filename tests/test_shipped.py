@@ -25,5 +25,10 @@ def test_what_is_not_there_is_said_in_a_line(tmp_path: Path, monkeypatch: pytest
     with pytest.raises(ValueError, match="does not exist"):
         algoformer.load(tmp_path / "none.safetensors")
     monkeypatch.setattr(shipped, "PLACES", (tmp_path,))
+    for name in shipped.CHECKOUT_ONLY:
+        with pytest.raises(
+            ValueError, match=f"model '{name}' comes with a checkout of the repository only: use"
+        ):
+            algoformer.load(name)
     with pytest.raises(ValueError, match="comes without trained models: use a checkout"):
         algoformer.load("linear")

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from algoformer.shipped import CHECKOUT_ONLY
+
 ROOT = Path(__file__).parents[1]
 DATA = {
     ".safetensors",
@@ -26,12 +28,17 @@ DATA = {
 
 
 @pytest.fixture(scope="module")
-def names(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     wheel = pytest.importorskip("hatchling.builders.wheel", reason="pip install algoformer[test]")
     (path,) = wheel.WheelBuilder(str(ROOT)).build(
         directory=str(tmp_path_factory.mktemp("wheel")), versions=["standard"]
     )
-    with zipfile.ZipFile(path) as archive:
+    return Path(path)
+
+
+@pytest.fixture(scope="module")
+def names(built: Path) -> list[str]:
+    with zipfile.ZipFile(built) as archive:
         return sorted(archive.namelist())
 
 
@@ -49,10 +56,21 @@ def test_every_file_of_the_package_is_tracked_by_git(names: list[str]) -> None:
     if not (ROOT / ".git").exists():
         pytest.skip("this is not a checkout")
     expected = {name.removeprefix("src/") for name in tracked("src")}
-    expected |= {f"algoformer/{name}" for name in tracked("checkpoints")}
+    expected |= {
+        f"algoformer/{name}" for name in tracked("checkpoints") if Path(name).stem not in CHECKOUT_ONLY
+    }
     found = {name for name in names if name.startswith("algoformer/")}
     assert found <= expected, sorted(found - expected)[:5]
     assert {name for name in expected if name.endswith((".py", ".safetensors"))} <= found
+
+
+def test_the_wheel_holds_the_small_models_and_leaves_out_those_that_the_library_names(
+    built: Path, names: list[str]
+) -> None:
+    inside = {Path(name).stem for name in names if name.endswith(".safetensors")}
+    assert inside == {"dbpedia", "linear", "representation", "tatoeba_de_en"}
+    assert {path.stem for path in (ROOT / "checkpoints").iterdir()} - inside == set(CHECKOUT_ONLY)
+    assert built.stat().st_size < 25e6
 
 
 def test_files_of_the_wheel_are_python_or_known_data(names: list[str]) -> None:

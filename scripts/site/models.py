@@ -42,6 +42,13 @@ ABOUT = {
         "[Text models](../text-models.md) shows how to use it and how to train your own.",
         "algoformer classify dbpedia entries.txt",
     ),
+    "books": (
+        "English prose",
+        "Continues a text in the manner of old books. Its sentences are mostly English, and make little "
+        "sense together. It is left out of the wheel: use a checkout of the repository. "
+        "[Text models](../text-models.md) shows how to use it and how to train your own.",
+        'algoformer generate books --prompt "The old man looked at"',
+    ),
 }
 """Title, description and first use of each shipped model."""
 

@@ -11,6 +11,9 @@ PACKAGE = Path(__file__).resolve().parent
 PLACES = (PACKAGE / "checkpoints", PACKAGE.parents[1] / "checkpoints")
 """The folders of shipped models: inside an installed wheel, or beside the sources in a checkout."""
 
+CHECKOUT_ONLY = ("books",)
+"""Shipped models that are left out of the wheel, which would be too large with them."""
+
 
 def load(name: Path | str, *, best: bool = False) -> Checkpoint:
     """Load a checkpoint: a file, the folder of a run, or a shipped model such as "linear".
@@ -53,6 +56,11 @@ def shipped_path(name: str) -> Path:
     for place in PLACES:
         if (place / f"{name}.safetensors").is_file():
             return place / f"{name}.safetensors"
+    if name in CHECKOUT_ONLY:
+        raise ValueError(
+            f"the model {name!r} comes with a checkout of the repository only: "
+            "use a checkout, or give the path of a checkpoint"
+        )
     names = shipped_names()
     if not names:
         raise ValueError(

@@ -1,4 +1,5 @@
 from dataclasses import replace
+from html import unescape
 from pathlib import Path
 
 import pytest
@@ -6,7 +7,12 @@ import pytest
 from algoformer.cli import main
 from algoformer.cli.demo_page import _make_room
 from algoformer.cli.demo_runs import plan
+from algoformer.cli.demo_text import PROMPT, SAMPLING, one_line, text_lines, text_section, written_by_depth
 from algoformer.common.files import write_json
+from algoformer.language.sampling import Writer
+from algoformer.report import Page
+from algoformer.report.page import render
+from algoformer.shipped import load
 from algoformer.training import load_checkpoint
 
 
@@ -65,3 +71,31 @@ def test_a_demo_of_another_version_says_how_to_go_on(
     write_json(planned.folder / "config.json", older.to_data())
     assert main(["demo", "--out", str(tmp_path)]) == 2
     assert "train anew with --fresh" in capsys.readouterr().err
+
+
+def test_the_demo_shows_what_the_shipped_language_model_writes_after_each_depth() -> None:
+    pytest.importorskip("tokenizers", reason="the extra `text` is not installed")
+    pytest.importorskip("jinja2", reason="the extra `viz` is not installed")
+    texts = written_by_depth()
+    assert list(texts) == [1, 2, 4]
+    wanted = PROMPT + Writer(load("books")).write(PROMPT, SAMPLING)
+    assert texts[4].split() == wanted.split()
+    assert len(set(texts.values())) == 3
+    page = unescape(render(Page(title="demo", sections=(text_section(texts),))))
+    assert all(text in page for text in texts.values())
+    first = next(iter(text_lines(texts)))
+    assert " ".join(first.split()) == f"books after 1 iteration: {texts[1]} …"
+
+
+def test_a_text_of_the_demo_moves_no_cursor_and_runs_no_script() -> None:
+    pytest.importorskip("jinja2", reason="the extra `viz` is not installed")
+    text = one_line("a\n\n b\x1b[2J <script>broken()</script>")
+    assert text == "a b\\x1b[2J <script>broken()</script>"
+    page = render(Page(title="demo", sections=(text_section({1: text}),)))
+    assert "<script" not in page
+    assert "&lt;script&gt;broken()" in page
+
+
+def test_a_demo_without_the_language_model_writes_no_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("algoformer.cli.demo_text.shipped_names", lambda: ["linear"])
+    assert written_by_depth() == {}

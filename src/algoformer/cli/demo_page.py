@@ -11,6 +11,7 @@ from pathlib import Path
 
 from algoformer.cli import demo_runs
 from algoformer.cli.demo_runs import DemoRun
+from algoformer.cli.demo_text import text_lines, text_section, written_by_depth
 from algoformer.cli.explore_pages import make_page
 from algoformer.cli.measure import load_contender
 from algoformer.cli.progress import counting
@@ -50,10 +51,13 @@ def make_demo(out: Path, *, fresh: bool) -> int:
     shipped = _shipped(out)
     own = load_contender(out / "runs" / demo_runs.MODELS[0])
     lead = conclude(results, own)
-    page = _page(plans, results, lead, shipped, seconds=time.monotonic() - began)
+    texts = written_by_depth()
+    page = _page(plans, results, lead, shipped, texts, seconds=time.monotonic() - began)
     files = write_page(page, own, out)
     print(lead)
     say(_table(results))
+    for paragraph in text_lines(texts):
+        print(paragraph)
     for file in [*files, *shipped.values()]:
         print(f"page: {printable(str(file))} (open it in a browser; a model runs in it)")
     runs = printable(str(out / "runs"))
@@ -118,6 +122,7 @@ def _page(
     results: list[Evaluation],
     lead: str,
     shipped: Mapping[str, Path],
+    texts: Mapping[int, str],
     *,
     seconds: float,
 ) -> Page:
@@ -141,6 +146,7 @@ def _page(
             )
             for words, file in shipped.items()
         ),
+        *([text_section(texts)] if texts else []),
     )
     return Page(
         title="A loop learns an algorithm",

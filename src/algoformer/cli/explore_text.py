@@ -24,6 +24,11 @@ from algoformer.report.explorer.text import NEW_TOKENS
 from algoformer.trace import Unroll
 
 EXAMPLES = {
+    "books": (
+        "The old man looked at",
+        "In the morning the king said to",
+        "Once upon a time there was",
+    ),
     "dbpedia": (
         "The Danube is a river in Central and Eastern Europe that flows into the Black Sea.",
         "Abbey Road is the eleventh studio album by the English rock band the Beatles.",

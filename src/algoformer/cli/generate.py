@@ -14,8 +14,8 @@ DESCRIPTION = """Continue a prompt with a language model; text is printed as it 
 Without --prompt, prompts are read from a file or from standard input, one per line.
 
 Examples:
-  algoformer generate runs/books-looped-smoke-seed0 --prompt "It was a dark"
-  algoformer generate runs/books-looped-smoke-seed0 --prompt "Chapter 1" --temperature 0.7 --top-p 0.9
+  algoformer generate books --prompt "The old man looked at" --temperature 0.7 --top-p 0.95
+  algoformer generate runs/books-looped-smoke-seed0 --prompt "Chapter 1"
 """
 
 

@@ -12,9 +12,13 @@ from torch import nn
 from algoformer.checkpoint import Checkpoint, save_checkpoint
 from algoformer.language.classifier import TextClassifier
 from algoformer.language.classify import Classifier
+from algoformer.language.sampling import Sampling, Writer
 from algoformer.language.token_model import TokenModel
-from algoformer.language.translate import Decoding, Translator
+from algoformer.language.translate import Decoding, Translator, is_translator
 from algoformer.training.run_folder import exported_facts
+
+EXAMPLE = Sampling(max_new_tokens=24, temperature=0)
+"""The decoding behind the examples on the card of a language model: greedy, so that they can be repeated."""
 
 
 def export_text(
@@ -80,10 +84,13 @@ def in_half_precision(model: nn.Module) -> nn.Module:
 
 
 def answers(checkpoint: Checkpoint, lines: Sequence[str]) -> list[str]:
-    """Return what a model says to lines: translations, or names of classes."""
+    """Return what a model says to lines: translations, names of classes, or continuations."""
     if not lines:
         return []
     if isinstance(checkpoint.model, TextClassifier):
         found = Classifier(checkpoint).classify(lines)
         return ["" if label is None else label.name for label in found]
+    if not is_translator(checkpoint):
+        writer = Writer(checkpoint)
+        return [writer.write(line, EXAMPLE) for line in lines]
     return list(map(str, Translator(checkpoint, Decoding(beam=1)).translate(lines)))

@@ -38,7 +38,7 @@ def bare(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Page:
     return browser.page(file)
 
 
-@pytest.mark.parametrize("name", ["dbpedia", "tatoeba_de_en", ""])
+@pytest.mark.parametrize("name", ["dbpedia", "tatoeba_de_en", "books", ""])
 def test_tokens_are_those_of_the_library(name: str, bare: Page) -> None:
     text = load(name).tokenizer if name else tokenizer().to_json()
     library = Tokenizer.from_json(text)

@@ -111,6 +111,22 @@ def test_a_trained_language_model_continues_what_is_typed(browser: Browser, tmp_
     closed(page)
 
 
+def test_the_shipped_language_model_continues_as_in_pytorch(browser: Browser, tmp_path: Path) -> None:
+    checkpoint = load("books")
+    page = opened(browser, tmp_path, checkpoint, "Once upon a time there was")
+    assert "After 4 iterations" in page.run("document.getElementById('now').textContent")
+    text = Writer(checkpoint).write("Once upon a time there was", Sampling(temperature=0, max_new_tokens=24))
+    shown = page.run("explorer.tokenizer.decode(explorer.written.map(({best}) => best.at(-1)))")
+    assert shown.startswith(text)
+    given = Tokenizer.from_json(checkpoint.tokenizer).encode("Once upon a time there was")
+    asked = {"ids": given, "prefix": 0, "most": 9, "steps": 4, "rule": "", "withScores": True}
+    found = page.run(f"algoformer.write(explorer.pack, {json.dumps(asked)})")
+    model: Any = checkpoint.model.eval()
+    for one, scores in zip(found, reference(model, given, len(found), 4), strict=True):
+        assert relative_error(one["scores"], scores) < SINGLE
+    closed(page)
+
+
 def test_cells_show_each_iteration_and_the_exit_of_each_token(browser: Browser, tmp_path: Path) -> None:
     page = opened(browser, tmp_path, language_model(), "the dog")
     shown = "Array.from(document.querySelectorAll('.cell b'), (cell) => cell.textContent)"
