@@ -2,6 +2,7 @@
 
 import re
 import subprocess
+import tarfile
 import zipfile
 from pathlib import Path
 
@@ -97,3 +98,15 @@ def test_the_wheel_carries_the_description() -> None:
     assert core.readme_content_type == "text/markdown"
     assert core.readme.startswith("# algoformer\n")
     assert "](docs/" not in core.readme
+
+
+def test_the_source_distribution_makes_the_same_wheel(names: list[str], tmp_path: Path) -> None:
+    source = pytest.importorskip("hatchling.builders.sdist").SdistBuilder(str(ROOT))
+    (packed,) = source.build(directory=str(tmp_path), versions=["standard"])
+    with tarfile.open(packed) as archive:
+        archive.extractall(tmp_path / "unpacked", filter="data")
+    (folder,) = (tmp_path / "unpacked").iterdir()
+    wheel = pytest.importorskip("hatchling.builders.wheel").WheelBuilder(str(folder))
+    (path,) = wheel.build(directory=str(tmp_path), versions=["standard"])
+    with zipfile.ZipFile(path) as archive:
+        assert sorted(archive.namelist()) == names

@@ -151,7 +151,7 @@ class Addition(SymbolTask):
         prompt = super()._draw(batch, generator, dtype)
         return replace(prompt, stages=torch.stack(list(self.textbook_answers(prompt))))
 
-    def _totals(self, symbols: Int[Tensor, "batch row"]) -> Int[Tensor, "batch number"]:
+    def _totals(self, symbols: Int[Tensor, "batch row"]) -> Int[Tensor, "batch stage"]:
         """Return the sum of the first, of the first two, ..., of all numbers."""
         signed = torch.nn.functional.pad(symbols[:, : -self.points], (0, 1))
         digits = signed.unflatten(1, (self.numbers, self.digits + 1))[:, :, :-1]
