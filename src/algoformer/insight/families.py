@@ -96,11 +96,14 @@ _ETA = Range("η", 0.005, 2.5, power=-1)
 _BETA = Range("β", 0.02, 0.97, log=False)
 _RHO = Range("ρ", 1e-3, 10.0, power=1)
 _ALPHA = Range("α", 2e-3, 1.5, power=-1)
-_NOT_ADDITIVE = ("additive in the labels",)
+_NOT_ADDITIVE = ("additive in the labels", "rotation of the series")  # which mixes the labels, too
 _ORDERED = ("order of examples", "labels off the span")
 
+ZERO = "zero"
+"""The family of zero weights."""
+
 FAMILIES: tuple[Family, ...] = (
-    _family("zero", filters.zero, solution=True),
+    _family(ZERO, filters.zero, solution=True),
     _family("shrunk least squares", filters.shrunk, Range("c", 0.02, 1.0), solution=True),
     _family("averaging", filters.averaging, Range("c", 0.02, 3.0, power=-1), solution=True),
     _family("ridge", filters.ridge, Range("ρ", 1e-5, 50.0, power=1), solution=True),

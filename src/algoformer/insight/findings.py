@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 from torch import Tensor
 
@@ -25,6 +25,7 @@ class Findings:
         foreign: how far the solver's answers and those of the reference move with foreign labels or states.
         operators: the shares that whole classes of methods could explain, where they can be measured.
         nonlinear: the share of the answers' variance that is not linear in the query's features, each pass.
+        measured: what families predict: weights, or one answer of each prompt.
         importance: position weights of the examples, where the influence of single labels is known.
     """
 
@@ -35,9 +36,11 @@ class Findings:
     foreign: tuple[float, float]
     operators: dict[str, tuple[float, ...]] = field(default_factory=dict)
     nonlinear: tuple[float, ...] = ()
+    measured: Literal["weights", "answers"] = "weights"
     importance: Tensor | None = None
 
 
+@runtime_checkable
 class Instrument(Protocol):
     """Measures a solver on one kind of prompts."""
 

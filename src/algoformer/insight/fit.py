@@ -15,14 +15,11 @@ from algoformer.insight.families import BEST_POLYNOMIAL, FAMILIES, OFFSETS, PACE
 from algoformer.insight.filters import Spectrum
 from algoformer.insight.measured import Measured
 
-_LIMIT = 1e3
-"""Filters are clamped to this: a diverging candidate is bad, not infinite."""
-
 _COARSE = 250
 """Eigenvalues that stand for all of them while a grid of parameters is searched."""
 
-_ROUNDS = 12
-"""Iterations of the local search for parameters."""
+_CONVERGED = 1e-12
+"""An iteration that lowers the squared residuals by less, relative to them, ends the search."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,11 +72,14 @@ def skill(misfit: Tensor, energy: Tensor) -> Tensor:
 def fit_family(family: Family, train: Measured, test: Measured, passes: Sequence[int]) -> Fit:
     """Search the family's parameters and schedules on `train`."""
     objective = _Objective(family, train, passes)
-    starts = objective.search()
+    rounds = train.search.rounds
     best = max(
-        (objective.refine(*start) for start in starts), key=lambda one: (round(one[0], 9), -one[1], -one[2])
+        (objective.refine(*start, rounds=rounds) for start in objective.search()),
+        key=lambda one: (round(one[0], 9), -one[1], -one[2]),
     )
     _, pace, offset, coordinate = best
+    if train.search.polish:
+        coordinate = objective.refine(pace, offset, coordinate, rounds=train.search.polish)[-1]
     parameters = tuple(float(value) for value in objective.values(coordinate[None])[0])
     return Fit(
         family=family,
@@ -100,7 +100,7 @@ def misfit_of(family: Family, data: Measured, parameters: Sequence[float], pace:
 def residual_parts(family: Family, data: Measured, steps: int, *parameters: float) -> Tensor:
     """Return what a family leaves, as `data` measures it, (step, problem, coordinate), from step 0 on."""
     if family.filter is not None:
-        ratio = _sound(family.residual(Spectrum.of(data.eigenvalues), steps, *parameters))
+        ratio = _sound(family.residual(Spectrum.of(data.eigenvalues), steps, *parameters), data.search.limit)
         return data.filtered(torch.cat([torch.ones_like(ratio[:1]), ratio]))
     assert family.iterates is not None
     features = data.features.repeat_interleave(data.outs, 0)
@@ -131,7 +131,7 @@ class _Objective:
     def search(self) -> list[tuple[int, int, np.ndarray]]:
         """Return the most promising starts (pace, offset, coordinate), one step a pass always among them."""
         ranges = self.family.parameters
-        count = {0: 1, 1: 48}.get(len(ranges), 14)
+        count = {0: 1, 1: self.data.search.grid}.get(len(ranges), 14)
         count = min(count, 20) if self.family.filter is None else count
         grid = np.array(list(itertools.product(*[one.grid(count, self.data.unit) for one in ranges])))
         scores = self._coarse_scores(grid) if self.family.filter is not None else self._scores(grid)
@@ -140,10 +140,12 @@ class _Objective:
             best = int(row.argmax())
             found.append((float(row[best]), pace, offset, grid[best]))
         plain = found[0]
-        ranked = sorted(found[1:], key=lambda one: -one[0])[:2]
+        ranked = sorted(found[1:], key=lambda one: -one[0])[: self.data.search.starts]
         return [(pace, offset, place) for _, pace, offset, place in (plain, *ranked)]
 
-    def refine(self, pace: int, offset: int, place: np.ndarray) -> tuple[float, int, int, np.ndarray]:
+    def refine(
+        self, pace: int, offset: int, place: np.ndarray, *, rounds: int
+    ) -> tuple[float, int, int, np.ndarray]:
         """Return the best score and coordinate near a grid point, by Levenberg and Marquardt's method."""
         steps = step_numbers(self.passes, pace, offset)[-1]
 
@@ -152,16 +154,20 @@ class _Objective:
 
         nudges, damping = 1e-5 * np.eye(len(place)), 1e-3
         now = residuals(place[None])[0]
-        for _ in range(_ROUNDS if len(place) else 0):
+        for _ in range(rounds if len(place) else 0):
             slopes = ((residuals(place + nudges) - now) / 1e-5).numpy()
             normal, gradient = slopes @ slopes.T, slopes @ now.numpy()
             scale = damping * np.diag(np.diag(normal)) + 1e-14 * np.eye(len(place))
             move = -np.linalg.lstsq(normal + scale, gradient, rcond=None)[0]
             tried = residuals((place + np.clip(move, -0.5, 0.5))[None])[0]
-            if float(tried @ tried) < float(now @ now):
+            gain = float(now @ now) - float(tried @ tried)
+            small = gain < _CONVERGED * float(now @ now)
+            if gain > 0:
                 place, now, damping = place + np.clip(move, -0.5, 0.5), tried, damping / 10
             else:
                 damping *= 10
+            if small and (gain > 0 or damping > 1e9):
+                break
         return float(self._skills(now)), pace, offset, place
 
     def _residuals(self, sequences: Tensor, pace: int, offset: int) -> Tensor:
@@ -181,7 +187,7 @@ class _Objective:
     def _filters(self, grid: np.ndarray, spectrum: Spectrum, steps: int) -> Tensor:
         shape = (-1, *[1] * spectrum.values.dim())
         parameters = [torch.from_numpy(column.copy()).reshape(shape) for column in self.values(grid).T]
-        found = _sound(self.family.residual(spectrum, steps, *parameters))
+        found = _sound(self.family.residual(spectrum, steps, *parameters), self.data.search.limit)
         return found if parameters else found[:, None].expand(steps, len(grid), *spectrum.values.shape)
 
     def _skills(self, residuals: Tensor) -> Tensor:
@@ -202,7 +208,7 @@ class _Objective:
         cross = cross[self.passes]
         filters = self._filters(grid, spectrum, self.steps)
         reference = self.data.reference(spectrum.values)
-        relative = _sound((filters - reference) / (1 - reference).clamp(min=1e-12))
+        relative = _sound((filters - reference) / (1 - reference).clamp(min=1e-12), self.data.search.limit)
         found = []
         for pace, offset in self.family.schedules():
             chosen = relative[[number - 1 for number in step_numbers(self.passes, pace, offset)]]
@@ -240,9 +246,9 @@ def _fit_best_polynomial(train: Measured, test: Measured, passes: Sequence[int])
 
 
 def _bounded(parts: Tensor, data: Measured) -> Tensor:
-    limit = _LIMIT * float(data.solution_parts.abs().max())
+    limit = data.search.limit * float(data.solution_parts.abs().max())
     return parts.nan_to_num(nan=limit, posinf=limit, neginf=-limit).clamp(-limit, limit)
 
 
-def _sound(ratio: Tensor) -> Tensor:
-    return ratio.nan_to_num(nan=_LIMIT, posinf=_LIMIT, neginf=-_LIMIT).clamp(-_LIMIT, _LIMIT)
+def _sound(ratio: Tensor, limit: float) -> Tensor:
+    return ratio.nan_to_num(nan=limit, posinf=limit, neginf=-limit).clamp(-limit, limit)

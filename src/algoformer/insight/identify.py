@@ -15,12 +15,15 @@ from algoformer.insight.findings import Findings, Instrument
 from algoformer.insight.gates import ORDER
 from algoformer.insight.identification import Identification, Refit
 from algoformer.insight.measured import Measured
+from algoformer.insight.on_series import OnSeries
 from algoformer.insight.probes import ProbeTable, probe
 from algoformer.insight.verdict import decide, described_passes
 from algoformer.model import AlgoFormer
 from algoformer.model.address import addresses
 from algoformer.tasks import Task
 from algoformer.trace import Solver
+
+_PROMPTS, _ANSWERS = 96, 4000
 
 LEAST_PROMPTS = 24
 """With fewer prompts, bands of shares are wider than the differences between families."""
@@ -34,48 +37,62 @@ def identify(
     task: Task,
     *,
     steps: int = 12,
-    prompts: int = 96,
+    prompts: int | None = None,
     queries: int | None = None,
     seed: int = 0,
     problem: int = 0,
 ) -> Identification:
     """Find out which textbook algorithm a solver runs on in-context linear regression.
 
-    The weights that its answers imply are measured after each pass on held-out prompts. Every family of
-    algorithms is fitted on 60 % of the prompts and judged on the rest by the share it explains of what is
-    left to least squares. Symmetries of textbook methods are tested, and ceilings say what any method of a
-    kind could have explained.
+    The weights that its answers imply are measured after each pass on held-out prompts; of a series, which
+    can be asked one question only, the answer itself. Every family of algorithms is fitted on 60 % of the
+    prompts and judged on the rest by the share it explains of what is left to least squares, in a series to
+    ridge regression with the strength that its noise asks for. Symmetries of textbook methods are tested,
+    and ceilings say what any method of a kind could have explained.
 
     Args:
         solver: anything that answers prompts: trained, hand-built or classical.
-        task: a task whose prompts are labelled examples; regression is on the features that its `problems`
-            name.
+        task: a task whose prompts are labelled examples, or series; regression is on the features that its
+            `problems` name.
         steps: passes to run.
-        prompts: held-out prompts.
+        prompts: held-out prompts; by default 96, and as many series as have 4,000 answers.
         queries: for each prompt; by default four times the number of inputs, and at least 24; twice as many
-            where a link hides half of them.
+            where a link hides half of them. A series has one.
         seed: of the held-out prompts.
         problem: the regression problem inside a prompt; a chain of thought has one for each layer, from 0 on.
 
     Raises:
         ValueError: the task has no regression inside, or there are too few prompts or queries.
     """
+    series = task.parts == 1
+    if prompts is None:
+        prompts = max(_PROMPTS, _ANSWERS // task.out) if series else _PROMPTS
     if prompts < LEAST_PROMPTS:
         raise ValueError(f"prompts must be at least {LEAST_PROMPTS} to tell families apart, got {prompts}")
     if steps < 2:
         raise ValueError(f"steps must be at least 2 to see an iteration, got {steps}")
     check_regression(task, problem)
+    numbers = {"steps": steps, "prompts": prompts, "seed": seed}
+    if series:
+        if queries is not None:
+            raise ValueError(f"queries must be None for a series, which asks one question; got {queries}")
+        return _identified(OnSeries.of(solver, task, **numbers), solver, task, numbers)
     if queries is None:
         queries = max(24, 4 * task.dim) * (1 if task.parts == 2 else 2)
-    instrument: Instrument = OnExamples.of(
-        solver, task, steps=steps, prompts=prompts, queries=queries, seed=seed, problem=problem
-    )
-    data = _finite(instrument.data)
+    instrument = OnExamples.of(solver, task, queries=queries, problem=problem, **numbers)
+    numbers |= {"queries": queries} | ({"problem": problem} if task.parts > 2 else {})
+    return _identified(instrument, solver, task, numbers)
+
+
+def _identified(
+    instrument: Instrument, solver: Solver, task: Task, numbers: dict[str, int]
+) -> Identification:
+    """Compare what an instrument measured with every family, examine the solver, and decide."""
+    seed, data = numbers["seed"], _finite(instrument.data)
     compared = compare(data, seed=seed)
     found, passes = instrument.examine(compared, seed=seed), compared.passes
-    refit = _refit(data, found, seed=seed) if compared.moves else None
     return Identification(
-        status=decide(data, compared.best, compared.shares[0], found.gates, moves=compared.moves),
+        status=decide(data, compared.best, compared.shares, found.gates, moves=compared.moves),
         families=tuple(compared.shares),
         passes=(passes[0] + 1, passes[-1] + 1),
         error=tuple(data.error.tolist()),
@@ -87,13 +104,15 @@ def identify(
         influence_least_squares=tuple(found.influence.least_squares.tolist()),
         rests_on=found.influence.rests_on(found.late),
         foreign=found.foreign,
-        refit=refit,
+        refit=_refit(data, found, seed=seed) if compared.moves else None,
         curves=curves_of(compared),
         matching=matching_of(data),
         path=path_of(data, compared.best),
-        setting=_setting(solver, task, steps=steps, prompts=prompts, queries=queries, seed=seed)
-        | ({"problem": problem} if task.parts > 2 else {}),
-        probes=_probes(solver, task, steps, seed) if instrument.own_features else None,
+        setting=_setting(solver, task, data.features.shape[1], **numbers),
+        probes=_probes(solver, task, numbers["steps"], seed) if instrument.own_features else None,
+        measured=found.measured,
+        reference=data.reference_name,
+        untested=found.untested,
     )
 
 
@@ -130,12 +149,12 @@ def _probes(solver: Solver, task: Task, steps: int, seed: int) -> ProbeTable | N
     return probe(solver, task, addresses=kept, steps=steps, seed=seed)
 
 
-def _setting(solver: Solver, task: Task, **numbers: int) -> dict[str, Any]:
+def _setting(solver: Solver, task: Task, examples: int, **numbers: int) -> dict[str, Any]:
     name = getattr(solver, "__name__", type(solver).__name__)
     return {
         "solver": str(name),
         "task": type(task).__name__,
-        "examples": task.points - 1,
+        "examples": examples,
         "dim": task.dim,
         **numbers,
     }

@@ -5,9 +5,29 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import ClassVar
 
 import torch
 from torch import Tensor
+
+
+@dataclass(frozen=True, kw_only=True)
+class Search:
+    """How thoroughly the parameters of families are searched.
+
+    Attributes:
+        grid: the values of a single parameter that are tried at first.
+        starts: the schedules of steps from which a local search starts, beside one step a pass.
+        rounds: iterations of the local search from each start, at most.
+        polish: further iterations from the best of these, at most.
+        limit: filters are clamped to this: a diverging candidate is bad, not infinite.
+    """
+
+    grid: int = 48
+    starts: int = 2
+    rounds: int = 12
+    polish: int = 0
+    limit: float = 1e3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,6 +46,9 @@ class Measured(ABC):
         penalty: the strength ρ of the reference.
         unit: the typical eigenvalue of S, in whose units parameters of families are searched.
     """
+
+    search: ClassVar[Search] = Search()
+    """How thoroughly parameters of families are searched."""
 
     features: Tensor
     labels: Tensor
@@ -112,6 +135,11 @@ class Measured(ABC):
         return self.penalty / (eigenvalues.clamp(min=0) + self.penalty)
 
     @property
+    def reference_name(self) -> str:
+        """The reference in words."""
+        return f"ridge regression with ρ = {self.penalty:.4g}" if self.penalty else "least squares"
+
+    @property
     def energy(self) -> Tensor:
         """|e_t|² for each pass and problem, (step, problem)."""
         return self.left_parts.square().sum(-1)
@@ -122,11 +150,27 @@ class Measured(ABC):
         return self.energy.sum(1) / self.solved.square().sum().clamp(min=1e-300)
 
     @property
+    def solutions(self) -> dict[str, Tensor]:
+        """What exact solvers show, by the names of their methods, (problem, coordinate)."""
+        return {"least squares": self.solved}
+
+    @property
     def learned(self) -> Tensor:
-        """The squared correlation of what was measured with the reference, for each pass."""
-        product = (self.values * self.solved).sum((1, 2)).square()
-        norms = self.values.square().sum((1, 2)) * self.solved.square().sum()
-        return product / norms.clamp(min=1e-300)
+        """The squared correlation of what was measured with an exact solution, the larger, for each pass."""
+        found = []
+        for exact in self.solutions.values():
+            product = (self.values * exact).sum((1, 2)).square()
+            norms = self.values.square().sum((1, 2)) * exact.square().sum()
+            found.append(product / norms.clamp(min=1e-300))
+        return torch.stack(found).amax(0)
+
+    def exact(self, tolerance: float) -> str | None:
+        """Return the method whose exact solution every pass shows, up to a share of its size, or None."""
+        for name, exact in self.solutions.items():
+            gap = (self.values - exact).square().sum((1, 2)).max()
+            if float(gap / exact.square().sum().clamp(min=1e-300)) < tolerance:
+                return name
+        return None
 
     def reweighted(self, importance: Tensor) -> Measured:
         """Return the same measurement beside examples that count with `importance` (sample,)."""

@@ -10,12 +10,19 @@ import numpy as np
 from torch import Tensor
 
 from algoformer.evaluation import bootstrap
+from algoformer.insight.families import ZERO
 from algoformer.insight.fit import Fit, skill
 from algoformer.insight.gates import Gate
 from algoformer.insight.measured import Measured
 
 Status = Literal[
-    "runs", "resembles", "none of these", "does not learn", "exact least squares", "does not iterate"
+    "runs",
+    "resembles",
+    "none of these",
+    "does not learn",
+    "exact least squares",
+    "exact ridge regression",
+    "does not iterate",
 ]
 """The kinds of verdict."""
 
@@ -124,12 +131,18 @@ def rank(fits: Sequence[Fit], test: Measured, passes: Sequence[int], *, seed: in
     ]
 
 
-def decide(data: Measured, best: Fit, share: FamilyShare, gates: Sequence[Gate], *, moves: bool) -> Status:
+def decide(
+    data: Measured, best: Fit, shares: Sequence[FamilyShare], gates: Sequence[Gate], *, moves: bool
+) -> Status:
     """Return the kind of verdict."""
-    if float(data.learned.max()) < LEARNS:
+    share = shares[0]
+    # answers far from every solution are still those of a method if one explains them and zero does not
+    zero = next(one.share for one in shares if one.name == ZERO)
+    if float(data.learned.max()) < LEARNS and not (share.share >= RUNS and zero < 0.5):
         return "does not learn"
-    if float(data.error.max()) < EXACT:
-        return "exact least squares"
+    exact = data.exact(EXACT)
+    if exact is not None:
+        return "exact least squares" if exact == "least squares" else "exact ridge regression"
     if not moves:
         return "does not iterate"
     failed = [gate for gate in gates if not gate.passed and gate.name not in best.family.exempt]
