@@ -1,7 +1,7 @@
-"""Train small loops with and without burn-in, certify them, and identify those that learn a chain of thought.
+"""Train small loops with and without burn-in, certify them, and identify those on chains and series.
 
-AlgoFormers on linear regression and on a chain of thought, and a looped transformer on the chain, are trained
-on a CPU at one fixed depth or with extra iterations at random before the loss.
+AlgoFormers on linear regression, on a chain of thought and on series, and looped transformers on the chain
+and on series, are trained on a CPU at one fixed depth or with extra iterations at random before the loss.
 
     python -m scripts.depth_cases --out results/insight/depth
 
@@ -18,18 +18,20 @@ from pathlib import Path
 
 import torch
 
-from algoformer import Experiment, programs, tasks
+from algoformer import Experiment, algorithms, programs, tasks
 from algoformer.common.devices import source_commit
 from algoformer.common.files import write_json
 from algoformer.insight import certify, identify
 from algoformer.report import save
 from algoformer.report.insight_plots import certificate_figures
 from algoformer.training import train
-from scripts.share_over_training import RECIPE
+from scripts.share_over_training import RECIPE, errors
 
 PASSES, PROMPTS = 6, 128
 LINEAR = tasks.LinearRegression(dim=1, points=11)
 CHAIN = tasks.ChainOfThought(dim=2, points=8, layers=2)
+SERIES = tasks.AutoregressiveWithRepresentation(dim=2, points=14, order=1, slope=1.0, noise=0.3, bound=4.0)
+WINDOWS = replace(SERIES, points=16, order=2, slope=0.01)
 FIXED = replace(RECIPE, steps=1500, window=1, burn_in=(), dims=None, checkpoint_every=1500)
 BURN_IN = replace(FIXED, window=3, burn_in=(0, 0, 10, 20))
 LONGER = replace(BURN_IN, steps=3000, checkpoint_every=3000)
@@ -47,13 +49,16 @@ CASES = {
         ("looped-chain-burn-in", LOOPED, CHAIN, LONGER),
         ("looped-chain-mean-loss", LOOPED, CHAIN, replace(LONGER, loss="mean")),
         ("algoformer-chain-mean-loss", ALGOFORMER, CHAIN, replace(LONGER, loss="mean")),
+        ("algoformer-series", ALGOFORMER, SERIES, LONGER),
+        ("looped-series", LOOPED, SERIES, LONGER),
+        ("algoformer-windows", ALGOFORMER, WINDOWS, LONGER),
     )
 }
 """Loops whose behaviour beyond the trained depth is to be certified."""
 
 
 def run_case(name: str, experiment: Experiment, out: Path) -> None:
-    """Train, certify, write and draw one case; identify each layer of a chain trained with burn-in."""
+    """Train, certify, write and draw one case; identify each layer of a chain, and a loop on series."""
     folder, task, start = out / name, experiment.task, time.process_time()
     with tempfile.TemporaryDirectory() as run:
         model = train(experiment, Path(run), progress=False, tensorboard=False).model.eval()
@@ -68,6 +73,13 @@ def run_case(name: str, experiment: Experiment, out: Path) -> None:
         print(name, f"layer {layer + 1}", verdict, sep="\n", flush=True)
         data = replace(verdict, setting=verdict.setting | setting).to_data()
         write_json(folder / f"layer{layer + 1}.json", data)
+    if task in (SERIES, WINDOWS):
+        oracle = algorithms.build_solver("oracle", view=task.problems, noise=task.noise)
+        measured = {"error": errors(model, task, PASSES), "oracle_error": errors(oracle, task, 1)[0]}
+        verdict = identify(model, task, steps=PASSES)
+        verdict = replace(verdict, setting=verdict.setting | setting | measured)
+        print(name, verdict, measured, sep="\n", flush=True)
+        write_json(folder / "identification.json", verdict.to_data())
     found = certify(model, task, prompts=PROMPTS)
     print(name, found, sep="\n", flush=True)
     for file, figure in certificate_figures(found).items():

@@ -4,10 +4,11 @@ A student is trained to answer after pass t what the algorithm answers after ste
 linear attention over (x, y) tokens, u_j ← A u_j + Σ_h W_h Σ_i u_i (u_i · B_h u_j)/n, whose matrices start
 random: theory says that such a layer can hold both algorithms. The other is an AlgoFormer with softmax
 attention and MLPs, like the shipped models but smaller. Labels are noisy, so that least squares, the
-algorithm and the truth differ.
+algorithm and the truth differ. With --series the AlgoFormer answers what follows a series.
 
     python scripts/distill.py newton --out results/insight/distilled-newton
     python scripts/distill.py gradient-descent --algoformer --out results/insight/distilled-softmax
+    python scripts/distill.py gradient-descent --series --dim 2 --width 32 --out FOLDER
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import math
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -27,11 +29,13 @@ from algoformer.algorithms.prefixes import Prefixes, trace_of_iteration
 from algoformer.common.devices import source_commit
 from algoformer.common.files import write_json
 from algoformer.insight import identify
-from algoformer.problems import pairs
+from algoformer.problems import Problems, View, pairs
 from algoformer.training.optimizer import hidden_matrices
 
 PASSES, BATCH, STEP_SIZE, ALPHA = 4, 64, 0.25, 0.15
 TEACHERS = ("gradient-descent", "newton")
+UNIT = 0.15
+"""The teacher divides features of a series by √UNIT, so that its step size is STEP_SIZE/UNIT on theirs."""
 
 
 class LinearAttentionLoop(nn.Module):
@@ -66,7 +70,13 @@ class LinearAttentionLoop(nn.Module):
         return question @ self.read_out[0] + (weights * (shown @ self.read_out[1])).sum(-1)
 
 
-def teacher_answers(teacher: str, prompt: Prompt) -> Tensor:
+def scaled(task: tasks.Task, prompt: Prompt) -> Problems:
+    """Return the problems of a series with features of a size that suits the teacher."""
+    found = task.problems(prompt)
+    return replace(found, features=found.features / UNIT**0.5)
+
+
+def teacher_answers(teacher: str, prompt: Prompt, view: View = pairs) -> Tensor:
     """Return the teacher's answers (step, batch, point, 1) to every question of a prompt."""
 
     def iterates(prefixes: Prefixes) -> Iterator[Tensor]:
@@ -80,7 +90,7 @@ def teacher_answers(teacher: str, prompt: Prompt) -> Tensor:
                 weights = weights - STEP_SIZE * (gram @ weights - cross)
             yield weights
 
-    return trace_of_iteration(iterates, pairs(prompt), Unroll(steps=PASSES)).predictions
+    return trace_of_iteration(iterates, view(prompt), Unroll(steps=PASSES)).predictions
 
 
 def relative_loss(student: nn.Module, teacher: str, prompt: Prompt) -> Tensor:
@@ -99,16 +109,17 @@ def relative_loss(student: nn.Module, teacher: str, prompt: Prompt) -> Tensor:
     return (gap.square() / left).log1p().mean()
 
 
-def geometric_loss(student: nn.Module, teacher: str, prompt: Prompt) -> Tensor:
+def geometric_loss(student: nn.Module, teacher: str, prompt: Prompt, view: View = pairs) -> Tensor:
     """Return the mean over passes and later questions of the logarithm of the mean squared distance."""
     first = 2 * prompt.dim
-    gap = student(prompt, Unroll(steps=PASSES)).predictions - teacher_answers(teacher, prompt)
+    gap = student(prompt, Unroll(steps=PASSES)).predictions - teacher_answers(teacher, prompt, view)
     return (gap[:, :, first:].square().mean((1, 3)) + 1e-12).log().mean()
 
 
 def train(student: nn.Module, teacher: str, task: tasks.Task, *, steps: int, seed: int) -> list[float]:
     """Train and return the loss, smoothed, every 500 steps."""
     softmax = isinstance(student, AlgoFormer)
+    view: View = partial(scaled, task) if task.parts == 1 else pairs
     matrices = hidden_matrices(student) if softmax else []
     chosen = {id(matrix) for matrix in matrices}
     others = [weight for weight in student.parameters() if id(weight) not in chosen]
@@ -121,7 +132,10 @@ def train(student: nn.Module, teacher: str, task: tasks.Task, *, steps: int, see
     for step in range(1, steps + 1):
         rate = peak * min(1.0, step / 200) * 0.5 * (1 + math.cos(math.pi * step / steps))
         prompt = task.sample(BATCH, generator=generator)
-        loss = (geometric_loss if softmax else relative_loss)(student, teacher, prompt)
+        if softmax:
+            loss = geometric_loss(student, teacher, prompt, view)
+        else:
+            loss = relative_loss(student, teacher, prompt)
         student.zero_grad()
         loss.backward()
         nn.utils.clip_grad_norm_(student.parameters(), 1.0 if softmax else 0.1)
@@ -138,16 +152,27 @@ def train(student: nn.Module, teacher: str, task: tasks.Task, *, steps: int, see
 
 
 def distilled(
-    teacher: str, *, softmax: bool = False, steps: int = 3000, dim: int = 3, width: int = 10, seed: int = 0
-) -> tuple[nn.Module, tasks.LinearRegression, list[float]]:
-    """Return a student, the task it was trained on and its losses."""
-    task = tasks.LinearRegression(dim=dim, points=4 * dim + 1, noise=0.5)
+    teacher: str,
+    *,
+    softmax: bool = False,
+    series: bool = False,
+    steps: int = 3000,
+    dim: int = 3,
+    width: int = 10,
+    seed: int = 0,
+) -> tuple[nn.Module, tasks.Task, list[float]]:
+    """Return a student, the task it was trained on and its losses; on series it is an AlgoFormer."""
+    task: tasks.Task = tasks.LinearRegression(dim=dim, points=4 * dim + 1, noise=0.5)
+    if series:
+        task = tasks.AutoregressiveWithRepresentation(
+            dim=dim, points=6 * dim + 2, order=1, slope=1.0, noise=0.5, bound=4.0
+        )
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         student: nn.Module = LinearAttentionLoop(dim=dim, width=width, heads=2)
-        if softmax:
+        if softmax or series:
             program = programs.algoformer(steps=PASSES, heads=4)
-            student = AlgoFormer(program, dim=dim, out=1, context=task.context, width=width)
+            student = AlgoFormer(program, dim=dim, out=task.out, context=task.context, width=width)
         history = train(student, teacher, task, steps=steps, seed=seed)
     return student.eval().requires_grad_(False), task, history
 
@@ -158,6 +183,7 @@ def main() -> None:
     parser.add_argument("teacher", choices=TEACHERS)
     parser.add_argument("--out", type=Path, required=True, help="Folder for identification.json.")
     parser.add_argument("--algoformer", action="store_true", help="Softmax attention in place of linear.")
+    parser.add_argument("--series", action="store_true", help="An AlgoFormer on series.")
     parser.add_argument("--steps", type=int, default=3000)
     parser.add_argument("--dim", type=int, default=3)
     parser.add_argument("--width", type=int, default=10)
@@ -165,12 +191,13 @@ def main() -> None:
     chosen = parser.parse_args()
     sizes = {name: getattr(chosen, name) for name in ("steps", "dim", "width", "seed")}
     start = time.process_time()
-    student, task, history = distilled(chosen.teacher, softmax=chosen.algoformer, **sizes)
-    seconds = round(time.process_time() - start, 1)
-    found = identify(student, task, steps=PASSES, prompts=96)
-    options = ("--algoformer " if chosen.algoformer else "") + " ".join(
-        f"--{name} {value}" for name, value in sizes.items()
+    student, task, history = distilled(
+        chosen.teacher, softmax=chosen.algoformer, series=chosen.series, **sizes
     )
+    seconds = round(time.process_time() - start, 1)
+    found = identify(student, task, steps=PASSES)
+    kinds = [f"--{name}" for name in ("algoformer", "series") if getattr(chosen, name)]
+    options = " ".join([*kinds, *(f"--{name} {value}" for name, value in sizes.items())])
     setting = {
         "command": f"python scripts/distill.py {chosen.teacher} {options} --out {chosen.out}",
         "commit": source_commit(),

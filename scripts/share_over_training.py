@@ -30,7 +30,7 @@ from algoformer.insight import Identification, identify, layers_as_passes
 from algoformer.report import save
 from algoformer.report.canvas import finish, panels
 from algoformer.report.style import INK, method_color
-from algoformer.tasks import LinearRegression
+from algoformer.tasks import LinearRegression, Task
 from algoformer.trace import Solver
 from algoformer.training import Callback, load_checkpoint, train
 
@@ -102,7 +102,7 @@ def row_of(step: int, found: Identification) -> dict[str, Any]:
     }
 
 
-def errors(solver: Solver, task: LinearRegression, steps: int) -> list[float]:
+def errors(solver: Solver, task: Task, steps: int) -> list[float]:
     """Return the error on the last question of 512 held-out prompts after each pass."""
     prompt = evaluation_prompts(task, count=512, seed=1)
     found = evaluate(solver, prompt, steps=steps, scale=task.scale, label="", window=steps)

@@ -127,13 +127,20 @@ def test_a_model_without_a_loop_is_refused_in_one_line(
     assert complaint.count("\n") == 1
 
 
-def test_a_series_is_refused_and_certify_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    series = tasks.AutoregressiveWithRepresentation(dim=3, points=8)
+def test_a_model_of_series_is_identified_and_drawn(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    series = tasks.AutoregressiveWithRepresentation(dim=1, points=9, order=2)
     run = saved(tmp_path, programs.algoformer(heads=2, steps=4), series)
-    assert main(["identify", str(run)]) == 2
-    complaint = capsys.readouterr().err
-    assert "every state is a label and an input at once; use `certify`" in complaint
-    assert complaint.count("\n") == 1
+    out = tmp_path / "found"
+    assert main(["identify", str(run), "--prompts", "24", "--steps", "3", "--out", str(out)]) == 0
+    found = Identification.from_json((out / "identification.json").read_text())
+    assert found.measured == "answers"
+    assert found.name is None
+    assert "one answer of each series" in capsys.readouterr().out
+    assert len(list(out.glob("*.png"))) == 5
+    assert main(["identify", str(run), "--problem", "1"]) == 2
+    assert "problem must lie in 0..0" in capsys.readouterr().err
 
 
 def test_a_layer_of_a_chain_is_identified_and_stored(

@@ -24,6 +24,7 @@ from algoformer import AlgoFormer, Prompt, Trace, Unroll, algorithms, programs, 
 from algoformer.common.devices import source_commit
 from algoformer.common.files import write_json
 from algoformer.insight import Identification, filters, identify
+from algoformer.problems import View, pairs
 from algoformer.trace import Solver
 from scripts import distill
 
@@ -33,16 +34,21 @@ Weights = Callable[[Tensor, Tensor, int], Tensor]
 
 @dataclass(frozen=True)
 class FromWeights:
-    """A solver that answers the last question by weights computed from the pairs before it."""
+    """A solver that answers the last question by weights computed from the examples before it."""
 
     weights: Weights
+    view: View = pairs
 
     def __call__(self, prompt: Prompt, unroll: Unroll) -> Trace:
-        samples = prompt.reads[-1] // 2
-        features, labels = prompt.part(0)[:, :samples], prompt.part(1)[:, :samples, 0]
-        found = self.weights(features.double(), labels.double(), unroll.steps)
-        answers = (found * prompt.part(0)[:, samples].double()).sum(-1)[unroll.first_step - 1 :]
-        return Trace(predictions=answers[:, :, None, None], first_step=unroll.first_step)
+        problems = self.view(prompt)
+        problem, samples = problems.asked[-1]
+        features = problems.features[:, problem].double()
+        labels = problems.labels[:, problem, :samples].double()
+        outs = labels.shape[-1]
+        shown = features[:, :samples].repeat_interleave(outs, 0)
+        found = self.weights(shown, labels.mT.flatten(0, 1), unroll.steps).unflatten(1, (-1, outs))
+        answers = (found * features[:, None, samples]).sum(-1)[unroll.first_step - 1 :]
+        return Trace(predictions=answers[:, :, None], first_step=unroll.first_step)
 
 
 def from_filter(rule: Callable[..., Tensor], *parameters: float) -> Weights:

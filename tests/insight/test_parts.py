@@ -170,9 +170,6 @@ def test_too_few_queries_and_prompts_are_refused() -> None:
 
 
 def test_tasks_without_labelled_examples_are_refused() -> None:
-    series = tasks.AutoregressiveWithRepresentation(dim=3, points=9)
-    with pytest.raises(ValueError, match="every state is a label and an input at once; use `certify`"):
-        identify(algorithms.Newton(), series)
     with pytest.raises(ValueError, match="Parity has no regression inside its prompts; use `certify`"):
         identify(algorithms.Newton(), tasks.TASKS["parity"]())
     with pytest.raises(ValueError, match=r"problem must lie in 0\.\.5 for ChainOfThought, got 6"):

@@ -12,7 +12,8 @@ from algoformer.cli.parse import ModelOption, parse
 DESCRIPTION = """Find out which textbook algorithm a model runs on in-context regression.
 
 The weights that its answers imply are measured after each pass on held-out prompts and compared with
-families of algorithms: gradient descent, momentum, Newton's iteration, conjugate gradients and others.
+families of algorithms: gradient descent, momentum, Newton's iteration, conjugate gradients and others. On a
+series, which asks one question, its answers are compared.
 
 Examples:
   algoformer identify linear
@@ -26,7 +27,9 @@ class IdentifyOptions:
 
     model: ModelOption
     steps: int = 12  # Passes of the loop to run.
-    prompts: int = 96  # Held-out prompts, at least 24.
+    prompts: int | None = (
+        None  # Held-out prompts, at least 24; by default 96; series: enough for 4,000 answers.
+    )
     seed: int = 0  # Seed of the held-out prompts.
     problem: int = 0  # Regression problem inside a prompt: the layer of a chain of thought, from 0.
     by_layer: bool = False  # For a transformer without a loop: read its layers as passes.

@@ -22,7 +22,8 @@ from algoformer.shipped import checkpoint_path
 
 def prepare(chosen: Any) -> None:
     """Refuse a wrong number of prompts, and a folder that cannot be made, before anything is measured."""
-    check_prompts(chosen.prompts)
+    if chosen.prompts is not None:
+        check_prompts(chosen.prompts)
     if chosen.out is not None:
         chosen.out.mkdir(parents=True, exist_ok=True)
 

@@ -16,38 +16,47 @@ from torch import Tensor
 
 from algoformer.insight.answers import Reader
 from algoformer.insight.contexts import Contexts
-from algoformer.insight.weights import Implied, implied_weights
+from algoformer.insight.measured import Measured
+from algoformer.insight.weights import implied_weights
 
 _QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9)
 
 
 @dataclass(frozen=True)
 class FilterCurve:
-    """A cubic spline in log λ for each pass: the best filter that all prompts share."""
+    """A cubic spline in log λ for each pass: the best filter that all prompts share.
+
+    The spline says which share of the reference's answer is left, so that r = r_ref + (1 - r_ref) spline.
+    """
 
     knots: Tensor
     coefficients: Tensor  # (step, basis)
+    reference: Callable[[Tensor], Tensor]
 
     def __call__(self, eigenvalues: Tensor) -> Tensor:
         """Return the filter (step, ...) at eigenvalues of any shape."""
         basis = _basis(eigenvalues, self.knots)
-        return torch.einsum("...k,tk->t...", basis, self.coefficients)
+        reference = self.reference(eigenvalues)
+        return reference + (1 - reference) * torch.einsum("...k,tk->t...", basis, self.coefficients)
 
 
-def best_filter(train: Implied) -> FilterCurve:
+def best_filter(train: Measured) -> FilterCurve:
     """Fit one filter curve for each pass to all prompts."""
     places = train.eigenvalues.clamp(min=1e-6).log().flatten()
     knots = torch.quantile(places, places.new_tensor(_QUANTILES))
-    design = (_basis(train.eigenvalues, knots) * train.solution_parts[..., None]).flatten(0, 1)
+    reference = train.reference(train.eigenvalues)
+    basis = _basis(train.eigenvalues, knots).movedim(-1, 0)
+    columns = train.filtered(reference + (1 - reference) * basis)
+    design = columns.flatten(1).mT  # (problem · coordinate, basis)
     gram = design.mT @ design
     gram = gram + 1e-10 * gram.diagonal().mean() * torch.eye(len(gram), dtype=gram.dtype)
     target = design.mT @ train.left_parts.flatten(1).mT  # (basis, step)
-    return FilterCurve(knots, torch.linalg.solve(gram, target).mT)
+    return FilterCurve(knots, torch.linalg.solve(gram, target).mT, train.reference)
 
 
-def filter_misfit(curve: FilterCurve, test: Implied) -> Tensor:
+def filter_misfit(curve: FilterCurve, test: Measured) -> Tensor:
     """Return |e_t - ê_t|² of a filter curve, (step, problem)."""
-    return (test.left_parts - curve(test.eigenvalues) * test.solution_parts).square().sum(-1)
+    return (test.left_parts - test.filtered(curve(test.eigenvalues))).square().sum(-1)
 
 
 def operator_ceilings(
@@ -113,11 +122,12 @@ def _basis(eigenvalues: Tensor, knots: Tensor) -> Tensor:
     return torch.stack([*powers, *((place - knot).clamp(min=0) ** 3 for knot in knots)], dim=-1)
 
 
-def effective_times(data: Implied) -> tuple[float, ...]:
+def effective_times(data: Measured) -> tuple[float, ...]:
     """Return the gradient-flow time τ_t for each pass: the best e^(-τλ) in place of the measured filter."""
     grid = torch.logspace(-3, 6, 721, dtype=torch.float64)
-    decay = torch.exp(-grid[:, None] * data.eigenvalues.flatten())
-    weight = data.solution_parts.flatten().square()
-    quadratic = decay.square() @ weight
-    cross = decay @ (data.left_parts * data.solution_parts).flatten(1).mT  # (time, step)
-    return tuple(grid[(2 * cross - quadratic[:, None]).argmax(0)].tolist())
+    left = data.left_parts
+    gains = []
+    for time in grid:
+        predicted = data.filtered(torch.exp(-time * data.eigenvalues))
+        gains.append(2 * (predicted * left).sum((1, 2)) - predicted.square().sum())
+    return tuple(grid[torch.stack(gains).argmax(0)].tolist())

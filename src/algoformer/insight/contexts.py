@@ -128,22 +128,14 @@ class Contexts:
 
 
 def check_regression(task: Task, problem: int = 0) -> None:
-    """Raise ValueError unless prompts of the task are labelled examples of a linear regression.
-
-    A series is refused: each of its states is the label of one example and an input of the next, so that
-    neither queries nor labels can be changed alone.
-    """
+    """Raise ValueError unless prompts of the task hold labelled examples or a series."""
     name = type(task).__name__
     if isinstance(task, PuzzleTask):
         raise ValueError(f"{name} has no regression inside its prompts; use `certify`, which needs none")
-    if task.parts < 2:
-        raise ValueError(
-            f"identification changes labels and queries one by one, but in a series of {name} every state is "
-            "a label and an input at once; use `certify`, which changes neither"
-        )
-    if not 0 <= problem <= task.parts - 2:
-        raise ValueError(f"problem must lie in 0..{task.parts - 2} for {name}, got {problem}")
-    if not is_dataclass(task):
+    last = max(task.parts - 2, 0)
+    if not 0 <= problem <= last:
+        raise ValueError(f"problem must lie in 0..{last} for {name}, got {problem}")
+    if task.parts > 1 and not is_dataclass(task):
         raise ValueError(f"identification draws longer prompts of a task, but {name} is not a dataclass")
 
 

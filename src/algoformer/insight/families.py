@@ -25,17 +25,28 @@ OFFSETS = (0, 1, 2)
 
 @dataclass(frozen=True)
 class Range:
-    """A parameter of a family and the range in which it is searched."""
+    """A parameter of a family and the range in which it is searched.
+
+    Attributes:
+        name: as it is printed.
+        low: the lower end for eigenvalues near 1.
+        high: the upper end for eigenvalues near 1.
+        log: whether values are searched by their logarithm.
+        power: the power of the eigenvalues' unit by which the range is multiplied.
+    """
 
     name: str
     low: float
     high: float
     log: bool = True
+    power: int = 0
 
-    def grid(self, count: int) -> np.ndarray:
+    def grid(self, count: int, unit: float = 1.0) -> np.ndarray:
         """Return `count` values over the range, in the search coordinate (the logarithm if `log`)."""
-        low, high = (math.log(self.low), math.log(self.high)) if self.log else (self.low, self.high)
-        return np.linspace(low, high, count)
+        low, high = self.low * unit**self.power, self.high * unit**self.power
+        return (
+            np.linspace(math.log(low), math.log(high), count) if self.log else np.linspace(low, high, count)
+        )
 
     def value(self, coordinate: np.ndarray) -> np.ndarray:
         """Return parameter values from search coordinates."""
@@ -81,18 +92,21 @@ def _family(name: str, rule: Callable[..., Tensor], *parameters: Range, **option
     return Family(name=name, filter=rule, parameters=parameters, **options)
 
 
-_ETA = Range("η", 0.005, 2.5)
+_ETA = Range("η", 0.005, 2.5, power=-1)
 _BETA = Range("β", 0.02, 0.97, log=False)
-_RHO = Range("ρ", 1e-3, 10.0)
-_ALPHA = Range("α", 2e-3, 1.5)
-_NOT_ADDITIVE = ("additive in the labels",)
+_RHO = Range("ρ", 1e-3, 10.0, power=1)
+_ALPHA = Range("α", 2e-3, 1.5, power=-1)
+_NOT_ADDITIVE = ("additive in the labels", "rotation of the series")  # which mixes the labels, too
 _ORDERED = ("order of examples", "labels off the span")
 
+ZERO = "zero"
+"""The family of zero weights."""
+
 FAMILIES: tuple[Family, ...] = (
-    _family("zero", filters.zero, solution=True),
+    _family(ZERO, filters.zero, solution=True),
     _family("shrunk least squares", filters.shrunk, Range("c", 0.02, 1.0), solution=True),
-    _family("averaging", filters.averaging, Range("c", 0.02, 3.0), solution=True),
-    _family("ridge", filters.ridge, Range("ρ", 1e-5, 50.0), solution=True),
+    _family("averaging", filters.averaging, Range("c", 0.02, 3.0, power=-1), solution=True),
+    _family("ridge", filters.ridge, Range("ρ", 1e-5, 50.0, power=1), solution=True),
     _family("gradient descent", filters.gradient_descent, _ETA),
     _family(
         "gradient descent, step c/λmax", filters.gradient_descent, Range("c", 0.03, 2.2), scale="largest"
@@ -108,15 +122,15 @@ FAMILIES: tuple[Family, ...] = (
     _family("heavy ball, step c/λmax", filters.heavy_ball, Range("c", 0.1, 3.9), _BETA, scale="largest"),
     _family("heavy ball, optimal", filters.optimal_heavy_ball),
     _family("Nesterov", filters.nesterov, _ETA, _BETA),
-    _family("Chebyshev", filters.chebyshev, Range("a", 0.003, 0.8), Range("b", 0.9, 8.0)),
-    _family("Newton from αS", filters.newton_from_gram, Range("α", 5e-4, 1.5)),
+    _family("Chebyshev", filters.chebyshev, Range("a", 0.003, 0.8, power=1), Range("b", 0.9, 8.0, power=1)),
+    _family("Newton from αS", filters.newton_from_gram, Range("α", 5e-4, 1.5, power=-2)),
     _family("Newton from αS, α = c/λmax²", filters.newton_from_gram, Range("c", 0.02, 1.99), scale="largest"),
     _family("Newton from αI", filters.newton_from_identity, _ALPHA),
     _family(
         "Newton from αI, α = c/λmax", filters.newton_from_identity, Range("c", 0.01, 1.99), scale="largest"
     ),
     _family("third-order iteration from αI", filters.third_order, _ALPHA),
-    _family("GD++", filters.gd_plus_plus, _ETA, Range("γ", 0.01, 1.0)),
+    _family("GD++", filters.gd_plus_plus, _ETA, Range("γ", 0.01, 1.0, power=-1)),
     _family("proximal point", filters.proximal_point, _RHO),
     _family("damped Newton", filters.damped_newton, Range("η", 0.05, 1.95), _RHO),
     Family(name="conjugate gradients", iterates=filters.conjugate_gradients, exempt=_NOT_ADDITIVE),
@@ -125,7 +139,7 @@ FAMILIES: tuple[Family, ...] = (
     Family(
         name="causal gradient descent",
         iterates=filters.causal_gradient_descent,
-        parameters=(Range("η", 0.01, 2.5),),
+        parameters=(Range("η", 0.01, 2.5, power=-1),),
         exempt=_ORDERED,
     ),
 )

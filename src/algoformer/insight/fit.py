@@ -13,16 +13,13 @@ from torch import Tensor
 from algoformer.insight import filters
 from algoformer.insight.families import BEST_POLYNOMIAL, FAMILIES, OFFSETS, PACES, Family
 from algoformer.insight.filters import Spectrum
-from algoformer.insight.weights import Implied
-
-_LIMIT = 1e3
-"""Filters are clamped to this: a diverging candidate is bad, not infinite."""
+from algoformer.insight.measured import Measured
 
 _COARSE = 250
 """Eigenvalues that stand for all of them while a grid of parameters is searched."""
 
-_ROUNDS = 12
-"""Iterations of the local search for parameters."""
+_CONVERGED = 1e-12
+"""An iteration that lowers the squared residuals by less, relative to them, ends the search."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +52,7 @@ class Fit:
         return len(self.parameters) + (self.pace != 1) + (self.offset != 0)
 
 
-def fit_all(train: Implied, test: Implied, passes: Sequence[int], *, iterates: bool = True) -> list[Fit]:
+def fit_all(train: Measured, test: Measured, passes: Sequence[int], *, iterates: bool = True) -> list[Fit]:
     """Fit every family on `train` so that the passes (counted from 0) count alike; score on `test`.
 
     With `iterates=False` only closed-form solutions are tried: the measured weights are the same at every
@@ -72,14 +69,17 @@ def skill(misfit: Tensor, energy: Tensor) -> Tensor:
     return 1 - misfit.sum(-1) / energy.sum(-1).clamp(min=1e-300)
 
 
-def fit_family(family: Family, train: Implied, test: Implied, passes: Sequence[int]) -> Fit:
+def fit_family(family: Family, train: Measured, test: Measured, passes: Sequence[int]) -> Fit:
     """Search the family's parameters and schedules on `train`."""
     objective = _Objective(family, train, passes)
-    starts = objective.search()
+    rounds = train.search.rounds
     best = max(
-        (objective.refine(*start) for start in starts), key=lambda one: (round(one[0], 9), -one[1], -one[2])
+        (objective.refine(*start, rounds=rounds) for start in objective.search()),
+        key=lambda one: (round(one[0], 9), -one[1], -one[2]),
     )
     _, pace, offset, coordinate = best
+    if train.search.polish:
+        coordinate = objective.refine(pace, offset, coordinate, rounds=train.search.polish)[-1]
     parameters = tuple(float(value) for value in objective.values(coordinate[None])[0])
     return Fit(
         family=family,
@@ -90,23 +90,23 @@ def fit_family(family: Family, train: Implied, test: Implied, passes: Sequence[i
     )
 
 
-def misfit_of(family: Family, data: Implied, parameters: Sequence[float], pace: int, offset: int) -> Tensor:
+def misfit_of(family: Family, data: Measured, parameters: Sequence[float], pace: int, offset: int) -> Tensor:
     """Return |e_t - ê_t|² for every pass and problem of `data`."""
-    numbers = step_numbers(range(len(data.weights)), pace, offset)
-    return _misfit(data, residual_parts(family, data, max(numbers), *parameters)[numbers])
+    numbers = step_numbers(range(len(data.values)), pace, offset)
+    predicted = residual_parts(family, data, max(numbers), *parameters)[numbers]
+    return (data.left_parts - predicted).square().sum(-1)
 
 
-def residual_parts(family: Family, data: Implied, steps: int, *parameters: float) -> Tensor:
-    """Return what a family leaves along the eigenvectors, (step, problem, feature), from step 0 on."""
+def residual_parts(family: Family, data: Measured, steps: int, *parameters: float) -> Tensor:
+    """Return what a family leaves, as `data` measures it, (step, problem, coordinate), from step 0 on."""
     if family.filter is not None:
-        ratio = _sound(family.residual(Spectrum.of(data.eigenvalues), steps, *parameters))
-        parts = ratio * data.solution_parts
-    else:
-        assert family.iterates is not None
-        weights = family.iterates(data.features, data.labels, steps, *parameters)
-        parts = torch.einsum("bij,kbi->kbj", data.eigenvectors, data.solution - weights)
-        parts = _bounded(parts, data)
-    return torch.cat([data.solution_parts[None], parts])
+        ratio = _sound(family.residual(Spectrum.of(data.eigenvalues), steps, *parameters), data.search.limit)
+        return data.filtered(torch.cat([torch.ones_like(ratio[:1]), ratio]))
+    assert family.iterates is not None
+    features = data.features.repeat_interleave(data.outs, 0)
+    weights = family.iterates(features, data.labels, steps, *parameters)
+    parts = _bounded(data.along(data.solution - weights), data)
+    return data.seen(torch.cat([data.solution_parts[None], parts]))
 
 
 def step_numbers(passes: Sequence[int], pace: int, offset: int) -> list[int]:
@@ -117,16 +117,11 @@ def step_numbers(passes: Sequence[int], pace: int, offset: int) -> list[int]:
 class _Objective:
     """The mean skill over passes of one family on training prompts, as a function of its parameters."""
 
-    def __init__(self, family: Family, data: Implied, passes: Sequence[int]) -> None:
+    def __init__(self, family: Family, data: Measured, passes: Sequence[int]) -> None:
         self.family, self.data, self.passes = family, data, list(passes)
         self.energy = data.energy[self.passes].sum(1)
         self.steps = max(step_numbers(self.passes, pace, offset)[-1] for pace, offset in family.schedules())
-        spectrum = Spectrum.of(data.eigenvalues)
-        flat = Spectrum(spectrum.values.flatten(), spectrum.largest.flatten(), spectrum.smallest.flatten())
-        weight = data.solution_parts.flatten().square()
-        cross = (data.left_parts[self.passes] * data.solution_parts).flatten(1)
-        self.fine = (flat, weight, cross)
-        self.coarse = self.fine if len(weight) <= _COARSE else _binned(flat, weight, cross)
+        self.spectrum = Spectrum.of(data.eigenvalues)
 
     def values(self, coordinates: np.ndarray) -> np.ndarray:
         ranges = self.family.parameters
@@ -136,92 +131,112 @@ class _Objective:
     def search(self) -> list[tuple[int, int, np.ndarray]]:
         """Return the most promising starts (pace, offset, coordinate), one step a pass always among them."""
         ranges = self.family.parameters
-        count = {0: 1, 1: 48}.get(len(ranges), 14)
+        count = {0: 1, 1: self.data.search.grid}.get(len(ranges), 14)
         count = min(count, 20) if self.family.filter is None else count
-        grid = np.array(list(itertools.product(*[one.grid(count) for one in ranges])))
-        sequences = self._sequences(grid, self.coarse, self.steps)
+        grid = np.array(list(itertools.product(*[one.grid(count, self.data.unit) for one in ranges])))
+        scores = self._coarse_scores(grid) if self.family.filter is not None else self._scores(grid)
         found = []
-        for pace, offset in self.family.schedules():
-            scores = self._score(sequences, self.coarse, pace, offset)
-            best = int(scores.argmax())
-            found.append((float(scores[best]), pace, offset, grid[best]))
+        for (pace, offset), row in zip(self.family.schedules(), scores, strict=True):
+            best = int(row.argmax())
+            found.append((float(row[best]), pace, offset, grid[best]))
         plain = found[0]
-        ranked = sorted(found[1:], key=lambda one: -one[0])[:2]
+        ranked = sorted(found[1:], key=lambda one: -one[0])[: self.data.search.starts]
         return [(pace, offset, place) for _, pace, offset, place in (plain, *ranked)]
 
-    def refine(self, pace: int, offset: int, place: np.ndarray) -> tuple[float, int, int, np.ndarray]:
+    def refine(
+        self, pace: int, offset: int, place: np.ndarray, *, rounds: int
+    ) -> tuple[float, int, int, np.ndarray]:
         """Return the best score and coordinate near a grid point, by Levenberg and Marquardt's method."""
         steps = step_numbers(self.passes, pace, offset)[-1]
 
         def residuals(points: np.ndarray) -> Tensor:
-            return self._residuals(self._sequences(points, self.fine, steps), pace, offset)
+            return self._residuals(self._sequences(points, steps), pace, offset)
 
         nudges, damping = 1e-5 * np.eye(len(place)), 1e-3
         now = residuals(place[None])[0]
-        for _ in range(_ROUNDS if len(place) else 0):
+        for _ in range(rounds if len(place) else 0):
             slopes = ((residuals(place + nudges) - now) / 1e-5).numpy()
             normal, gradient = slopes @ slopes.T, slopes @ now.numpy()
             scale = damping * np.diag(np.diag(normal)) + 1e-14 * np.eye(len(place))
             move = -np.linalg.lstsq(normal + scale, gradient, rcond=None)[0]
             tried = residuals((place + np.clip(move, -0.5, 0.5))[None])[0]
-            if float(tried @ tried) < float(now @ now):
+            gain = float(now @ now) - float(tried @ tried)
+            small = gain < _CONVERGED * float(now @ now)
+            if gain > 0:
                 place, now, damping = place + np.clip(move, -0.5, 0.5), tried, damping / 10
             else:
                 damping *= 10
-        sequences = self._sequences(place[None], self.fine, steps)
-        return float(self._score(sequences, self.fine, pace, offset)[0]), pace, offset, place
+            if small and (gain > 0 or damping > 1e9):
+                break
+        return float(self._skills(now)), pace, offset, place
 
     def _residuals(self, sequences: Tensor, pace: int, offset: int) -> Tensor:
-        """Return (predicted - measured parts) / √energy, (grid, pass · problem · feature)."""
+        """Return (predicted - measured) / √energy, (grid, pass · problem · coordinate)."""
         chosen = sequences[[number - 1 for number in step_numbers(self.passes, pace, offset)]]
-        if self.family.filter is not None:
-            chosen = chosen * self.data.solution_parts.flatten()
-        gap = chosen - self.data.left_parts[self.passes].flatten(1)[:, None]
+        predicted = self.data.filtered(chosen) if self.family.filter is not None else chosen
+        gap = (predicted - self.data.left_parts[self.passes][:, None]).flatten(2)
         return (gap / self.energy.clamp(min=1e-300).sqrt()[:, None, None]).transpose(0, 1).flatten(1)
 
-    def _sequences(self, grid: np.ndarray, data: tuple[Spectrum, Tensor, Tensor], steps: int) -> Tensor:
-        """Return filters (step, grid, eigenvalue), or parts (step, grid, problem · feature)."""
-        values = self.values(grid)
+    def _sequences(self, grid: np.ndarray, steps: int) -> Tensor:
+        """Return filters (step, grid, prompt, feature), or what is left (step, grid, problem, coordinate)."""
         if self.family.filter is not None:
-            parameters = [torch.from_numpy(column.copy())[:, None] for column in values.T]
-            spectrum, weight, _ = data
-            found = _sound(self.family.residual(spectrum, steps, *parameters))
-            return found if parameters else found[:, None].expand(steps, len(grid), len(weight))
-        parts = [residual_parts(self.family, self.data, steps, *row)[1:].flatten(1) for row in values]
+            return self._filters(grid, self.spectrum, steps)
+        parts = [residual_parts(self.family, self.data, steps, *row)[1:] for row in self.values(grid)]
         return torch.stack(parts, dim=1)
 
-    def _score(
-        self, sequences: Tensor, data: tuple[Spectrum, Tensor, Tensor], pace: int, offset: int
-    ) -> Tensor:
-        chosen = sequences[[number - 1 for number in step_numbers(self.passes, pace, offset)]]
-        if self.family.filter is not None:
-            _, weight, cross = data
-            explained = 2 * torch.einsum("tgn,tn->tg", chosen, cross) - chosen.square() @ weight
-            shares = explained / self.energy[:, None]
-        else:
-            left = self.data.left_parts[self.passes].flatten(1)[:, None]
-            shares = 1 - (chosen - left).square().sum(-1) / self.energy[:, None]
-        return shares.clamp(min=-1).mean(0)
+    def _filters(self, grid: np.ndarray, spectrum: Spectrum, steps: int) -> Tensor:
+        shape = (-1, *[1] * spectrum.values.dim())
+        parameters = [torch.from_numpy(column.copy()).reshape(shape) for column in self.values(grid).T]
+        found = _sound(self.family.residual(spectrum, steps, *parameters), self.data.search.limit)
+        return found if parameters else found[:, None].expand(steps, len(grid), *spectrum.values.shape)
+
+    def _skills(self, residuals: Tensor) -> Tensor:
+        """Return the mean skill over passes from residuals (..., pass · problem · coordinate)."""
+        shares = 1 - residuals.unflatten(-1, (len(self.passes), -1)).square().sum(-1)
+        return shares.clamp(min=-1).mean(-1)
+
+    def _scores(self, grid: np.ndarray) -> list[Tensor]:
+        """Return the score of every grid point for each schedule."""
+        sequences = self._sequences(grid, self.steps)
+        return [
+            self._skills(self._residuals(sequences, pace, offset)) for pace, offset in self.family.schedules()
+        ]
+
+    def _coarse_scores(self, grid: np.ndarray) -> list[Tensor]:
+        """Return the same of a filter, as if neighbouring eigenvalues were one."""
+        spectrum, weight, cross = _binned(self.data, self.spectrum)
+        cross = cross[self.passes]
+        filters = self._filters(grid, spectrum, self.steps)
+        reference = self.data.reference(spectrum.values)
+        relative = _sound((filters - reference) / (1 - reference).clamp(min=1e-12), self.data.search.limit)
+        found = []
+        for pace, offset in self.family.schedules():
+            chosen = relative[[number - 1 for number in step_numbers(self.passes, pace, offset)]]
+            squares = chosen.square() @ weight if weight.dim() == 1 else (chosen @ weight * chosen).sum(-1)
+            explained = 2 * torch.einsum("tgn,tn->tg", chosen, cross) - squares
+            found.append((explained / self.energy[:, None]).clamp(min=-1).mean(0))
+        return found
 
 
-def _binned(spectrum: Spectrum, weight: Tensor, cross: Tensor) -> tuple[Spectrum, Tensor, Tensor]:
-    # sums over neighbours in λ/λmax, so that eigenvalues in units of the largest stay close together
-    parts = spectrum.values, spectrum.largest, spectrum.smallest
-    order = (spectrum.values / spectrum.largest).argsort()
+def _binned(data: Measured, spectrum: Spectrum) -> tuple[Spectrum, Tensor, Tensor]:
+    """Return eigenvalues that stand for all of them, and the moments of their groups."""
+    values = spectrum.values.flatten()
+    order = (values / spectrum.largest.flatten()).argsort()  # neighbours in units of their prompt's largest
+    count = min(_COARSE, len(order))
     group = torch.empty_like(order)
-    group[order] = torch.arange(len(order)) * _COARSE // len(order)
+    group[order] = torch.arange(len(order)) * count // len(order)
+    importance = data.importance.flatten()
+    sums = importance.new_zeros(count).index_add_(0, group, importance)
+    places = [
+        torch.zeros_like(sums).index_add_(0, group, part.flatten() * importance) / sums.clamp(min=1e-300)
+        for part in (spectrum.values, spectrum.largest, spectrum.smallest)
+    ]
+    return Spectrum(*places), *data.moments(group.view_as(spectrum.values), count)
 
-    def total(numbers: Tensor) -> Tensor:
-        return torch.zeros(*numbers.shape[:-1], _COARSE, dtype=numbers.dtype).index_add_(-1, group, numbers)
 
-    sums = total(weight)
-    places = [total(part * weight) / sums.clamp(min=1e-300) for part in parts]
-    return Spectrum(*places), sums, total(cross)
-
-
-def _fit_best_polynomial(train: Implied, test: Implied, passes: Sequence[int]) -> Fit:
+def _fit_best_polynomial(train: Measured, test: Measured, passes: Sequence[int]) -> Fit:
     spectrum = Spectrum.of(train.eigenvalues)
-    most = PACES[-1] * max(len(train.weights), len(test.weights)) + OFFSETS[-1]
+    most = PACES[-1] * max(len(train.values), len(test.values)) + OFFSETS[-1]
     coefficients = filters.best_polynomial_coefficients(spectrum, most)
 
     def rule(given: Spectrum, steps: int) -> Tensor:
@@ -230,14 +245,10 @@ def _fit_best_polynomial(train: Implied, test: Implied, passes: Sequence[int]) -
     return fit_family(Family(name=BEST_POLYNOMIAL, filter=rule), train, test, passes)
 
 
-def _misfit(data: Implied, parts: Tensor) -> Tensor:
-    return (data.left_parts - parts).square().sum(-1)
-
-
-def _bounded(parts: Tensor, data: Implied) -> Tensor:
-    limit = _LIMIT * float(data.solution_parts.abs().max())
+def _bounded(parts: Tensor, data: Measured) -> Tensor:
+    limit = data.search.limit * float(data.solution_parts.abs().max())
     return parts.nan_to_num(nan=limit, posinf=limit, neginf=-limit).clamp(-limit, limit)
 
 
-def _sound(ratio: Tensor) -> Tensor:
-    return ratio.nan_to_num(nan=_LIMIT, posinf=_LIMIT, neginf=-_LIMIT).clamp(-_LIMIT, _LIMIT)
+def _sound(ratio: Tensor, limit: float) -> Tensor:
+    return ratio.nan_to_num(nan=limit, posinf=limit, neginf=-limit).clamp(-limit, limit)

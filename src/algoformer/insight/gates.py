@@ -19,6 +19,8 @@ ROTATION = "rotation of inputs"
 SCALE = "scale of labels"
 SPAN = "labels off the span"
 MEASUREMENT = "other queries"
+TURNED = "rotation of the series"
+SHUFFLED = "states in random order"
 
 Measure = Callable[[Contexts], Implied]
 """Measures the implied weights on contexts."""
@@ -72,20 +74,20 @@ def measure_gates(
     gates.append(_violation(ADDITIVE, _not_additive(measured, contexts, base, chosen)))
     shape = contexts.inputs.shape[:2]
     order = torch.rand(shape, generator=generator).argsort(1)
-    gates.append(_correlation(ORDER, base.left, measured(contexts.reordered(order)).left, chosen))
+    gates.append(correlation(ORDER, base.left, measured(contexts.reordered(order)).left, chosen))
     if rotates:
         dim = contexts.inputs.shape[-1]
         turn = torch.linalg.qr(torch.randn(shape[0], dim, dim, generator=generator).double())[0]
         turned = measured(contexts.rotated(turn)).left
         outs = contexts.labels.shape[-1]
         back = torch.einsum("bij,tbj->tbi", turn.repeat_interleave(outs, 0), turned)
-        gates.append(_correlation(ROTATION, base.left, back, chosen))
+        gates.append(correlation(ROTATION, base.left, back, chosen))
     halved = measured(contexts.with_labels(contexts.labels / 2))
-    gates.append(_correlation(SCALE, base.left, 2 * halved.left, chosen))
+    gates.append(correlation(SCALE, base.left, 2 * halved.left, chosen))
     if shape[1] > contexts.features.shape[-1]:
         gates.append(_violation(SPAN, _off_span(measured, contexts, base, chosen, generator)))
     other = measured(contexts.with_queries(contexts.query_rows.roll(1, 0)))
-    gates.append(_correlation(MEASUREMENT, base.left, other.left, chosen, threshold=0.0))
+    gates.append(correlation(MEASUREMENT, base.left, other.left, chosen, threshold=0.0))
     return tuple(gates)
 
 
@@ -93,9 +95,8 @@ def _violation(name: str, value: float) -> Gate:
     return Gate(name=name, value=value, threshold=0.05, correlation=False)
 
 
-def _correlation(
-    name: str, one: Tensor, other: Tensor, passes: list[int], *, threshold: float = 0.98
-) -> Gate:
+def correlation(name: str, one: Tensor, other: Tensor, passes: list[int], *, threshold: float = 0.98) -> Gate:
+    """Return the test that what is left before and after a change correlates, over some passes."""
     one, other = one[passes].flatten(1), other[passes].flatten(1)
     norms = one.square().sum(1) * other.square().sum(1)
     value = ((one * other).sum(1) / norms.clamp(min=1e-300).sqrt()).mean()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from algoformer.common.stored import Stored
 from algoformer.common.terminal import filled
@@ -36,21 +36,22 @@ class Identification(Stored):
 
     Everything is about what is left, e_t = w_LS - w_t, on held-out prompts: "0.6 explained at pass 3" means
     that the family predicts 60 % of the squared distance that still separates the solver from least squares
-    there.
+    there. On series weights cannot be measured; e_t is the distance of an answer to that of the reference.
 
     Attributes:
         status: the kind of verdict.
         families: every family in order of its share, the nearest first.
         passes: the first and last pass that are described, counted from 1.
-        error: Σ|e_t|²/Σ|w_LS|² for each pass.
+        error: Σ|e_t|²/Σ|w_LS|² for each pass (on series, relative to the reference's answers).
         nonlinear: the share of the answers' variance that is not linear in the query's features, each pass.
         gates: symmetries that a textbook method has.
         ceilings: by name, the share that a whole class of methods could explain at each pass.
         pace: effective gradient-flow time after each pass.
-        influence: of each example after the last described pass; `influence_least_squares` beside it.
-        rests_on: the smallest number of first examples that have 98 % of the influence.
-        foreign: how far answers move when the last quarter of the labels comes from other weights: the
-            solver's and least squares' mean squared change over the mean square of a label.
+        influence: of each example after the last described pass; `influence_least_squares`, that of the
+            reference, beside it. Of a series: of each state before the question's window.
+        rests_on: the smallest number of first examples (states) that have 98 % of the influence.
+        foreign: how far answers move when the last quarter of the labels (states) comes from other weights:
+            the solver's and the reference's mean squared change over the mean square of a label.
         refit: the comparison with position weights, where the order of examples matters.
         curves: eigenvalues and the filters over them, for plots.
         matching: by algorithm, the step whose weights are nearest after each pass.
@@ -58,6 +59,9 @@ class Identification(Stored):
         setting: task, sizes, seed and provenance.
         probes: what can be read off the states of an `AlgoFormer` on a task with features of its own, where
             they may be computed before the loop, in it or not at all; else None.
+        measured: what families predict: weights, or the one answer of each series.
+        reference: the solution that e_t is the distance to.
+        untested: symmetries of textbook methods that cannot be tested on such prompts.
     """
 
     status: Status
@@ -78,6 +82,9 @@ class Identification(Stored):
     path: dict[str, Any]
     setting: dict[str, Any] = field(default_factory=dict)
     probes: ProbeTable | None = None
+    measured: Literal["weights", "answers"] = "weights"
+    reference: str = "least squares"
+    untested: tuple[str, ...] = ()
 
     @property
     def nearest(self) -> FamilyShare:
@@ -87,8 +94,8 @@ class Identification(Stored):
     @property
     def name(self) -> str | None:
         """The name of the algorithm that the solver runs, or None if no family was named."""
-        if self.status == "exact least squares":
-            return "least squares"
+        if self.status.startswith("exact "):
+            return {"exact least squares": "least squares"}.get(self.status, "ridge")
         named = self.status == "runs" or (self.status == "does not iterate" and self.nearest.share >= 0.95)
         return self.nearest.name if named else None
 
@@ -144,15 +151,18 @@ class Identification(Stored):
 def _sentence(found: Identification) -> str:
     """Return the verdict with its share, its ceiling and its limits."""
     nearest, status = found.nearest, found.status
+    if status == "does not learn" and found.measured == "answers":
+        return f"does not learn: its answers hardly correlate with those of {found.reference}."
     if status == "does not learn":
         return "does not learn: its answers hardly depend on the labels of the prompt."
-    if status == "exact least squares":
-        return "exact least squares from the first pass on."
+    if status.startswith("exact "):
+        solution = "least squares" if status == "exact least squares" else found.reference
+        return f"exact {solution} from the first pass on."
     if status == "does not iterate":
         return f"does not iterate: every pass gives the same answer; nearest is {_explained(nearest, '')}."
     window = _window(found)
     if status == "runs":
-        return f"runs {_explained(nearest, window)}.{_ties(found)}"
+        return f"runs {_explained(nearest, window)}.{_ties(found)}{_untested(found)}"
     limits = f"any filter of the spectrum {_percent(max(found.ceiling, nearest.share))}"
     if status == "resembles":
         return f"resembles {_explained(nearest, window)}, {limits}{_failures(found)}.{_ties(found)}"
@@ -163,17 +173,15 @@ def _table(found: Identification, *, families: int = 5) -> str:
     """Return the shares by pass, pace, gates and influence as text of at most 80 columns."""
     shown = _shown_passes(found)
     head = f"{'pass':38}" + "".join(f"{index:>7}" for index in shown)
-    lines = [head, _row("left, share of least squares", found.error, shown, _short)]
+    solution = "least squares" if found.measured == "weights" else "the reference"
+    lines = [head, _row(f"left, share of {solution}", found.error, shown, _short)]
     for name, values in found.ceilings.items():
         lines.append(_row(f"{name} explains", values, shown))
     lines += [_row(one.name, one.by_pass, shown) for one in found.families[:families]]
     lines.append(_row("gradient-flow time", found.pace, shown, _short))
     gates = [f"{gate.name} {'yes' if gate.passed else 'no'} ({gate.value:.3g})" for gate in _tested(found)]
     lines += ["", filled("symmetries: " + " · ".join(gates))]
-    again = next((gate.value for gate in found.gates if gate.name == MEASUREMENT), 1.0)
-    lines.append(
-        filled(f"measurement: what is left, measured again with other queries, correlates to {again:.3f}")
-    )
+    lines.append(filled(_measurement(found)))
     lines.append(filled(_influence(found)))
     if found.refit is not None:
         again_with = f"{_explained(found.refit.families[0], _window(found))}, any filter "
@@ -181,6 +189,17 @@ def _table(found: Identification, *, families: int = 5) -> str:
     if found.probes is not None:
         lines += ["", "linear probes of the states at the questions, held-out R²:", str(found.probes)]
     return "\n".join(lines)
+
+
+def _measurement(found: Identification) -> str:
+    if found.measured == "weights":
+        again = next((gate.value for gate in found.gates if gate.name == MEASUREMENT), 1.0)
+        return f"measurement: what is left, measured again with other queries, correlates to {again:.3f}"
+    return (
+        f"measurement: one answer of each series, beside {found.reference}; cannot be tested: "
+        f"{', '.join(found.untested)}; cannot be measured: what any filter per prompt, any symmetric map and "
+        "any linear map explain"
+    )
 
 
 def _explained(share: FamilyShare, window: str) -> str:
@@ -203,15 +222,21 @@ def _failures(found: Identification) -> str:
     return f"; lacks symmetries of such methods ({', '.join(names)})" if names else ""
 
 
+def _untested(found: Identification) -> str:
+    names = ", ".join(found.untested)
+    return f" Symmetries that cannot be tested on a series: {names}." if names else ""
+
+
 def _influence(found: Identification) -> str:
-    count = len(found.influence)
+    count, series = len(found.influence), found.measured == "answers"
+    place, foreign = ("states", "states") if series else ("examples", "labels")
+    other = "reference" if series else "least squares"
     total = sum(found.influence_least_squares)
     exact = sum(found.influence_least_squares[: found.rests_on]) / total if total else 0.0
     moved, reference = found.foreign
     return (
-        f"influence: examples 1 to {found.rests_on} of {count} have 98 % (least squares {_percent(exact)}); "
-        f"foreign labels in the last quarter move answers by {_short(moved)} "
-        f"(least squares {_short(reference)})"
+        f"influence: {place} 1 to {found.rests_on} of {count} have 98 % ({other} {_percent(exact)}); "
+        f"foreign {foreign} in the last quarter move answers by {_short(moved)} ({other} {_short(reference)})"
     )
 
 

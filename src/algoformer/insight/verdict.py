@@ -10,12 +10,19 @@ import numpy as np
 from torch import Tensor
 
 from algoformer.evaluation import bootstrap
+from algoformer.insight.families import ZERO
 from algoformer.insight.fit import Fit, skill
 from algoformer.insight.gates import Gate
-from algoformer.insight.weights import Implied
+from algoformer.insight.measured import Measured
 
 Status = Literal[
-    "runs", "resembles", "none of these", "does not learn", "exact least squares", "does not iterate"
+    "runs",
+    "resembles",
+    "none of these",
+    "does not learn",
+    "exact least squares",
+    "exact ridge regression",
+    "does not iterate",
 ]
 """The kinds of verdict."""
 
@@ -70,13 +77,13 @@ class FamilyShare:
         return f"{self.name} ({', '.join(values)})" if values else self.name
 
 
-def described_passes(data: Implied) -> list[int]:
+def described_passes(data: Measured) -> list[int]:
     """Return the passes (from 0) with something left to describe; of passes at rest only the first two."""
     error = data.error.tolist()
     first = next((index for index, value in enumerate(error) if value >= LEFT), 0)
     found, still = [first], 0
     for index in range(first + 1, len(error)):
-        moved = (data.weights[index] - data.weights[index - 1]).square().sum()
+        moved = (data.values[index] - data.values[index - 1]).square().sum()
         still += bool(moved < _STILL * data.energy[index].sum())
         if error[index] < LEFT or still > 2:
             break
@@ -84,13 +91,13 @@ def described_passes(data: Implied) -> list[int]:
     return found
 
 
-def iterates(data: Implied) -> bool:
+def iterates(data: Measured) -> bool:
     """Return whether weights move from pass to pass."""
-    moved = (data.weights[1:] - data.weights[:-1]).square().sum((1, 2))
-    return bool(len(moved) and moved.max() > _STILL * data.solution.square().sum())
+    moved = (data.values[1:] - data.values[:-1]).square().sum((1, 2))
+    return bool(len(moved) and moved.max() > _STILL * data.solved.square().sum())
 
 
-def rank(fits: Sequence[Fit], test: Implied, passes: Sequence[int], *, seed: int = 0) -> list[FamilyShare]:
+def rank(fits: Sequence[Fit], test: Measured, passes: Sequence[int], *, seed: int = 0) -> list[FamilyShare]:
     """Return the families in order of their shares, the most frugal of those that are nearly best first.
 
     Above 0.95 a family is nearly best if it leaves at most 1.5 times as much unexplained; below, within 0.01.
@@ -124,12 +131,18 @@ def rank(fits: Sequence[Fit], test: Implied, passes: Sequence[int], *, seed: int
     ]
 
 
-def decide(data: Implied, best: Fit, share: FamilyShare, gates: Sequence[Gate], *, moves: bool) -> Status:
+def decide(
+    data: Measured, best: Fit, shares: Sequence[FamilyShare], gates: Sequence[Gate], *, moves: bool
+) -> Status:
     """Return the kind of verdict."""
-    if float(data.learned.max()) < LEARNS:
+    share = shares[0]
+    # answers far from every solution are still those of a method if one explains them and zero does not
+    zero = next(one.share for one in shares if one.name == ZERO)
+    if float(data.learned.max()) < LEARNS and not (share.share >= RUNS and zero < 0.5):
         return "does not learn"
-    if float(data.error.max()) < EXACT:
-        return "exact least squares"
+    exact = data.exact(EXACT)
+    if exact is not None:
+        return "exact least squares" if exact == "least squares" else "exact ridge regression"
     if not moves:
         return "does not iterate"
     failed = [gate for gate in gates if not gate.passed and gate.name not in best.family.exempt]

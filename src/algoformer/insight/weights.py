@@ -10,6 +10,7 @@ from torch import Tensor
 
 from algoformer.insight.answers import Reader
 from algoformer.insight.contexts import Contexts, derivative
+from algoformer.insight.measured import Measured
 from algoformer.problems import identity
 
 _ROUNDS = 4
@@ -17,46 +18,28 @@ _ROUNDS = 4
 
 
 @dataclass(frozen=True, kw_only=True)
-class Implied:
+class Implied(Measured):
     """Weights fitted to the answers at the queries, after each pass; everything in float64.
 
-    A prompt with several outputs counts as several regression problems with the same examples.
-
     Attributes:
-        features: (problem, sample, feature).
-        labels: (problem, sample).
         weights: (step, problem, feature).
         offset: (step, problem), the constant part of the answers.
         nonlinear: (step,), the share of the answers' variance that is not linear in the query's features.
-        outs: the number of outputs of a prompt; problems of one prompt stand side by side.
     """
 
-    features: Tensor
-    labels: Tensor
     weights: Tensor
     offset: Tensor
     nonlinear: Tensor
-    outs: int = 1
-
-    @cached_property
-    def _decomposed(self) -> tuple[Tensor, Tensor]:
-        gram = self.features.mT @ self.features / self.features.shape[1]
-        return torch.linalg.eigh(gram)
 
     @property
-    def eigenvalues(self) -> Tensor:
-        """Eigenvalues λ of S = FᵀF/n in rising order, (problem, feature)."""
-        return self._decomposed[0]
+    def values(self) -> Tensor:
+        """The weights themselves."""
+        return self.weights
 
     @property
-    def eigenvectors(self) -> Tensor:
-        """Eigenvectors of S as columns, (problem, feature, feature)."""
-        return self._decomposed[1]
-
-    @cached_property
-    def solution(self) -> Tensor:
-        """The least-squares weights of smallest norm, (problem, feature)."""
-        return (torch.linalg.pinv(self.features) @ self.labels[..., None])[..., 0]
+    def solved(self) -> Tensor:
+        """The least-squares weights."""
+        return self.solution
 
     @cached_property
     def left(self) -> Tensor:
@@ -66,45 +49,39 @@ class Implied:
     @cached_property
     def left_parts(self) -> Tensor:
         """Components of what is left along the eigenvectors of S, (step, problem, feature)."""
-        return torch.einsum("bij,tbi->tbj", self.eigenvectors, self.left)
+        return self.along(self.left)
 
-    @cached_property
-    def solution_parts(self) -> Tensor:
-        """Components of the least-squares weights along the eigenvectors of S, (problem, feature)."""
-        return torch.einsum("bij,bi->bj", self.eigenvectors, self.solution)
+    def seen(self, parts: Tensor) -> Tensor:
+        """Return the parts themselves: every direction is measured."""
+        return parts
+
+    def filtered(self, ratio: Tensor) -> Tensor:
+        """Return the filter times the components of the least-squares weights."""
+        return ratio.repeat_interleave(self.outs, -2) * self.solution_parts
+
+    def moments(self, group: Tensor, count: int) -> tuple[Tensor, Tensor]:
+        """Return sums over groups; no direction is mixed with another one, so that the form is diagonal."""
+        problems = group.repeat_interleave(self.outs, 0).flatten()
+        cross = (self.left_parts * self.solution_parts).flatten(1)
+        both = torch.cat([self.solution_parts.square().flatten()[None], cross])
+        sums = both.new_zeros(len(both), count).index_add_(1, problems, both)
+        return sums[0], sums[1:]
 
     @property
-    def energy(self) -> Tensor:
-        """|e_t|² for each pass and problem, (step, problem)."""
-        return self.left.square().sum(-1)
-
-    @property
-    def error(self) -> Tensor:
-        """Σ|e_t|² / Σ|w_LS|² for each pass: 1 for zero weights, 0 for least squares."""
-        return self.energy.sum(1) / self.solution.square().sum().clamp(min=1e-300)
-
-    @property
-    def learned(self) -> Tensor:
-        """The squared correlation of w_t with w_LS for each pass."""
-        product = (self.weights * self.solution).sum((1, 2)).square()
-        norms = self.weights.square().sum((1, 2)) * self.solution.square().sum()
-        return product / norms.clamp(min=1e-300)
+    def importance(self) -> Tensor:
+        """The squared components of the least-squares weights, (prompt, feature)."""
+        return self.solution_parts.square().unflatten(0, (-1, self.outs)).sum(1)
 
     def select(self, index: Tensor) -> Implied:
         """Return the problems of some of the prompts."""
-        chosen = (index[:, None] * self.outs + torch.arange(self.outs)).flatten()
+        chosen = self.problems_of(index)
         return replace(
             self,
-            features=self.features[chosen],
+            features=self.features[index],
             labels=self.labels[chosen],
             weights=self.weights[:, chosen],
             offset=self.offset[:, chosen],
         )
-
-    def reweighted(self, importance: Tensor) -> Implied:
-        """Return the same weights beside examples that count with `importance` (sample,)."""
-        root = (importance * len(importance) / importance.sum()).sqrt()
-        return replace(self, features=self.features * root[:, None], labels=self.labels * root)
 
 
 def implied_weights(read: Reader, contexts: Contexts, steps: int) -> Implied:
@@ -128,9 +105,8 @@ def implied_weights(read: Reader, contexts: Contexts, steps: int) -> Implied:
     rest = answers - contexts.link(torch.einsum("bqf,tbof->tbqo", design, fitted))
     variance = (answers - answers.mean(2, keepdim=True)).square().sum((1, 2, 3)) / (count - 1)
     nonlinear = rest.square().sum((1, 2, 3)) / (count - dim - 1) / variance.clamp(min=1e-300)
-    examples = contexts.features[:, None].expand(-1, out, -1, -1).flatten(0, 1)
     return Implied(
-        features=examples,
+        features=contexts.features,
         labels=contexts.labels.double().mT.flatten(0, 1),
         weights=fitted[..., :-1].flatten(1, 2),
         offset=fitted[..., -1].flatten(1, 2),

@@ -57,7 +57,10 @@ def skill_by_pass(found: Identification, *, families: int = 4) -> Figure:
     positive = [value for value in found.error if value > 0] or [1.0]
     logarithmic(left, max(min(positive), 1e-16) / 2, 2 * max(positive))
     whole_ticks(left)
-    label(left, "pass", "left: |w_LS − w_t|² / |w_LS|²")
+    weights = found.measured == "weights"
+    label(
+        left, "pass", "left: |w_LS − w_t|² / |w_LS|²" if weights else "left: |ŷ − ŷ_t|² / |ŷ|², ŷ: reference"
+    )
     return finish(figure, shares)
 
 
@@ -95,20 +98,26 @@ def matching_steps(found: Identification) -> Figure:
 
 
 def influence_by_example(found: Identification) -> Figure:
-    """Draw how much each example's label moves the answers, beside least squares."""
-    figure, (axes,) = panels(1, f"Influence by example: the first {found.rests_on} have 98 %")
+    """Draw how much each example's label, or each state of a series, moves the answers."""
+    example, reference = (
+        ("example", "least squares") if found.measured == "weights" else ("state", "reference")
+    )
+    figure, (axes,) = panels(1, f"Influence by {example}: the first {found.rests_on} have 98 %")
     places = range(1, len(found.influence) + 1)
     axes.plot(places, found.influence, color=SOLVER, linewidth=2, label="solver")
-    axes.plot(places, found.influence_least_squares, color="#808890", dashes=(2, 1.5), label="least squares")
+    axes.plot(places, found.influence_least_squares, color="#808890", dashes=(2, 1.5), label=reference)
     axes.set_ylim(bottom=0)
     whole_ticks(axes)
-    label(axes, "example", "mean squared derivative of an answer")
+    label(axes, example, "mean squared derivative of an answer")
     return finish(figure, axes)
 
 
 def weights_path(found: Identification) -> Figure:
-    """Draw one prompt's weights after each pass in the plane of their path, least squares at the origin."""
-    figure, (axes,) = panels(1, "Path of one prompt's weights towards least squares")
+    """Draw one prompt's weights, or answers to a series, in the plane of their path; the solution is at 0."""
+    kind, target, rest = "weights", "least squares", "w_LS − w_t"
+    if found.measured == "answers":
+        kind, target, rest = "answers", "the reference", "ŷ − ŷ_t"
+    figure, (axes,) = panels(1, f"Path of one prompt's {kind} towards {target}")
     colors = _colors(found) | {"solver": SOLVER}
     for name in reversed(found.path):
         x, y = zip(*found.path[name], strict=True)
@@ -116,8 +125,8 @@ def weights_path(found: Identification) -> Figure:
         axes.plot(x, y, "o-" if name == "solver" else "s--", markersize=4, color=color, label=name)
     for number, (x, y) in enumerate(found.path["solver"][:5]):
         axes.annotate(str(number), (x, y), xytext=(4, 4), textcoords="offset points", fontsize=8.5, color=INK)
-    axes.plot([0], [0], marker="*", markersize=13, color=INK, linestyle="", label="least squares")
-    label(axes, "first direction of w_LS − w_t", "second direction")
+    axes.plot([0], [0], marker="*", markersize=13, color=INK, linestyle="", label=target)
+    label(axes, f"first direction of {rest}", "second direction")
     return finish(figure, axes)
 
 

@@ -1,0 +1,56 @@
+"""What is found out about a solver beside its nearest family, on labelled examples and on series alike."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal, Protocol, runtime_checkable
+
+from torch import Tensor
+
+from algoformer.insight.comparison import Comparison
+from algoformer.insight.gates import Gate
+from algoformer.insight.influence import Influence
+from algoformer.insight.measured import Measured
+
+
+@dataclass(frozen=True, kw_only=True)
+class Findings:
+    """Symmetries, ceilings and influence of one solver.
+
+    Attributes:
+        gates: the outcome of every symmetry test.
+        untested: symmetries that cannot be tested on such prompts.
+        influence: of each example or state after each pass.
+        late: the pass (from 0) after which the influence is shown.
+        foreign: how far the solver's answers and those of the reference move with foreign labels or states.
+        operators: the shares that whole classes of methods could explain, where they can be measured.
+        nonlinear: the share of the answers' variance that is not linear in the query's features, each pass.
+        measured: what families predict: weights, or one answer of each prompt.
+        importance: position weights of the examples, where the influence of single labels is known.
+    """
+
+    gates: tuple[Gate, ...]
+    untested: tuple[str, ...] = ()
+    influence: Influence
+    late: int
+    foreign: tuple[float, float]
+    operators: dict[str, tuple[float, ...]] = field(default_factory=dict)
+    nonlinear: tuple[float, ...] = ()
+    measured: Literal["weights", "answers"] = "weights"
+    importance: Tensor | None = None
+
+
+@runtime_checkable
+class Instrument(Protocol):
+    """Measures a solver on one kind of prompts."""
+
+    @property
+    def data(self) -> Measured:
+        """What was measured after each pass."""
+
+    @property
+    def own_features(self) -> bool:
+        """Whether the regression is on features of the task, not on its rows."""
+
+    def examine(self, compared: Comparison, *, seed: int) -> Findings:
+        """Test symmetries, and measure ceilings and influence, over the passes that are described."""
