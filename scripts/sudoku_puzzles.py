@@ -3,17 +3,28 @@
 Each puzzle has one solution and is minimal: without any of its givens it has more. It is found by removing
 cells of a random solved grid in a random order, as long as the solution stays unique. A puzzle depends on
 its number alone, so that a few of them can be generated again without the others.
+
+`python -m scripts.sudoku_puzzles --measure MODEL` writes nothing, and prints the share of all these puzzles
+that a model solves, each once and with its own digits. It is for models that were trained on other puzzles.
 """
 
 from __future__ import annotations
 
+import argparse
 import gzip
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
+import torch
 from jaxtyping import Int
 
-from algoformer.tasks.sudoku_boards import GENERATED, solve, unit_cells
+from algoformer.evaluation import errors_at
+from algoformer.prompt import Prompt
+from algoformer.shipped import load
+from algoformer.tasks import Sudoku
+from algoformer.tasks.sudoku_boards import GENERATED, solve, solved_puzzles, unit_cells
+from algoformer.tasks.symbols import one_hot
 from scripts.small_corpora.dice import Dice
 
 COUNT = 2000
@@ -74,9 +85,44 @@ def as_text(boards: Int[np.ndarray, "board cell"]) -> str:
     return "".join("".join(map(str, board)).replace("0", ".") + "\n" for board in boards.tolist())
 
 
-if __name__ == "__main__":
+def every_puzzle() -> Prompt:
+    """Return all puzzles of the file as one batch of prompts."""
+    puzzles, solutions = map(torch.from_numpy, solved_puzzles(str(GENERATED)))
+    rows, targets = one_hot(puzzles, 10, torch.float32), one_hot(solutions - 1, 9, torch.float32)
+    prompt = Sudoku(size=9).sample(1, generator=torch.Generator().manual_seed(0))
+    return replace(prompt, rows=rows, targets=targets, clean=targets)
+
+
+def measure(model: str, depths: Sequence[int]) -> None:
+    """Print the shares of solved puzzles: those of a model by depth, and that of constraint propagation."""
+    prompt, propagation = every_puzzle(), Sudoku(size=9).textbook()
+    solvers = [(model, load(model).model, depths), ("propagation", propagation, (81,))]
+    for name, solver, steps in solvers:
+        unsolved = errors_at(solver, prompt, depths=steps, scale=1.0)["clean"].unsolved
+        assert unsolved is not None
+        for depth, error, low, high in zip(
+            unsolved.x, unsolved.error, unsolved.low, unsolved.high, strict=True
+        ):
+            print(f"{name}, {depth:g} iterations: {1 - error:.2%} ({1 - high:.2%} to {1 - low:.2%})")
+
+
+def write() -> None:
+    """Generate the puzzles and write their file."""
     text = as_text(generate(range(COUNT)))
     GENERATED.parent.mkdir(exist_ok=True)
     # without a time, so that the same puzzles give the same file
     GENERATED.write_bytes(gzip.compress(text.encode(), mtime=0))
     print(f"{GENERATED}: {GENERATED.stat().st_size:,} bytes")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--measure", metavar="MODEL", help="A shipped model, file or run folder.")
+    parser.add_argument("--depths", type=int, nargs="+", default=[32, 64, 128])
+    chosen = parser.parse_args()
+    if chosen.measure:
+        measure(chosen.measure, chosen.depths)
+    else:
+        write()

@@ -10,7 +10,7 @@ import torch
 
 from algoformer.tasks import Sudoku
 from algoformer.tasks.sudoku_boards import GENERATED, small_puzzles, solve, solved_puzzles, unit_cells
-from scripts.sudoku_puzzles import COUNT, as_text, generate
+from scripts.sudoku_puzzles import COUNT, as_text, every_puzzle, generate
 
 EASY = "53..7....6..195....98....6.8...6...34..8.3..17...2...6.6....28....419..5....8..79"
 HARD = "8..........36......7..9.2...5...7.......457.....1...3...1....68..85...1..9....4.."
@@ -98,6 +98,14 @@ def test_the_generator_gives_the_puzzles_of_the_data_file() -> None:
     assert (generate(numbers) == puzzles[numbers]).all()
     with gzip.open(GENERATED, "rt") as file:
         assert as_text(puzzles) == file.read()
+
+
+def test_all_puzzles_as_prompts_ask_for_their_solutions() -> None:
+    prompt = every_puzzle().select(slice(0, COUNT, 50))
+    solutions, _ = solve(prompt.rows.argmax(dim=2).numpy())
+    assert (prompt.targets.argmax(dim=2).numpy() + 1 == solutions).all()
+    assert prompt.classes
+    assert prompt.reads == tuple(range(81))
 
 
 @pytest.mark.parametrize(("size", "least"), [(4, 100), (9, 190)])
