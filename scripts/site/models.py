@@ -29,6 +29,13 @@ ABOUT = {
         "The labels are linear in a fixed nonlinear representation of x, which the model has learned.",
         'model = af.load("representation").model',
     ),
+    "sudoku": (
+        "9 × 9 Sudoku",
+        "One layer that runs 32 times or more fills all cells of a board at once, without search. It solves "
+        "more boards the longer it runs. [Its training](../results/puzzles/README.md) compares it with 32 "
+        "distinct layers.",
+        'model = af.load("sudoku").model',
+    ),
     "tatoeba_de_en": (
         "German to English translation",
         "Trained on short everyday sentences, and unreliable on everything else: names, numbers, technical "

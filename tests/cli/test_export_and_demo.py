@@ -3,16 +3,22 @@ from html import unescape
 from pathlib import Path
 
 import pytest
+import torch
 
+from algoformer import AlgoFormer, Unroll, programs
+from algoformer.checkpoint import Checkpoint, save_checkpoint
 from algoformer.cli import main
 from algoformer.cli.demo_page import _make_room
 from algoformer.cli.demo_runs import plan
 from algoformer.cli.demo_text import PROMPT, SAMPLING, one_line, text_lines, text_section, written_by_depth
 from algoformer.common.files import write_json
+from algoformer.data.prompts import PromptData
+from algoformer.evaluation import evaluation_prompts
 from algoformer.language.sampling import Writer
 from algoformer.report import Page
 from algoformer.report.page import render
 from algoformer.shipped import load
+from algoformer.tasks import Parity
 from algoformer.training import load_checkpoint
 
 
@@ -32,6 +38,30 @@ def test_an_exported_model_is_half_as_large_and_keeps_its_card(
     assert not load_checkpoint(half).state
     assert main(["export", str(tiny_run), str(whole)]) == 2
     assert "exists already" in capsys.readouterr().err
+
+
+def test_the_card_of_a_puzzle_says_how_many_prompts_are_solved(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, file = tmp_path / "run.safetensors", tmp_path / "board.safetensors"
+    task, program = Parity(length=4), programs.looped(1, steps=3, heads=2)
+    torch.manual_seed(0)
+    model = AlgoFormer(program, dim=task.dim, out=task.out, context=task.context, width=8)
+    save_checkpoint(run, Checkpoint(model=model, data=PromptData(task=task)))
+    options = ["--depths", "5", "--prompts", "32", "--no-certify"]
+    assert main(["export", str(run), str(file), *options]) == 0
+    stored, prompt = load_checkpoint(file), evaluation_prompts(task, count=32)
+    assert set(stored.card["solved_by_depth"]) == {"3", "5"}
+    for depth, (share, low, high) in stored.card["solved_by_depth"].items():
+        answers = stored.model(prompt, Unroll(steps=int(depth))).final.argmax(dim=-1)
+        right = (answers == prompt.targets.argmax(dim=-1)).all(dim=1)
+        assert share == pytest.approx(right.double().mean().item())
+        assert 0 < low <= share <= high < 1
+    capsys.readouterr()
+    assert main(["info", str(file)]) == 0
+    said = capsys.readouterr().out
+    assert "solved at T = 5" in said
+    assert "wrong answers at T = 5" in said
 
 
 def test_a_place_that_cannot_be_written_is_refused_before_anything_is_measured_or_trained(

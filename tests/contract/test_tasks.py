@@ -60,6 +60,7 @@ TASKS_UNDER_TEST: list[Task] = [
     RobustRegression(dim=4, points=7, noise=0.5, outliers=0.5),
     task_of_the_page(Path()),
     Sudoku(),
+    Sudoku(size=9, least=30, most=40),  # propagation alone solves boards with this many givens
     Sudoku(most=5, boards=100, split="test"),
     Hops(length=9, symbols=3, hops=2),
     Addition(numbers=3, digits=2),

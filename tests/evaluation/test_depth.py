@@ -6,7 +6,7 @@ from algoformer import AlgoFormer, programs
 from algoformer.algorithms import GradientDescent
 from algoformer.evaluation import depth_sweep, evaluate, evaluation_prompts
 from algoformer.evaluation.depth import errors_at
-from algoformer.tasks import AutoregressiveWithRepresentation, ChainOfThought, LinearRegression
+from algoformer.tasks import AutoregressiveWithRepresentation, ChainOfThought, LinearRegression, Sudoku
 from evaluation.known import Off, pairs
 
 
@@ -77,6 +77,21 @@ def test_errors_are_those_of_evaluate(task) -> None:
         sweep = depth_sweep(solver, prompt, depths=(1, 3, 7), scale=task.scale, against=kind)
         np.testing.assert_allclose(found[kind].by_depth.error, sweep.error, rtol=1e-9)
         np.testing.assert_allclose(found[kind].by_depth.high, sweep.high, rtol=1e-9)
+
+
+def test_unsolved_prompts_are_those_of_evaluate() -> None:
+    prompt = evaluation_prompts(Sudoku(most=4), count=24)
+    solver = Sudoku().textbook()
+    found = errors_at(solver, prompt, depths=(1, 2, 5), scale=1.0)["clean"].unsolved
+    expected = evaluate(solver, prompt, steps=5, scale=1.0).unsolved
+    assert found is not None
+    assert expected is not None
+    for depth in (1, 2, 5):
+        assert found.at(depth) == expected.at(depth)
+        assert found.low[found.x.index(depth)] == expected.low[depth - 1]
+    assert 0 < found.at(2) < 1
+    numbers = evaluation_prompts(LinearRegression(dim=2, points=4), count=8)
+    assert errors_at(GradientDescent(), numbers, depths=(1,), scale=2)["clean"].unsolved is None
 
 
 def test_a_series_counts_rows_as_samples() -> None:

@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
+
 import pytest
 import torch
 
-from algoformer import AlgoFormer, Layers, Loop, Program, algorithms, tasks, theory
+from algoformer import (
+    AlgoFormer,
+    Layers,
+    Loop,
+    Program,
+    Prompt,
+    Trace,
+    Unroll,
+    algorithms,
+    tasks,
+    theory,
+)
 from algoformer.evaluation import evaluation_prompts
 from algoformer.insight import DepthCertificate, certify, filters
 from algoformer.insight.growth import disturbance_growth, token_radii
@@ -117,6 +131,49 @@ def test_a_solver_that_forgets_grows_by_the_known_factor() -> None:
     assert found.answers == "grow"
     assert found.ratio == pytest.approx(1.5, rel=1e-6)
     assert found.states is None
+
+
+@dataclass(frozen=True)
+class Unsure:
+    """A solver of puzzles that gives the right class of one question another logit from pass 40 on."""
+
+    question: int
+    logits: tuple[float, float]
+
+    def __call__(self, prompt: Prompt, unroll: Unroll) -> Trace:
+        before, after = self.logits
+        logits = (50.0 * prompt.targets).repeat(unroll.steps, 1, 1, 1)
+        right = prompt.targets[:, self.question]
+        logits[:39, :, self.question], logits[39:, :, self.question] = before * right, after * right
+        return Trace(predictions=logits[unroll.first_step - 1 :], first_step=unroll.first_step)
+
+
+@pytest.mark.parametrize("question", [0, 7])
+@pytest.mark.parametrize(("logits", "kind"), [((2.0, 0.0), "grow"), ((0.0, 2.0), "improve")])
+def test_a_puzzle_is_certified_by_the_probabilities_of_all_its_answers(
+    question: int, logits: tuple[float, float], kind: str
+) -> None:
+    def brier(logit: float) -> float:
+        right = math.exp(logit) / (math.exp(logit) + 3)  # beside three other digits of equal logits
+        return ((1 - right) ** 2 + (1 - right) ** 2 / 3) / 16  # one of 16 cells
+
+    found = certify(Unsure(question, logits), tasks.Sudoku(), prompts=8, reach=5, trained=20)
+    assert found.answers == kind
+    assert found.error_at(20) == pytest.approx(brier(logits[0]))
+    assert found.error_at(100) == pytest.approx(brier(logits[1]))
+    assert found.ratio == pytest.approx(brier(logits[1]) / brier(logits[0]))
+    assert found.stopping.rule == ("fixed:1" if kind == "grow" else "fixed:40")
+    assert found.setting["error"] == "Brier score"
+
+
+def test_classes_do_not_diverge_with_their_logits() -> None:
+    def ever_surer(prompt: Prompt, unroll: Unroll) -> Trace:
+        passes = torch.arange(unroll.first_step, unroll.steps + 1).double()[:, None, None, None]
+        return Trace(predictions=1000 * passes * prompt.targets, first_step=unroll.first_step)
+
+    found = certify(ever_surer, tasks.Sudoku(), prompts=8, reach=5, trained=20)
+    assert found.answers == "hold"
+    assert max(found.error) < 1e-12
 
 
 def forgetting(size: float, first: tuple[float, float]) -> FromWeights:

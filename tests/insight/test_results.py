@@ -200,7 +200,7 @@ def test_a_field_with_another_value_is_refused_or_can_be_shown(value: object) ->
     assert samples
 
 
-@pytest.mark.parametrize("name", ["linear", "representation", "dbpedia", "tatoeba_de_en", "books"])
+@pytest.mark.parametrize("name", ["linear", "representation", "dbpedia", "tatoeba_de_en", "books", "sudoku"])
 def test_the_card_of_every_shipped_model_has_its_certificate(name: str) -> None:
     card = load_checkpoint(ROOT / "checkpoints" / f"{name}.safetensors").card
     text = (RESULTS / name / "certificate.json").read_text(encoding="utf-8")

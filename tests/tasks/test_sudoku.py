@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from algoformer.tasks import Sudoku
-from algoformer.tasks.sudoku_boards import small_puzzles, solve, solved_puzzles, unit_cells
+from algoformer.tasks.sudoku_boards import GENERATED, small_puzzles, solve, solved_puzzles, unit_cells
+from scripts.sudoku_puzzles import COUNT, as_text, every_puzzle, generate
 
 EASY = "53..7....6..195....98....6.8...6...34..8.3..17...2...6.6....28....419..5....8..79"
 HARD = "8..........36......7..9.2...5...7.......457.....1...3...1....68..85...1..9....4.."
@@ -66,20 +67,55 @@ def test_the_small_puzzles_are_minimal_and_complete() -> None:
     assert (puzzles > 0).sum(axis=1).min() == 4
 
 
-def test_the_splits_share_no_puzzle_whatever_the_digits_are_called() -> None:
-    def named(rows: torch.Tensor) -> set[tuple[int, ...]]:
-        names = []
-        for cells in rows.argmax(dim=2).tolist():
-            order: dict[int, int] = {0: 0}
-            names.append(tuple(order.setdefault(cell, len(order)) for cell in cells))
-        return set(names)
+def renamed(boards: list[list[int]]) -> set[tuple[int, ...]]:
+    """Boards with their digits named 1, 2, ... in the order in which they appear."""
+    names = []
+    for cells in boards:
+        order: dict[int, int] = {0: 0}
+        names.append(tuple(order.setdefault(cell, len(order)) for cell in cells))
+    return set(names)
 
-    task = Sudoku()
+
+def test_the_generated_puzzles_are_distinct_minimal_and_have_one_solution() -> None:
+    puzzles, solutions = solved_puzzles(str(GENERATED))  # refuses a puzzle without exactly one solution
+    assert puzzles.shape == (COUNT, 81)
+    assert len(renamed(puzzles.tolist())) == COUNT
+    assert ((puzzles == 0) | (puzzles == solutions)).all()
+    assert (np.sort(solutions[:, unit_cells(9)], axis=2) == np.arange(1, 10)).all()
+    few = np.concatenate(
+        [
+            np.where(np.arange(81) == place, 0, board)[None]
+            for board in puzzles[::100]
+            for place in board.nonzero()[0]
+        ]
+    )
+    assert (solve(few)[1] == 2).all()  # the givens that are left have another solution
+
+
+def test_the_generator_gives_the_puzzles_of_the_data_file() -> None:
+    puzzles = solved_puzzles(str(GENERATED))[0]
+    numbers = [0, 700, COUNT - 1]
+    assert (generate(numbers) == puzzles[numbers]).all()
+    with gzip.open(GENERATED, "rt") as file:
+        assert as_text(puzzles) == file.read()
+
+
+def test_all_puzzles_as_prompts_ask_for_their_solutions() -> None:
+    prompt = every_puzzle().select(slice(0, COUNT, 50))
+    solutions, _ = solve(prompt.rows.argmax(dim=2).numpy())
+    assert (prompt.targets.argmax(dim=2).numpy() + 1 == solutions).all()
+    assert prompt.classes
+    assert prompt.reads == tuple(range(81))
+
+
+@pytest.mark.parametrize(("size", "least"), [(4, 100), (9, 190)])
+def test_the_splits_share_no_puzzle_whatever_the_digits_are_called(size: int, least: int) -> None:
+    task = Sudoku(size=size)
     pools = [
-        named(each.sample(3000, generator=torch.Generator().manual_seed(seed)).rows)
+        renamed(each.sample(3000, generator=torch.Generator().manual_seed(seed)).rows.argmax(dim=2).tolist())
         for seed, each in enumerate((task, task.held_out("valid"), task.held_out("test")))
     ]
-    assert all(len(pool) > 100 for pool in pools)
+    assert all(len(pool) > least for pool in pools)
     assert not any(one & other for one, other in product(pools, pools) if one is not other)
 
 
@@ -155,12 +191,19 @@ def test_a_missing_or_binary_file_is_refused(tmp_path: Path) -> None:
             Sudoku(size=9, puzzles=str(tmp_path / name)).sample(1, generator=torch.Generator())
 
 
+def test_a_given_file_is_read_instead_of_the_library_s_own_puzzles(tmp_path: Path) -> None:
+    path = tmp_path / "puzzles.txt"
+    # the same puzzle three times: any board of any split is this one with other digits
+    path.write_text(f"{EASY}\n" * 3)
+    prompt = Sudoku(size=9, puzzles=str(path)).sample(8, generator=torch.Generator().manual_seed(0))
+    assert renamed(prompt.rows.argmax(dim=2).tolist()) == renamed(board(EASY).tolist())
+
+
 @pytest.mark.usefixtures("as_a_user")
 def test_impossible_settings_are_refused() -> None:
     for settings, message in (
         ({"size": 5}, "size must be 4 or 9, got 5"),
-        ({"size": 9}, "boards of size 9 need a file"),
-        ({"puzzles": "x"}, "boards of size 4 need none"),
+        ({"puzzles": "x"}, "size=4 with puzzles='x': a file holds boards of size 9; leave puzzles out"),
         ({"least": 3, "most": 2}, "most must be at least 3"),
         ({"split": "all"}, "split"),
     ):

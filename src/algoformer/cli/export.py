@@ -15,6 +15,7 @@ from algoformer.common.terminal import printable
 
 if TYPE_CHECKING:
     from algoformer.cli.measure import Contender
+    from algoformer.evaluation import Curve
 
 DESCRIPTION = """Write a trained model, without the optimizer, to one file with a card of measured facts:
 data, steps, errors at the trained depth and beyond it or scores on the test set, provenance.
@@ -85,7 +86,7 @@ def _measured(contender: Contender, chosen: ExportOptions, device: str) -> dict[
     """Measure a model of prompts at its trained depth and beyond it."""
     from algoformer.cli.measure import held_out_prompts
     from algoformer.cli.progress import counting
-    from algoformer.evaluation import depth_sweep, evaluate
+    from algoformer.evaluation import errors_at, evaluate
     from algoformer.training.solver import open_solver
 
     prompt = held_out_prompts([contender], chosen.prompts)
@@ -93,15 +94,24 @@ def _measured(contender: Contender, chosen: ExportOptions, device: str) -> dict[
     model = contender.model.to(device)
     with counting("measuring") as progress, open_solver(model) as solver:  # all depths from one run
         result = evaluate(solver, prompt, steps=contender.steps, scale=scale, label=contender.label, window=1)
-        curve = depth_sweep(solver, prompt, depths=depths, scale=scale, progress=progress)
+        found = errors_at(solver, prompt, depths=depths, scale=scale, progress=progress)["clean"]
+    curve, unsolved = found.by_depth, found.unsolved
     for depth in depths:
-        print(f"error at T = {depth}: {curve.at(depth):.3g}")
-    return {
+        share = "" if unsolved is None else f", solved: {1 - unsolved.at(depth):.4g}"
+        print(f"error at T = {depth}: {curve.at(depth):.3g}{share}")
+    solved = {} if unsolved is None else {"solved_by_depth": _solved(unsolved)}
+    return solved | {
         "prompts": chosen.prompts,
         "error_by_sample": list(result.by_sample.error),
         "error_band": [result.by_sample.low[-1], result.by_sample.high[-1]],
         "error_by_depth": {str(depth): curve.at(depth) for depth in depths},
     }
+
+
+def _solved(unsolved: Curve) -> dict[str, list[float]]:
+    """Return the share of solved prompts and its 5–95 % band at every depth."""
+    rows = zip(unsolved.x, unsolved.error, unsolved.low, unsolved.high, strict=True)
+    return {str(int(depth)): [1 - mean, 1 - high, 1 - low] for depth, mean, low, high in rows}
 
 
 def _export_text(chosen: ExportOptions, device: str, command: str) -> None:

@@ -91,7 +91,10 @@ def card_lines(checkpoint: Checkpoint) -> list[str]:
     if isinstance(depths := card.pop("error_by_depth", None), dict):
         band = card.pop("error_band", None)
         prompts = card.pop("prompts", "?")
-        lines += [(f"error at T = {depth}", _shown(error)) for depth, error in depths.items()]
+        solved = card.pop("solved_by_depth", None)
+        lines += _solved_lines(solved)
+        word = "wrong answers" if solved else "error"
+        lines += [(f"{word} at T = {depth}", _shown(error)) for depth, error in depths.items()]
         if isinstance(band, list) and len(band) == 2:
             lines.append(
                 ("5–95 % band", f"{_shown(band[0])} to {_shown(band[1])} over {_shown(prompts)} prompts")
@@ -102,6 +105,17 @@ def card_lines(checkpoint: Checkpoint) -> list[str]:
     lines += [(name, _shown(value)) for name, value in card.items() if name not in HIDDEN]
     broad = max(len(name) for name, _ in lines[:40])
     return [f"{printable(str(name)).replace('_', ' '):<{broad}}  {printable(value)}" for name, value in lines]
+
+
+def _solved_lines(solved: Any) -> list[tuple[str, str]]:
+    """Return the share of solved prompts at each depth of a model of a puzzle."""
+    if not isinstance(solved, dict):
+        return []
+    return [
+        (f"solved at T = {depth}", "{:.1%} (5–95 %: {:.1%} to {:.1%})".format(*share))
+        for depth, share in solved.items()
+        if isinstance(share, list) and len(share) == 3 and all(isinstance(one, float) for one in share)
+    ]
 
 
 def _insight_lines(card: dict[str, Any]) -> list[tuple[str, str]]:

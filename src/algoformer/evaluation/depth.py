@@ -24,12 +24,14 @@ class DepthErrors:
     """Errors with bands: on the last sample at every depth, on all samples at a few of them.
 
     `by_prompt` is what `by_depth` is the mean of: solvers that answered the same prompts are compared best
-    prompt by prompt.
+    prompt by prompt. `unsolved` is the share of prompts with a wrong answer at every depth; None where
+    answers are numbers.
     """
 
     by_depth: Curve
     by_sample: dict[int, Curve]
     by_prompt: Float[np.ndarray, "prompt depth"] = field(compare=False, repr=False)
+    unsolved: Curve | None = None
 
 
 def errors_at(
@@ -87,6 +89,9 @@ def errors_at(
                 for depth, values in errors.by_sample.items()
             },
             by_prompt=errors.by_depth,
+            unsolved=None
+            if errors.unsolved is None
+            else curve_of(errors.unsolved, axis="iterations", x=depths, **bands),
         )
         for kind, errors in found.items()
     }

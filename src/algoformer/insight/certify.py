@@ -56,9 +56,11 @@ def certify(
 ) -> DepthCertificate:
     """Certify how a solver's answers behave to `reach` times its trained depth.
 
-    The last question of held-out prompts is answered after many passes. For an `AlgoFormer` whose traced
-    part is a loop, the states are followed too: each token's class at the far end, the growth of a
-    disturbance along the trajectory, and for causal attention the exact spectrum of one prompt.
+    The last question of held-out prompts is answered after many passes, or all questions where answers are
+    classes: the answers are then probabilities, and the error is their squared distance from the right class
+    (the Brier score), as a mean over the questions. For an `AlgoFormer` whose traced part is a loop, the
+    states are followed too: each token's class at the far end, the growth of a disturbance along the
+    trajectory, and for causal attention the exact spectrum of one prompt.
 
     Args:
         solver: anything that answers prompts.
@@ -75,7 +77,7 @@ def certify(
     if prompts < LEAST_PROMPTS:
         raise ValueError(f"prompts must be at least {LEAST_PROMPTS} for a band of the error, got {prompts}")
     check_reach(reach)
-    prompt = evaluation_prompts(task, count=prompts, seed=seed).prefix()
+    prompt = _questions(evaluation_prompts(task, count=prompts, seed=seed), solver)
     prompt = given_to(solver, prompt) if isinstance(solver, torch.nn.Module) else prompt.to(torch.float64)
     trained = trained or own_steps(solver, prompt)
     far = reach * trained
@@ -94,10 +96,19 @@ def certify(
         double = loop_map(solver, prompt.select(slice(0, 6)), dtype=torch.float64)
         states = with_growth(states, double)
     setting = {"solver": type(solver).__name__, "task": type(task).__name__, "prompts": prompts, "seed": seed}
+    if prompt.classes:
+        setting["error"] = "Brier score"
     setting["precision"] = str(precision_of(solver)).removeprefix("torch.")
     return _certificate(
         answers, prompt, depths, trained=trained, scale=task.scale, states=states, setting=setting
     )
+
+
+def _questions(prompt: Prompt, solver: Solver) -> Prompt:
+    """Return the last question of regression, which has the most samples, and all questions of a puzzle."""
+    if not prompt.classes:
+        return prompt.prefix()
+    return prompt.for_attention(causal=getattr(solver, "causal", True))
 
 
 def state_report(loop: LoopMap, run: Trajectory) -> StateReport:
@@ -131,7 +142,7 @@ def with_growth(states: StateReport, loop: LoopMap) -> StateReport:
 
 @dataclass(frozen=True)
 class _Errors:
-    """Errors of the last question, (depth, prompt), and the answers behind them."""
+    """Errors of the answers, (depth, prompt), and the answers behind them, (depth, prompt, number)."""
 
     answers: Tensor
     errors: Tensor
@@ -159,8 +170,12 @@ def _certificate(
     setting: dict[str, Any],
 ) -> DepthCertificate:
     target = prompt.targets if prompt.clean is None else prompt.clean
-    gaps = (answers - target).double()[:, :, -1]  # (depth, prompt, out)
-    found = _Errors(answers[:, :, -1].double(), gaps.square().sum(-1) / scale, depths, scale)
+    if prompt.classes:
+        answers = answers.double().softmax(-1)
+    gaps = (answers - target).double()  # (depth, prompt, point, out)
+    # all answers of a prompt as one vector, whose squared length is the mean over the questions
+    gaps, answers = (numbers.double().flatten(-2) / prompt.points**0.5 for numbers in (gaps, answers))
+    found = _Errors(answers, gaps.square().sum(-1) / scale, depths, scale)
     before, after = found.at(trained), found.errors[-1]
     ratio, band = _ratio(before, after)
     typical = _typical_ratio(before, after)
@@ -169,7 +184,8 @@ def _certificate(
     sound = means.nan_to_num(torch.inf)
     worst = after.nan_to_num(torch.inf).argsort(descending=True)[:3].tolist()
     close = [index for index, depth in enumerate(depths) if depth == index + 1]
-    first = found.answers[close][..., 0]
+    # `Converged` looks at logits, which may still move when the probabilities of classes do not
+    first = None if prompt.classes else found.answers[close][..., 0]
     return DepthCertificate(
         answers=_answer_class(ratio, band, typical, swing, after),
         trained=trained,

@@ -32,10 +32,11 @@ class StoppingRule:
         return f"{self.rule} ({self.passes:.1f} passes on average, error {self.loss:+.1%})"
 
 
-def recommend(answers: Tensor, errors: Tensor) -> StoppingRule:
+def recommend(answers: Tensor | None, errors: Tensor) -> StoppingRule:
     """Return the cheapest rule whose loss is small, from answers (step, batch) and errors (step, batch).
 
-    Both hold every pass from 1 on. Fixed depths and tolerances on the movement of an answer are compared.
+    Both hold every pass from 1 on. Fixed depths and tolerances on the movement of an answer are compared;
+    without answers, fixed depths alone.
     """
     means = errors.mean(1)
     best = float(means.min())
@@ -44,6 +45,14 @@ def recommend(answers: Tensor, errors: Tensor) -> StoppingRule:
         StoppingRule(rule=f"fixed:{step + 1}", passes=step + 1.0, loss=(float(means[step]) - best) / floor)
         for step in range(len(means))
     ]
+    if answers is not None:
+        rules += _tolerances(answers, errors, best)
+    good = [rule for rule in rules if rule.loss <= ALLOWED_LOSS]
+    return min(good, key=lambda rule: rule.passes)
+
+
+def _tolerances(answers: Tensor, errors: Tensor, best: float) -> list[StoppingRule]:
+    rules, floor = [], max(best, 1e-12)
     scale = float(answers[-1].square().mean().sqrt()) if bool(torch.isfinite(answers[-1]).all()) else 1.0
     movement = (answers[1:] - answers[:-1]).abs()
     for share in TOLERANCES:
@@ -57,5 +66,4 @@ def recommend(answers: Tensor, errors: Tensor) -> StoppingRule:
         rules.append(
             StoppingRule(rule=f"converged:{tolerance:g}", passes=passes, loss=(error - best) / floor)
         )
-    good = [rule for rule in rules if rule.loss <= ALLOWED_LOSS]
-    return min(good, key=lambda rule: rule.passes)
+    return rules

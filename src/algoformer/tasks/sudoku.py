@@ -14,7 +14,7 @@ from torch import Tensor
 from algoformer.common.names import check_choice
 from algoformer.common.terminal import short
 from algoformer.prompt import Prompt
-from algoformer.tasks.sudoku_boards import propagate_once, small_puzzles, solved_puzzles
+from algoformer.tasks.sudoku_boards import GENERATED, propagate_once, small_puzzles, solved_puzzles
 from algoformer.tasks.symbols import Answers, SymbolTask, one_hot
 from algoformer.tasks.task import check_count
 
@@ -33,11 +33,12 @@ class Sudoku(SymbolTask):
 
     Boards follow the protocol of Palm et al. (2018, "Recurrent Relational Networks"): a puzzle of the pool,
     with its digits exchanged at random, and some further cells of its solution revealed. The pool of 9 × 9
-    puzzles is a file with one puzzle a line. Training, validation and test draw from different puzzles.
+    puzzles is that of the library, 2,000 generated minimal puzzles, or a file with one puzzle a line.
+    Training, validation and test draw from different puzzles.
 
     Attributes:
-        size: 9, or 4 for boards of 4 × 4 cells, whose puzzles need no file.
-        puzzles: the path of a file of 9 × 9 puzzles with one solution each; empty for size 4.
+        size: 9, or 4 for boards of 4 × 4 cells.
+        puzzles: the path of a file of 9 × 9 puzzles with one solution each; empty for the library's own.
         least: the least number of cells that are revealed besides a puzzle's own givens.
         most: the largest number of them.
         boards: the number of distinct boards of the split; 0 draws a new board every time.
@@ -60,10 +61,10 @@ class Sudoku(SymbolTask):
     def __post_init__(self) -> None:
         if self.size not in (4, 9):
             raise ValueError(f"size must be 4 or 9, got {short(self.size)}")
-        if (self.size == 9) != bool(self.puzzles):
+        if self.size == 4 and self.puzzles:
             raise ValueError(
-                f"size={self.size} with puzzles={short(self.puzzles)}: boards of size 9 need a file of "
-                "puzzles, boards of size 4 need none"
+                f"size=4 with puzzles={short(self.puzzles)}: a file holds boards of size 9; "
+                "leave puzzles out, or set size=9"
             )
         check_count("least", self.least, 0, self.context)
         check_count("most", self.most, self.least, self.context)
@@ -152,7 +153,7 @@ def _exchange_digits(
 
 @lru_cache(maxsize=8)
 def _pool(size: int, path: str, split: str, device: str) -> tuple[Tensor, Tensor]:
-    puzzles, solutions = small_puzzles() if size == 4 else solved_puzzles(path)
+    puzzles, solutions = small_puzzles() if size == 4 else solved_puzzles(path or str(GENERATED))
     order = np.random.default_rng(0).permutation(len(puzzles))
     test = max(1, min(HELD_OUT["test"], len(order) // 5))
     valid = max(1, min(HELD_OUT["valid"], len(order) // 10))

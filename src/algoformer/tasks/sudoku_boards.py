@@ -14,6 +14,9 @@ from jaxtyping import Bool, Int, UInt16
 
 from algoformer.common.terminal import short
 
+GENERATED = Path(__file__).parent / "data" / "sudoku.txt.gz"
+"""The 9 × 9 puzzles of the library; `scripts/sudoku_puzzles.py` of the repository generates them."""
+
 MAX_PUZZLES = 2_000_000
 """The largest number of puzzles that a file may hold."""
 

@@ -9,11 +9,12 @@ from torch import Tensor
 from algoformer import programs
 from algoformer.cli.explore_pages import explore
 from algoformer.cli.explore_puzzles import puzzle_of
-from algoformer.cli.measure import Contender
+from algoformer.cli.measure import Contender, load_contender
 from algoformer.model import AlgoFormer
 from algoformer.prompt import Prompt
 from algoformer.report.explorer import Exploration, Puzzle
 from algoformer.tasks import Addition, Copy, Hops, LinearSystem, Parity, Sudoku, Task
+from algoformer.tasks.sudoku_boards import unit_cells
 from algoformer.trace import Unroll
 from report.explorer.conftest import Open
 from report.explorer.models import random_model, relative_error
@@ -91,6 +92,24 @@ def test_a_board_fills_itself_as_in_pytorch(size: int, tmp_path: Path, open_page
     for place, exit in enumerate(exits):
         assert (history[exit - 1 :, place] == history[-1, place]).all()
         assert exit == 1 or history[exit - 2, place] != history[exit - 1, place]
+
+
+def test_the_shipped_model_solves_a_board_in_the_page(open_page: Open) -> None:
+    contender = load_contender(Path("sudoku"))
+    page = open_page(contender.model, explore(contender))
+    settled(page)
+    for _ in range(11):  # the last of the twelve boards takes the fewest iterations
+        page.click("#new")
+        settled(page)
+    wanted = scores(contender.model, page, list(range(81)), 32)
+    found = page.run("explorer.answers.map((numbers) => [...numbers])")
+    # digits, not logits: 32 passes through a trained loop enlarge the rounding
+    digits = torch.tensor(found).unflatten(1, (81, 9)).argmax(dim=2)
+    assert (digits == wanted.argmax(dim=2)).double().mean() > 0.999
+    set_value(page, "iteration", 32)
+    board = torch.tensor([int(cell) for cell in text_of_cells(page)])
+    assert (board[torch.from_numpy(unit_cells(9))].sort(dim=1).values == torch.arange(1, 10)).all()
+    assert page.run("document.querySelectorAll('.cell.wrong').length") == 0
 
 
 def test_typing_into_a_cell_asks_the_model_about_the_new_board(open_page: Open) -> None:
