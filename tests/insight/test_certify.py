@@ -8,18 +8,7 @@ from dataclasses import dataclass
 import pytest
 import torch
 
-from algoformer import (
-    AlgoFormer,
-    Layers,
-    Loop,
-    Program,
-    Prompt,
-    Trace,
-    Unroll,
-    algorithms,
-    tasks,
-    theory,
-)
+from algoformer import AlgoFormer, Layers, Loop, Program, Prompt, Trace, Unroll, algorithms, tasks, theory
 from algoformer.evaluation import evaluation_prompts
 from algoformer.insight import DepthCertificate, certify, filters
 from algoformer.insight.growth import disturbance_growth, token_radii
