@@ -97,7 +97,9 @@ class Unroll:
                 f"gradient_checkpointing drops the hidden states that keep={self.keep} asks for; choose one"
             )
         length = self.steps if self.window is None else self.window
-        vars(self).update(length=length, first_step=self.steps - length + 1)
+        # not vars(self).update(…): torch.compile of torch 2.11 cannot trace that
+        object.__setattr__(self, "length", length)
+        object.__setattr__(self, "first_step", self.steps - length + 1)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,12 +18,12 @@ def test_a_missing_package_is_named_with_its_extra() -> None:
     assert last.endswith("pip install 'algoformer[hf]'")
 
 
-@pytest.mark.parametrize("version", ["5.9.0", "5.23.0", "6.0.0.dev0", "10.1"])
+@pytest.mark.parametrize("version", ["5.10.0", "5.23.0", "6.0.0.dev0", "10.1"])
 def test_a_version_that_is_new_enough_is_accepted(version: str) -> None:
     check_version(version)
 
 
-@pytest.mark.parametrize("version", ["4.57.1", "5.8.2", "5.8.0.dev0"])
+@pytest.mark.parametrize("version", ["4.57.1", "5.9.2", "5.9.0.dev0"])
 def test_a_version_that_is_too_old_is_refused(version: str) -> None:
-    with pytest.raises(ImportError, match=f"needs transformers 5.9 or newer, found {version}"):
+    with pytest.raises(ImportError, match=f"needs transformers 5.10 or newer, found {version}"):
         check_version(version)

@@ -5,7 +5,7 @@ from typing import Any
 
 from algoformer.extras import require
 
-OLDEST = (5, 9)
+OLDEST = (5, 10)
 """The oldest release of `transformers` that is supported, as major and minor version."""
 
 
