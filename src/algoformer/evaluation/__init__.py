@@ -1,30 +1,19 @@
 """Measure solvers on fixed prompts: errors with bootstrap bands."""
 
-from algoformer.evaluation.bootstrap import Band, bootstrap
-from algoformer.evaluation.curve import Curve
-from algoformer.evaluation.depth import DepthErrors, depth_sweep, errors_at
-from algoformer.evaluation.evaluate import Comparison, compare, evaluate
-from algoformer.evaluation.evaluation import Against, Evaluation
-from algoformer.evaluation.numbers import Cell
-from algoformer.evaluation.prompts import evaluation_prompts, held_out_seed
-from algoformer.evaluation.summary import Table, depth_table, summary_table
-
-__all__ = [
-    "Against",
-    "Band",
-    "Cell",
-    "Comparison",
-    "Curve",
-    "DepthErrors",
-    "Evaluation",
-    "Table",
-    "bootstrap",
-    "compare",
-    "depth_sweep",
-    "depth_table",
-    "errors_at",
-    "evaluate",
-    "evaluation_prompts",
-    "held_out_seed",
-    "summary_table",
-]
+from algoformer.evaluation.bootstrap import Band as Band
+from algoformer.evaluation.bootstrap import bootstrap as bootstrap
+from algoformer.evaluation.curve import Curve as Curve
+from algoformer.evaluation.depth import DepthErrors as DepthErrors
+from algoformer.evaluation.depth import depth_sweep as depth_sweep
+from algoformer.evaluation.depth import errors_at as errors_at
+from algoformer.evaluation.evaluate import Comparison as Comparison
+from algoformer.evaluation.evaluate import compare as compare
+from algoformer.evaluation.evaluate import evaluate as evaluate
+from algoformer.evaluation.evaluation import Against as Against
+from algoformer.evaluation.evaluation import Evaluation as Evaluation
+from algoformer.evaluation.numbers import Cell as Cell
+from algoformer.evaluation.prompts import evaluation_prompts as evaluation_prompts
+from algoformer.evaluation.prompts import held_out_seed as held_out_seed
+from algoformer.evaluation.summary import Table as Table
+from algoformer.evaluation.summary import depth_table as depth_table
+from algoformer.evaluation.summary import summary_table as summary_table
