@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from algoformer.evaluation.bootstrap import bootstrap
+from algoformer.evaluation.curve import bootstrap
 from paper.archive import Results, seeds_so_far
 from paper.result import Result
 from paper.runs import SLOW

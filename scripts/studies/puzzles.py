@@ -26,7 +26,7 @@ import torch
 
 from algoformer.depth import Depth
 from algoformer.evaluation import Cell, Evaluation, Table, bootstrap, evaluate, evaluation_prompts
-from algoformer.evaluation.precision import full_precision
+from algoformer.evaluation.solvers import full_precision
 from algoformer.model import presets
 from algoformer.model.program import Layers, Loop, Program, default_steps, traced_part
 from algoformer.model.two_states import TwoStates

@@ -27,7 +27,7 @@ from algoformer.common.files import write_atomically, write_json
 from algoformer.data import PromptData, TextData
 from algoformer.data.prompts import VALIDATION_SEED
 from algoformer.evaluation import evaluation_prompts
-from algoformer.evaluation.precision import full_precision
+from algoformer.evaluation.solvers import full_precision
 from algoformer.language.tokenizer import Tokenizer
 from algoformer.model.program import default_steps
 from algoformer.report import save

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from algoformer.evaluation import bootstrap
-from algoformer.evaluation.bootstrap import _NUMBERS_AT_ONCE, curve_of
+from algoformer.evaluation.curve import _NUMBERS_AT_ONCE, curve_of
 
 
 def test_the_band_is_that_of_normal_theory_where_that_holds() -> None:
@@ -52,7 +52,7 @@ def test_columns_are_resampled_together_and_apart_alike() -> None:
 def test_resampling_in_small_chunks_gives_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     values = np.random.default_rng(5).normal(size=(31, 7))
     whole = bootstrap(values, resamples=101)
-    monkeypatch.setattr(sys.modules["algoformer.evaluation.bootstrap"], "_NUMBERS_AT_ONCE", 311)
+    monkeypatch.setattr(sys.modules["algoformer.evaluation.curve"], "_NUMBERS_AT_ONCE", 311)
     pieces = bootstrap(values, resamples=101)
     np.testing.assert_allclose(pieces.low, whole.low, rtol=1e-12)
     np.testing.assert_allclose(pieces.high, whole.high, rtol=1e-12)

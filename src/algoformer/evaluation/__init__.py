@@ -1,8 +1,8 @@
 """Measure solvers on fixed prompts: errors with bootstrap bands."""
 
-from algoformer.evaluation.bootstrap import Band as Band
-from algoformer.evaluation.bootstrap import bootstrap as bootstrap
+from algoformer.evaluation.curve import Band as Band
 from algoformer.evaluation.curve import Curve as Curve
+from algoformer.evaluation.curve import bootstrap as bootstrap
 from algoformer.evaluation.depth import DepthErrors as DepthErrors
 from algoformer.evaluation.depth import depth_sweep as depth_sweep
 from algoformer.evaluation.depth import errors_at as errors_at
@@ -11,9 +11,9 @@ from algoformer.evaluation.evaluate import compare as compare
 from algoformer.evaluation.evaluate import evaluate as evaluate
 from algoformer.evaluation.evaluation import Against as Against
 from algoformer.evaluation.evaluation import Evaluation as Evaluation
-from algoformer.evaluation.numbers import Cell as Cell
 from algoformer.evaluation.prompts import evaluation_prompts as evaluation_prompts
 from algoformer.evaluation.prompts import held_out_seed as held_out_seed
-from algoformer.evaluation.summary import Table as Table
-from algoformer.evaluation.summary import depth_table as depth_table
-from algoformer.evaluation.summary import summary_table as summary_table
+from algoformer.evaluation.tables import Cell as Cell
+from algoformer.evaluation.tables import Table as Table
+from algoformer.evaluation.tables import depth_table as depth_table
+from algoformer.evaluation.tables import summary_table as summary_table

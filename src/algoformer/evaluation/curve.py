@@ -1,16 +1,24 @@
-"""Errors along an axis, with a confidence band."""
+"""Errors along an axis, with bootstrap confidence bands of means over prompts."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
+
+import numpy as np
+from jaxtyping import Float
 
 from algoformer.common.stored import Stored
 from algoformer.common.terminal import short
 
 Axis = Literal["samples", "iterations"]
 """The axis of a curve: the number of in-context samples, or of iterations."""
+
+
+_NUMBERS_AT_ONCE = 1 << 22
+"""Numbers in the largest array that is held while resampling: 32 MiB."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,3 +82,95 @@ class Curve(Stored):
                 f"it has {len(self.x)} points in {self.x[0]:g}..{self.x[-1]:g}"
             )
         return self.error[self.x.index(x)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Band:
+    """A mean over prompts and the interval that holds 90 % of its bootstrap resamples."""
+
+    mean: Float[np.ndarray, "*columns"]
+    low: Float[np.ndarray, "*columns"]
+    high: Float[np.ndarray, "*columns"]
+
+
+def bootstrap(
+    values: Float[np.ndarray, " prompt *columns"],
+    *,
+    seed: int = 0,
+    resamples: int = 1000,
+    share: float = 0.9,
+) -> Band:
+    """Return the mean over the first axis, with the central `share` of means over resampled prompts.
+
+    Whole prompts are drawn with replacement, the same for all columns, so that curves measured on the
+    same prompts move together. The seed alone decides which. A column that holds a NaN or an infinity has
+    that as its mean and at both ends of its band: a broken prompt is reported, not averaged away.
+
+    Args:
+        values: one row for each prompt.
+        seed: of the resamples.
+        resamples: how many.
+        share: of the resamples that the band holds; 0.9 is 5–95 %.
+
+    >>> band = bootstrap(np.arange(100.0))
+    >>> float(band.mean), bool(band.low < 49.5 < band.high)
+    (49.5, True)
+    """
+    if not len(values):
+        raise ValueError("a mean needs at least one prompt, got none")
+    if resamples < 1:
+        raise ValueError(f"resamples must be at least 1, got {resamples}")
+    if not 0 < share < 1:
+        raise ValueError(f"share must lie between 0 and 1, got {share}")
+    shape = values.shape[1:]
+    flat = values.reshape(len(values), -1).astype(np.float64)
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean = flat.mean(axis=0)
+    low, high = mean.copy(), mean.copy()
+    sound = np.flatnonzero(np.isfinite(mean))
+    ends = (1 - share) / 2, (1 + share) / 2
+    width = max(1, _NUMBERS_AT_ONCE // max(resamples, len(values)))
+    for start in range(0, len(sound), width):
+        chosen = sound[start : start + width]
+        means = _resampled_means(flat[:, chosen], seed=seed, resamples=resamples)
+        with np.errstate(over="ignore", invalid="ignore"):
+            low[chosen], high[chosen] = np.quantile(means, ends, axis=0)
+    return Band(mean=mean.reshape(shape), low=low.reshape(shape), high=high.reshape(shape))
+
+
+def _resampled_means(
+    values: Float[np.ndarray, "prompt column"], *, seed: int, resamples: int
+) -> Float[np.ndarray, "resample column"]:
+    # a resample is how often it drew each prompt, so that all its means are one matrix product
+    count = len(values)
+    generator = np.random.default_rng(seed)
+    rows = max(1, _NUMBERS_AT_ONCE // count)
+    means = []
+    for start in range(0, resamples, rows):
+        draws = generator.integers(count, size=(min(rows, resamples - start), count))
+        draws += count * np.arange(len(draws))[:, None]
+        times = np.bincount(draws.ravel(), minlength=draws.size).reshape(draws.shape)
+        with np.errstate(over="ignore", invalid="ignore"):
+            means.append(times.astype(np.float64) @ values / count)
+    return np.concatenate(means)
+
+
+def curve_of(
+    errors: Float[np.ndarray, "prompt x"],
+    *,
+    label: str,
+    axis: Axis,
+    x: Sequence[int],
+    seed: int = 0,
+    resamples: int = 1000,
+) -> Curve:
+    """Return the mean of errors over prompts at each x, with its 5–95 % band."""
+    band = bootstrap(errors, seed=seed, resamples=resamples)
+    return Curve(
+        label=label,
+        axis=axis,
+        x=tuple(float(value) for value in x),
+        error=tuple(band.mean.tolist()),
+        low=tuple(band.low.tolist()),
+        high=tuple(band.high.tolist()),
+    )

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from algoformer.evaluation.bootstrap import curve_of
-from algoformer.evaluation.curve import Curve
+from algoformer.evaluation.curve import Curve, curve_of
 from algoformer.evaluation.errors import Progress, measure
 from algoformer.evaluation.evaluate import checked_scale
 from algoformer.evaluation.evaluation import Against

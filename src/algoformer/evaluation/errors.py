@@ -11,8 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from algoformer.evaluation.evaluation import Against
-from algoformer.evaluation.precision import full_precision
-from algoformer.evaluation.solvers import ReadsDepths, device_of, given_to
+from algoformer.evaluation.solvers import ReadsDepths, device_of, full_precision, given_to
 from algoformer.prompt import Prompt
 from algoformer.trace import Solver, Unroll
 

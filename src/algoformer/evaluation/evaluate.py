@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from algoformer.evaluation.bootstrap import curve_of
+from algoformer.evaluation.curve import curve_of
 from algoformer.evaluation.errors import Progress, measure
 from algoformer.evaluation.evaluation import Against, Evaluation, Plain
 from algoformer.evaluation.solvers import count_parameters, own_steps, rows_at_once, setting, solver_name
-from algoformer.evaluation.summary import summary_table
+from algoformer.evaluation.tables import summary_table
 from algoformer.prompt import Prompt
 from algoformer.trace import Solver, Unroll
 

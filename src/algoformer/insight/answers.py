@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from algoformer.evaluation.precision import full_precision
+from algoformer.evaluation.solvers import full_precision
 from algoformer.insight.contexts import Contexts
 from algoformer.insight.instrument import can_share_context, measuring_copy, shared_context_answers
 from algoformer.prompt import Prompt

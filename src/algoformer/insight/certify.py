@@ -12,8 +12,7 @@ import torch
 from torch import Tensor
 
 from algoformer.evaluation import bootstrap, evaluation_prompts
-from algoformer.evaluation.precision import full_precision
-from algoformer.evaluation.solvers import given_to, own_steps
+from algoformer.evaluation.solvers import full_precision, given_to, own_steps
 from algoformer.insight.answers import precision_of
 from algoformer.insight.certificate import AnswerClass, DepthCertificate, StateReport
 from algoformer.insight.growth import disturbance_growth, token_radii

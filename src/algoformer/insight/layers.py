@@ -6,8 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from algoformer.evaluation import evaluation_prompts
-from algoformer.evaluation.precision import full_precision
-from algoformer.evaluation.solvers import given_to
+from algoformer.evaluation.solvers import full_precision, given_to
 from algoformer.insight.probes import ridge, states_at_questions
 from algoformer.model import AlgoFormer
 from algoformer.model.address import layer_addresses

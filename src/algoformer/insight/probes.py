@@ -13,8 +13,7 @@ import torch
 from torch import Tensor
 
 from algoformer.evaluation import evaluation_prompts
-from algoformer.evaluation.precision import full_precision
-from algoformer.evaluation.solvers import given_to
+from algoformer.evaluation.solvers import full_precision, given_to
 from algoformer.model import AlgoFormer
 from algoformer.prompt import Prompt
 from algoformer.tasks import Task

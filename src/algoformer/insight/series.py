@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from algoformer.evaluation import held_out_seed
-from algoformer.evaluation.precision import full_precision
+from algoformer.evaluation.solvers import full_precision
 from algoformer.problems import Problems
 from algoformer.prompt import Prompt
 from algoformer.tasks import Task

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from algoformer.evaluation import Table
-from algoformer.evaluation.numbers import show
+from algoformer.evaluation.tables import show
 from algoformer.extras import require
 from algoformer.report.style import page_colors
 

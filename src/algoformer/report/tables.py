@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from algoformer.common.terminal import printable
 from algoformer.evaluation import Table
-from algoformer.evaluation.numbers import show
+from algoformer.evaluation.tables import show
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable

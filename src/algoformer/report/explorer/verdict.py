@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from algoformer.evaluation.numbers import show
+from algoformer.evaluation.tables import show
 
 REMEDY = "write the file with algoformer identify MODEL --out FOLDER"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from algoformer.evaluation import Evaluation
-from algoformer.evaluation.numbers import show
+from algoformer.evaluation.tables import show
 
 UNLEARNED = 0.9
 """A model with a larger error does hardly better than the answer 0, whose error is 1."""

@@ -4,6 +4,7 @@ from dataclasses import replace
 import pytest
 
 from algoformer.evaluation import Table, compare, depth_table, summary_table
+from algoformer.evaluation.tables import show
 from evaluation.known import Off, line, one, pairs
 
 
@@ -73,3 +74,24 @@ def test_a_comparison_prints_as_its_table() -> None:
     assert lines[2].split()[:4] == ["off\\x1b", "–", "2", "0.250"]
     assert len({line.index("2") for line in lines[1:]}) == 1
     assert isinstance(results, list)
+
+
+@pytest.mark.parametrize(
+    ("cell", "text"),
+    [
+        (0, "0"),
+        (0.0, "0"),
+        (-1234567, "-1,234,567"),
+        (123.456, "123"),
+        (9999.0, "9999"),
+        (12345.0, "1.23e4"),
+        (1e-3, "0.00100"),
+        (9.99e-4, "9.99e-4"),
+        (-0.5, "-0.500"),
+        (float("inf"), "∞"),
+        (float("-inf"), "-∞"),
+        ("", ""),
+    ],
+)
+def test_numbers_have_three_digits(cell: float | int | str, text: str) -> None:
+    assert show(cell) == text
