@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from algoformer.training import build_model, load_checkpoint, train
-from algoformer.training.average import Average
+from algoformer.training.optimizer import Average
 from algoformer.training.step import raw_model
 from training.small import same_weights, small, stepper
 

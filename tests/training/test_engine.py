@@ -11,8 +11,7 @@ import torch
 
 from algoformer import programs
 from algoformer.training import train
-from algoformer.training.captured import CapturedStep, Snapshot
-from algoformer.training.engine import Plan, open_engine, plan_engine
+from algoformer.training.engine import CapturedStep, Plan, Snapshot, open_engine, plan_engine
 from training.small import same_weights, small, stepper, told
 
 TESTS = Path(__file__).parents[1]

@@ -9,10 +9,14 @@ from torch.optim._muon import _zeropower_via_newtonschulz as zeropower
 
 from algoformer import Layers, Program, programs
 from algoformer.training import TrainConfig, build_model
-from algoformer.training import muon as muon_module
-from algoformer.training.average import move_towards
-from algoformer.training.muon import TensorRateMuon, orthogonalized
-from algoformer.training.optimizer import ModelOptimizer, hidden_matrices
+from algoformer.training import optimizer as muon_module
+from algoformer.training.optimizer import (
+    ModelOptimizer,
+    TensorRateMuon,
+    hidden_matrices,
+    move_towards,
+    orthogonalized,
+)
 from training.small import same_weights, small, stepper
 from training.test_step import NothingReadBack
 

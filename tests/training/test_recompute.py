@@ -5,7 +5,7 @@ import torch
 
 from algoformer.model.parts import LayersModule, LoopModule
 from algoformer.training import train
-from algoformer.training.captured import CapturedStep
+from algoformer.training.engine import CapturedStep
 from training.small import loss_at, same_weights, small, stepper
 from training.test_engine import PretendCuda
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from algoformer.training import read_metrics, train
-from algoformer.training.tensorboard import TensorBoard
+from algoformer.training.run_folder import TensorBoard
 from training.small import same_weights, small, told
 
 Points = dict[str, list[tuple[int, float]]]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import logging
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,8 @@ from algoformer.common.files import (
     write_text,
 )
 from algoformer.training.config import Experiment, is_data_of
+
+logger = logging.getLogger("algoformer.training")
 
 Metrics = Mapping[str, float]
 """One row: counts (step, iterations, dims, samples) and measurements, by name; all of them floats."""
@@ -79,8 +82,6 @@ class RunFolder:
         rows = [row for row in read_metrics(self.path) if row["step"] <= last_step]
         write_text(self.path / "metrics.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
         if self._tensorboard and importlib.util.find_spec("tensorboard") is not None:
-            from algoformer.training.tensorboard import TensorBoard
-
             self._events = TensorBoard(self.path / "tensorboard", rows)
         return rows
 
@@ -154,6 +155,50 @@ def exported_facts(card: Mapping[str, Any]) -> dict[str, Any]:
 def origin_of(card: Mapping[str, Any]) -> dict[str, Any]:
     """Return the facts of a card that a run tells of the checkpoint it began with."""
     return {name: card[name] for name in OF_ORIGIN if name in card}
+
+
+class TensorBoard:
+    """Writes the metrics of a run to event files of TensorBoard; after any failure it does nothing more.
+
+    The files are written anew from all rows whenever a run goes on, so that they show each step once.
+    """
+
+    def __init__(self, folder: Path, rows: Iterable[Mapping[str, float]]) -> None:
+        self._writer: Any = None
+        try:
+            from torch.utils.tensorboard import SummaryWriter
+
+            before = list(folder.glob("events.out.tfevents.*"))
+            # a viewer that has shown the old files forgets their points
+            self._writer = SummaryWriter(str(folder), purge_step=0)
+            for row in rows:
+                self.add(row)
+            self._writer.flush()
+            for file in before:
+                file.unlink()
+        except Exception as error:
+            self._give_up(error)
+
+    def add(self, row: Mapping[str, float]) -> None:
+        """Add a row: a point at its step for each of its numbers."""
+        if self._writer is None:
+            return
+        try:
+            for name, value in row.items():
+                if name not in ("step", "seconds"):
+                    self._writer.add_scalar(name, value, int(row["step"]))
+        except Exception as error:
+            self._give_up(error)
+
+    def close(self) -> None:
+        """Write what is waiting to be written, and stop."""
+        if self._writer is not None:
+            self._writer.close()
+
+    def _give_up(self, error: Exception) -> None:
+        # pictures must never cost a run
+        self._writer = None
+        logger.warning("TensorBoard does not work here (%s); metrics.jsonl has it all", str(error)[:200])
 
 
 def _read_row(line: str) -> Metrics | None:

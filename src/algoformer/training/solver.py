@@ -15,9 +15,8 @@ from algoformer.model.parts import LoopModule
 from algoformer.model.program import default_steps
 from algoformer.prompt import Prompt
 from algoformer.trace import Trace, Unroll
-from algoformer.training.captured import WARM_UP
 from algoformer.training.compiled import compiled_pieces
-from algoformer.training.engine import EngineName, plan_engine
+from algoformer.training.engine import WARM_UP, EngineName, plan_engine
 
 
 @contextmanager

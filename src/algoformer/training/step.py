@@ -20,9 +20,8 @@ from algoformer.data.protocol import Loss, Share
 from algoformer.model.algoformer import AlgoFormer
 from algoformer.model.program import traced_part
 from algoformer.trace import Carry, Unroll
-from algoformer.training.average import Average
 from algoformer.training.config import Experiment, sequence_depths, unroll_at
-from algoformer.training.optimizer import ModelOptimizer
+from algoformer.training.optimizer import Average, ModelOptimizer
 from algoformer.training.precision import HalfBody, HalfLoss
 
 Result = TypeVar("Result")
