@@ -1,22 +1,26 @@
-"""Models and tokenizers of this library as those of `transformers`."""
+"""Models and tokenizers of this library as those of `transformers`, also in formats that need no plugin."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import torch
+from torch import nn
 
 from algoformer.common.names import check_choice
 from algoformer.extras import require
-from algoformer.hf.classifier import AlgoformerForSequenceClassification
 from algoformer.hf.config import AlgoformerConfig
-from algoformer.hf.export import export
+from algoformer.hf.importers import FAMILIES, Family, module_at, stored_layers
 from algoformer.hf.installed import transformers
-from algoformer.hf.model import AlgoformerForCausalLM
+from algoformer.hf.model import AlgoformerForCausalLM, AlgoformerForSequenceClassification
 from algoformer.language.classifier import TextClassifier
 from algoformer.language.token_model import TokenModel
 from algoformer.language.tokenizer import BOS, EOS, PAD, SPECIALS, Tokenizer
-from algoformer.model.formats import FORMATS
+from algoformer.model.formats import FORMATS, servable
+from algoformer.model.parts import LayersModule
+from algoformer.model.program import Layers, Loop, Program, modules_of
+
+SPECIAL_TOKENS = {"pad_token_id": PAD, "bos_token_id": BOS, "eos_token_id": EOS}
 
 
 def to_hf(model: TokenModel | TextClassifier, format: str = "algoformer") -> Any:
@@ -52,9 +56,7 @@ def to_hf(model: TokenModel | TextClassifier, format: str = "algoformer") -> Any
         "dropout": trunk.dropout,
         "attention_dropout": trunk.attention_dropout,
         "word_dropout": trunk.word_dropout,
-        "pad_token_id": PAD,
-        "bos_token_id": BOS,
-        "eos_token_id": EOS,
+        **SPECIAL_TOKENS,
     }
     if isinstance(model, TextClassifier):
         options |= {"id2label": dict(enumerate(model.labels))}
@@ -102,3 +104,116 @@ def to_hf_tokenizer(tokenizer: Tokenizer, model: TokenModel | TextClassifier | N
         split_special_tokens=True,
         clean_up_tokenization_spaces=False,
     )
+
+
+@torch.no_grad()
+def export(model: TokenModel, format: str) -> Any:
+    """Return a copy of a language model as a plain model of `transformers`, in one of its own formats.
+
+    Args:
+        model: a language model whose program is one of the format.
+        format: a name in `model.formats.FORMATS`.
+
+    Raises:
+        ValueError: the program is not one of this format; the message says why.
+    """
+    found = servable(model.program)
+    if found.format != format:
+        reason = found.reason or f"it is one of the format {found.format!r}"
+        raise ValueError(f"this program cannot be exported as {format!r}: {reason}")
+    layers = modules_of(model.program)[0]
+    if model.trunk.width % layers.heads:
+        raise ValueError(
+            f"{format!r} needs a width that the heads divide, "
+            f"got width={model.trunk.width} and heads={layers.heads}"
+        )
+    embedding = model.trunk.embedding.weight
+    theirs = transformers.AutoModelForCausalLM.from_config(_config(model, format), dtype=embedding.dtype)
+    theirs = theirs.to(embedding.device)
+    theirs.get_input_embeddings().weight.copy_(embedding)
+    if not model.tied:
+        theirs.get_output_embeddings().weight.copy_(model.output_weight)
+    stacks = [module for module in model.body.modules() if isinstance(module, LayersModule)]
+    ours = [layer for stack in stacks for layer in stack.layers]
+    decoder = theirs.get_decoder()
+    for one, other in zip(ours, stored_layers(format, decoder), strict=True):
+        _fill_layer(other, one, FAMILIES[format])
+    if format == "gpt2":
+        assert stacks[0].positions is not None
+        decoder.wpe.weight.copy_(stacks[0].positions.table)
+        _split(stacks[-1].final_norm, decoder.ln_f)
+    elif format != "hrm_text":  # its norms have no weights
+        _split(stacks[-1].final_norm, decoder.norm)
+    return theirs.train(model.training)
+
+
+def _config(model: TokenModel, format: str) -> Any:
+    trunk, layers = model.trunk, modules_of(model.program)[0]
+    count = sum(each.count for each in modules_of(model.program))
+    hidden = layers.hidden or 4 * trunk.width
+    options: dict[str, Any] = {
+        "vocab_size": trunk.vocabulary,
+        "tie_word_embeddings": model.tied,
+        **SPECIAL_TOKENS,
+    }
+    if format == "gpt2":
+        options |= {"n_positions": trunk.context, "n_embd": trunk.width, "n_layer": count, "n_inner": hidden}
+        options |= {"n_head": layers.heads, "layer_norm_epsilon": layers.norm_eps}
+        options |= {"resid_pdrop": trunk.dropout, "embd_pdrop": trunk.dropout}
+        options |= {"attn_pdrop": trunk.attention_dropout}
+    else:
+        options |= _llama_options(model, layers, count, hidden)
+    if format == "hrm_text":
+        options |= _cycles(model.program, count)
+        del options["num_key_value_heads"]  # it has as many as heads
+    return transformers.AutoConfig.for_model(format, **options)
+
+
+def _llama_options(model: TokenModel, layers: Layers, count: int, hidden: int) -> dict[str, Any]:
+    return {
+        "hidden_size": model.trunk.width,
+        "intermediate_size": hidden,
+        "num_hidden_layers": count,
+        "num_attention_heads": layers.heads,
+        "num_key_value_heads": layers.key_heads,
+        "head_dim": layers.width_of_head(model.trunk.width),
+        "max_position_embeddings": model.trunk.context,
+        "rms_norm_eps": layers.norm_eps,
+        "rope_parameters": {"rope_type": "default", "rope_theta": layers.rope_base},
+        "attention_dropout": model.trunk.attention_dropout,
+    }
+
+
+def _cycles(program: Program, count: int) -> dict[str, Any]:
+    loop = program.parts[0]
+    low = loop.bodies[0].parts[0]
+    assert isinstance(loop, Loop)
+    assert isinstance(low, Loop)
+    return {
+        "num_hidden_layers": count // 2,
+        "H_cycles": loop.steps,
+        "L_cycles": low.steps,
+        "L_bp_cycles": [low.steps] * loop.steps,  # gradients flow through every step, as here
+        "embedding_scale": 1.0,
+        "prefix_lm": False,
+    }
+
+
+def _fill_layer(theirs: Any, ours: Any, family: Family) -> None:
+    for our_path, their_paths in family.maps.items():
+        module = module_at(ours, our_path)
+        if module is not None:
+            # a norm over all heads together is a module around the norm
+            inner = getattr(module, "norm", module)
+            _split(inner, *(module_at(theirs, path) for path in their_paths), transposed=family.transposed)
+    for our_name, their_name in family.norms.items():
+        _split(getattr(ours, our_name), getattr(theirs, their_name))
+
+
+def _split(ours: Any, *theirs: nn.Module, transposed: bool = False) -> None:
+    """Copy the rows of one map or norm of ours to several of theirs, in this order."""
+    for name, weight in ours.named_parameters():
+        turned = transposed and weight.ndim == 2  # their products have the input first
+        targets = [each.get_parameter(name).T if turned else each.get_parameter(name) for each in theirs]
+        for piece, target in zip(weight.split([len(each) for each in targets]), targets, strict=True):
+            target.copy_(piece)

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from algoformer.hf.looped_config import LoopedConfig
+from algoformer.hf.loopify import LoopedConfig
 from algoformer.hf.model import AlgoformerForCausalLM
 from algoformer.language.token_model import TokenModel
 from algoformer.model.program import Layers, Loop, Part, Program

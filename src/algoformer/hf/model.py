@@ -1,4 +1,4 @@
-"""A program as a language model of `transformers`: `generate`, `Trainer` and the Auto classes work on it.
+"""Programs as language models and classifiers of `transformers`, for `generate`, `Trainer` and Auto classes.
 
 The KV cache is a stock cache of `transformers` with one entry for each loop, iteration and layer.
 """
@@ -11,10 +11,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from algoformer.hf.cache import CacheEntry, check_cache
 from algoformer.hf.config import AlgoformerConfig
 from algoformer.hf.installed import transformers
 from algoformer.language.cache import slots_of
+from algoformer.language.classifier import TextClassifier
 from algoformer.language.token_model import TokenModel
 from algoformer.language.trunk import positions_of
 from algoformer.model.driver import DEFAULT, ForwardContext
@@ -179,5 +179,66 @@ def _causal_mask(rows: Tensor, keys: int, attention_mask: Tensor | None) -> Tens
     return (mask & real[:, None, None]) | (places[None] == rows[:, None])
 
 
+class CacheEntry:
+    """One entry of a cache of `transformers`, as the cache of one layer."""
+
+    def __init__(self, cache: Any, index: int) -> None:
+        self.cache, self.index = cache, index
+
+    def update(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+        """Store new keys and values; return all keys and values to attend to."""
+        found: tuple[Tensor, Tensor] = self.cache.update(key, value, self.index)
+        return found
+
+
+def check_cache(cache: Any, slots: int) -> None:
+    """Refuse a cache that was filled at another number of steps.
+
+    Raises:
+        ValueError: the message names both numbers of layers.
+    """
+    layers = getattr(cache, "layers", ())
+    if len(layers) not in (0, slots) and cache.get_seq_length():
+        raise ValueError(
+            f"the KV cache was filled by {len(layers)} layers and the model now runs {slots}; "
+            "start from an empty cache after a change of steps"
+        )
+
+
+class AlgoformerForSequenceClassification(ProgramModel):
+    """A `TextClassifier` with the interface of `transformers`; its labels are those of `id2label`."""
+
+    def __init__(self, config: AlgoformerConfig) -> None:
+        labels = [config.id2label[number] for number in range(config.num_labels)]
+        super().__init__(config, TextClassifier, labels=labels)
+
+    def forward(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None = None,
+        labels: Tensor | None = None,
+        steps: int | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        """Return the logits of the labels, and the loss if labels are given.
+
+        Args:
+            input_ids: tokens, (batch, token).
+            attention_mask: which tokens are not padding; by default all.
+            labels: the number of each sequence's label.
+            steps: how often the traced loop runs; by default as configured.
+            kwargs: passed to the loss function.
+        """
+        mask = torch.ones_like(input_ids) if attention_mask is None else attention_mask
+        logits = self.model(input_ids, mask.bool(), self.unroll(steps))[0]
+        loss = None
+        if labels is not None:
+            loss = self.loss_function(labels=labels, pooled_logits=logits, config=self.config, **kwargs)
+        return transformers.modeling_outputs.SequenceClassifierOutput(loss=loss, logits=logits)
+
+
 transformers.AutoConfig.register(AlgoformerConfig.model_type, AlgoformerConfig, exist_ok=True)
 transformers.AutoModelForCausalLM.register(AlgoformerConfig, AlgoformerForCausalLM, exist_ok=True)
+transformers.AutoModelForSequenceClassification.register(
+    AlgoformerConfig, AlgoformerForSequenceClassification, exist_ok=True
+)
