@@ -31,7 +31,7 @@ from algoformer.common.files import read_json, write_json
 from algoformer.common.plain_data import read_dataclass
 from algoformer.report.axes import logarithmic
 from algoformer.report.canvas import finish, panels, save
-from algoformer.report.search_plots import importance_figure
+from algoformer.report.plots import importance_figure
 from algoformer.report.style import INK, strokes
 from algoformer.search import SearchSpace
 

@@ -51,8 +51,8 @@ ELSEWHERE = {
     "algoformer.data.protocol.Data.from_header": "is the protocol of what the kinds of data do",
     "algoformer.data.text_base.BaseTextData.from_header": "is the base of kinds of data",
     "algoformer.data.tokenized.TokenizedData.from_header": "is the base of kinds of data",
-    "algoformer.common.stored.Stored.from_data": "is the base of results",
-    "algoformer.common.stored.Stored.from_json": "is the base of results",
+    "algoformer.common.plain_data.Stored.from_data": "is the base of results",
+    "algoformer.common.plain_data.Stored.from_json": "is the base of results",
 }
 """Readers without a source of their own, and why."""
 

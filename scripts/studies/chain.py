@@ -25,7 +25,7 @@ from torch import Tensor
 from algoformer.depth import Depth
 from algoformer.evaluation import Cell, Table, bootstrap, evaluation_prompts
 from algoformer.evaluation.solvers import full_precision
-from algoformer.model.inner_loops import inner_loops
+from algoformer.model.address import inner_loops
 from algoformer.model.program import Layers, Loop, Program, default_steps
 from algoformer.report import markdown_table, save
 from algoformer.report.canvas import panels

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from algoformer.common.side_by_side import run_side_by_side
+from algoformer.common.devices import run_side_by_side
 
 CPU = torch.device("cpu")
 

@@ -10,8 +10,8 @@ from torch import Tensor
 from algoformer.language.token_model import TokenModel
 from algoformer.model import AlgoFormer, Layers, Loop, Parallel, Program
 from algoformer.model import presets as programs
+from algoformer.model.address import inner_loops, with_inner_steps
 from algoformer.model.cost import cost
-from algoformer.model.inner_loops import inner_loops, with_inner_steps
 from algoformer.model.two_states import TwoStates
 from algoformer.prompt import Prompt
 from algoformer.trace import Carry, Unroll

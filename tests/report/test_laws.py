@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from algoformer.report.laws import exponential_law, power_law, weights_beside_textbook
+from algoformer.report.plots import exponential_law, power_law, weights_beside_textbook
 
 
 def line(figure, label: str):

@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 
-from algoformer.theory.codes import quasi_orthogonal
+from algoformer.theory.subspace import quasi_orthogonal
 
 
 def smallest_gap(codes: torch.Tensor) -> float:

@@ -4,7 +4,7 @@ import torch
 from algoformer.prompt import Prompt
 from algoformer.theory import copy
 from algoformer.theory.statement import Sizes, count_modules
-from algoformer.theory.verify_prompts import series_prompts
+from algoformer.theory.verify_statements import series_prompts
 
 SIZES = Sizes(dim=3, examples=9, prompts=4)
 

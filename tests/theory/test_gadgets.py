@@ -7,10 +7,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import leaky_relu, one_hot
 
-from algoformer.theory.codes import quasi_orthogonal
 from algoformer.theory.constants import DOUBLE, Constants
 from algoformer.theory.network import Network, write_network
-from algoformer.theory.subspace import Subspaces
+from algoformer.theory.subspace import Subspaces, quasi_orthogonal
 from algoformer.theory.writer import LayerWriter
 
 from .linearized import fitted_power, fitted_rate

@@ -7,8 +7,7 @@ from algoformer.algorithms import GradientDescent
 from algoformer.theory import REGISTRY, Sizes, count_modules, gradient_descent, show, verify
 from algoformer.theory.statement import Case, within
 from algoformer.theory.verify import Report, statement, words
-from algoformer.theory.verify_prompts import pair_prompts
-from algoformer.theory.verify_statements import lemma_case
+from algoformer.theory.verify_statements import lemma_case, pair_prompts
 from algoformer.trace import Unroll
 
 SMALL = Sizes(dim=3, examples=12, prompts=6, steps=8)

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from algoformer.cli import COMMANDS
-from algoformer.common import files, stored
-from algoformer.common.stored import Stored
+from algoformer.common import files, plain_data
+from algoformer.common.plain_data import Stored
 from algoformer.data import protocol, register_data
 from torture.child import finish, limit_cpu, start
 from torture.lines import Line, changed_line, lines, run_line
@@ -51,9 +51,9 @@ def test_a_reader_that_a_class_inherits_needs_a_source_too(monkeypatch: pytest.M
     class Riddle(Stored):
         """A new kind of result."""
 
-    Riddle.__module__ = stored.__name__
-    monkeypatch.setattr(stored, "Riddle", Riddle, raising=False)
-    assert uncovered(known) == [f"{stored.__name__}.Riddle.{name}" for name in ("from_data", "from_json")]
+    Riddle.__module__ = plain_data.__name__
+    monkeypatch.setattr(plain_data, "Riddle", Riddle, raising=False)
+    assert uncovered(known) == [f"{plain_data.__name__}.Riddle.{name}" for name in ("from_data", "from_json")]
 
 
 def test_reasons_are_given_only_for_readers_that_there_are() -> None:

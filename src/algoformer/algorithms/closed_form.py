@@ -10,8 +10,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from algoformer.algorithms.prefixes import Method, Prefixes
-from algoformer.algorithms.spectrum import spectrum_of
+from algoformer.algorithms.prefixes import Method, Prefixes, spectrum_of
 from algoformer.problems import Problems, pairs
 from algoformer.prompt import Prompt
 from algoformer.trace import Trace, Unroll

@@ -10,8 +10,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from algoformer.algorithms.prefixes import Method, Prefixes
-from algoformer.algorithms.spectrum import spectrum_of
+from algoformer.algorithms.prefixes import Method, Prefixes, spectrum_of
 
 
 @dataclass(frozen=True, kw_only=True)

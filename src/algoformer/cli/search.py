@@ -183,7 +183,7 @@ def _write_result(result: SearchResult, out: Path, *, front: bool, command: str)
     from algoformer.model.program import to_data
     from algoformer.report.canvas import save
     from algoformer.report.diagram import diagram
-    from algoformer.report.search_plots import front_figure, importance_figure
+    from algoformer.report.plots import front_figure, importance_figure
 
     winner = result.candidate(result.best).experiment
     write_json(out / "winner.json", to_data(winner.program))

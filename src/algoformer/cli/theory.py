@@ -125,7 +125,7 @@ def _plot(folder: Path) -> int:
     from algoformer import theory
     from algoformer.extras import require
     from algoformer.report import save
-    from algoformer.report.laws import exponential_law, power_law, weights_beside_textbook
+    from algoformer.report.plots import exponential_law, power_law, weights_beside_textbook
 
     require("matplotlib", extra="viz")
     with bars() as progress:

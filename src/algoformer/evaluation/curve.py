@@ -10,7 +10,7 @@ from typing import Literal, get_args
 import numpy as np
 from jaxtyping import Float
 
-from algoformer.common.stored import Stored
+from algoformer.common.plain_data import Stored
 from algoformer.common.terminal import short
 
 Axis = Literal["samples", "iterations"]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
-from algoformer.common.stored import Stored
+from algoformer.common.plain_data import Stored
 from algoformer.common.terminal import short
 from algoformer.evaluation.curve import Curve
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from algoformer.common.stored import Stored
+from algoformer.common.plain_data import Stored
 from algoformer.common.terminal import filled
 from algoformer.insight.gates import MEASUREMENT, Gate
 from algoformer.insight.probes import ProbeTable

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from algoformer.common.stored import Stored
+from algoformer.common.plain_data import Stored
 from algoformer.common.terminal import filled
 from algoformer.insight.certificate import DepthCertificate, StateReport, state_lines
 from algoformer.insight.certify import state_report

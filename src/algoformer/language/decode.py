@@ -14,8 +14,8 @@ from algoformer.common.products import onednn_linear, onednn_product
 from algoformer.language.cache import KeyValueCache, Policy
 from algoformer.language.early_exit import run_with_exit
 from algoformer.language.token_model import TokenModel
+from algoformer.model.address import inner_steps, with_inner_steps
 from algoformer.model.driver import ForwardContext
-from algoformer.model.inner_loops import inner_steps, with_inner_steps
 from algoformer.model.program import default_steps
 from algoformer.model.settle import check_rule
 from algoformer.model.stopping import StoppingRule

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from algoformer.common.side_by_side import run_side_by_side
+from algoformer.common.devices import run_side_by_side
 from algoformer.language.batches import source_batch
 from algoformer.language.cache import Policy
 from algoformer.language.checkpoint import TextModelFile, TextTool

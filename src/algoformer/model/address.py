@@ -1,20 +1,24 @@
-"""Addresses of the states inside a program.
+"""Addresses of the states and of the loops inside a program.
 
 An address is a path: `pre` is the state after that part, `pre/0` after its layer 0, `loop[3]` after the
 third iteration of a loop and `loop[3]/0` after layer 0 inside that iteration. In nested programs the path
 goes on: `loop[3]/inner[2]/0`. A part without a name is called by its number in its program, except that the
 single unnamed module inside a loop needs no word of its own. The attention weights of a layer have an
 address too: `loop[3]/0/attention`.
+
+The loops that an unroll does not count, those inside the traced loop and those before it, are called by their
+address without iterations, `loop/inner`, or by its last word if that is unique.
 """
 
 from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 
-from algoformer.model.program import Layers, Loop, Part, Program, traced_part
+from algoformer.model.program import Layers, Loop, Parallel, Part, Program, traced_part
 
 SUGGESTED_FROM = 10_000
 """The nearest match of an unknown address is looked for among this many addresses."""
@@ -103,3 +107,83 @@ def check_address(program: Program, address: str, steps: int) -> None:
     near = difflib.get_close_matches(address, known, n=1)
     hint = f"did you mean {near[0]!r}?" if near else f"there are {len(known)} addresses, e.g. {known[0]!r}"
     raise ValueError(f"no state at address {address!r} when the loop runs {steps} step(s); {hint}")
+
+
+def inner_loops(program: Program) -> dict[str, Loop]:
+    """Return all loops but the traced one, by their address without iterations.
+
+    >>> from algoformer.model.presets import nested
+    >>> [(name, loop.steps) for name, loop in inner_loops(nested(inner_steps=4)).items()]
+    [('loop/inner', 4)]
+    """
+    return dict(_loops_in(program, "", traced=True))
+
+
+def inner_steps(program: Program, wanted: Mapping[str, int]) -> dict[str, int]:
+    """Return the iterations of some inner loops by full address, from names or addresses.
+
+    Raises:
+        ValueError: there is no such loop, or several have that name; the message lists those that exist.
+    """
+    known = list(inner_loops(program))
+    found: dict[str, int] = {}
+    for name, steps in wanted.items():
+        matching = [one for one in known if name in (one, one.rpartition("/")[2])]
+        if len(matching) != 1:
+            raise ValueError(f"inner: {_why_no_loop(name, matching, known)}")
+        found[matching[0]] = steps
+    return found
+
+
+def _why_no_loop(name: str, matching: list[str], known: list[str]) -> str:
+    if matching:
+        return f"{len(matching)} loops are named {name!r}; give one of {', '.join(matching)}"
+    if not known:
+        return f"the program has no loop besides the traced one, got {name!r}; set the unroll's steps"
+    words = {one.rpartition("/")[2]: one for one in known} | {one: one for one in known}
+    near = difflib.get_close_matches(name, words, n=1)
+    hint = f"did you mean {words[near[0]]!r}?" if near else f"there are {', '.join(known)}"
+    return f"no inner loop is named {name!r}; {hint}"
+
+
+def with_inner_steps(program: Program, wanted: Mapping[str, int]) -> Program:
+    """Return the program whose inner loops run as often as asked for.
+
+    >>> from algoformer.model.presets import nested
+    >>> changed = with_inner_steps(nested(inner_steps=4), {"inner": 9})
+    >>> inner_loops(changed)["loop/inner"].steps
+    9
+    """
+    return _changed(program, "", inner_steps(program, wanted)) if wanted else program
+
+
+def _loops_in(program: Program, prefix: str, *, traced: bool) -> Iterator[tuple[str, Loop]]:
+    """Yield the loops of a program; with `traced` its traced loops are left out."""
+    last = traced_part(program) if traced else None
+    for index, part in enumerate(program):
+        address = part_address(program, index, prefix)
+        if isinstance(part, Loop):
+            if index != last:
+                yield address, part
+            yield from _loops_in(part.body, address, traced=False)
+        elif isinstance(part, Parallel):
+            for number, branch in enumerate(part.branches):
+                yield from _loops_in(branch, f"{address}/branch{number}", traced=index == last)
+
+
+def _changed(program: Program, prefix: str, steps: Mapping[str, int]) -> Program:
+    parts = enumerate(program)
+    return Program(
+        *(_changed_part(part, part_address(program, index, prefix), steps) for index, part in parts)
+    )
+
+
+def _changed_part(part: Part, address: str, steps: Mapping[str, int]) -> Part:
+    if isinstance(part, Loop):
+        body = _changed(part.body, address, steps)
+        return replace(part, body=body, steps=steps.get(address, part.steps))
+    if isinstance(part, Parallel):
+        branches = enumerate(part.branches)
+        changed = (_changed(branch, f"{address}/branch{number}", steps) for number, branch in branches)
+        return Parallel(*changed, name=part.name)
+    return part

@@ -11,9 +11,9 @@ from functools import lru_cache
 from torch import nn
 
 from algoformer.common.meta import on_meta
+from algoformer.model.address import with_inner_steps
 from algoformer.model.halting import HALTING
 from algoformer.model.injections import INJECTIONS, STARTS
-from algoformer.model.inner_loops import with_inner_steps
 from algoformer.model.parts import LayersModule
 from algoformer.model.program import (
     Layers,

@@ -15,11 +15,10 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from algoformer.model.address import check_address, part_address
+from algoformer.model.address import check_address, inner_steps, part_address, with_inner_steps
 from algoformer.model.driver import DEFAULT, Edit, ForwardContext, LoopDriver, StateAccess, select_rows
 from algoformer.model.halting import HALTING
 from algoformer.model.injections import INJECTIONS, STARTS
-from algoformer.model.inner_loops import inner_steps, with_inner_steps
 from algoformer.model.program import Layers, Loop, Parallel, Part, Program, traced_part
 from algoformer.nn import NORMS, POSITIONS, AttentionContext, Layer, LayerSizes, initialize, sinusoids
 from algoformer.trace import Unroll

@@ -1,13 +1,23 @@
-"""Curves as pictures."""
+"""Curves, laws of error and architecture searches as pictures."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 from algoformer.evaluation import Curve, Evaluation
-from algoformer.report.axes import Figure, count_axis, label, log_limits, logarithmic, positive
-from algoformer.report.canvas import draw, finish, literal, mark_training, panels
-from algoformer.report.style import Stroke, strokes
+from algoformer.report.axes import (
+    FLOOR,
+    Figure,
+    count_axis,
+    label,
+    log_limits,
+    logarithmic,
+    positive,
+    whole_ticks,
+)
+from algoformer.report.canvas import draw, finish, literal, mark_training, panels, settle
+from algoformer.report.style import INK, Stroke, strokes
 
 ERROR = "squared error / d"
 WRONG = "share of wrong answers"
@@ -110,3 +120,119 @@ def _check(curves: Sequence[Curve], axis: str) -> None:
             raise ValueError(
                 f"two curves are both labelled {curve.label!r}: a legend could not tell them apart"
             )
+
+
+def power_law(
+    points: Sequence[tuple[float, float]], *, name: str, power: int | float, title: str = ""
+) -> Figure:
+    """Deviation against a constant on two log axes, beside a line of the promised slope."""
+    # the line goes through the largest value, where rounding plays no part
+    start = max(points)
+    law = [start[1] * (value / start[0]) ** power for value, _ in points]
+    return _deviation(points, law, f"{name}^{power:g}", name, title, log_x=True)
+
+
+def exponential_law(
+    points: Sequence[tuple[float, float]], *, name: str, rate: int | float, title: str = ""
+) -> Figure:
+    """Deviation against a constant on a log axis, beside a line of the rate that the theorem promises."""
+    start = min(points)
+    law = [start[1] * math.exp(rate * (value - start[0])) for value, _ in points]
+    return _deviation(points, law, f"exp({rate:g} {name})".replace("-1 ", "-"), name, title)
+
+
+def weights_beside_textbook(errors: Mapping[str, Sequence[float]], *, title: str = "") -> Figure:
+    """Error after each step: a line for each solver, those made of weights wide, the textbook's on top."""
+    if not errors:
+        raise ValueError("there is no solver to draw")
+    figure, (axes,) = panels(1, title)
+    styles = strokes(errors)
+    for name, values in errors.items():
+        by_hand = "weights" in name
+        axes.plot(
+            range(1, len(values) + 1),
+            values,
+            label=literal(name),
+            color=styles[name].color,
+            linewidth=4 if by_hand else 1.6,
+            alpha=0.45 if by_hand else 1,
+            linestyle="-" if by_hand else (0, styles[name].dash),
+        )
+    every = [value for values in errors.values() for value in values if value > 0]
+    logarithmic(axes, max(min(every) / 2, FLOOR**2), 2 * max(every))
+    whole_ticks(axes)
+    label(axes, "steps", "squared error / d, log scale")
+    return finish(figure, axes)
+
+
+def _deviation(
+    points: Sequence[tuple[float, float]],
+    law: Sequence[float],
+    words: str,
+    name: str,
+    title: str,
+    *,
+    log_x: bool = False,
+) -> Figure:
+    figure, (axes,) = panels(1, title)
+    x, errors = zip(*points, strict=True)
+    axes.set_xscale("log" if log_x else "linear")
+    axes.plot(x, errors, "o-", color="#0072b2", label="measured, float64")
+    axes.plot(x, law, color="#d55e00", linestyle=(0, (5, 2)), label=f"the law: {words}")
+    shown = positive(errors)
+    logarithmic(axes, min(shown) / 3, 3 * max(shown))
+    label(axes, name, "largest deviation from the algorithm")
+    return finish(figure, axes)
+
+
+ROW = 0.3
+"""Inches from one bar to the next."""
+
+AROUND = 1.4
+"""Inches above and below all bars."""
+
+
+def importance_figure(importance: Mapping[str, float], *, title: str = "") -> Figure:
+    """A bar for each parameter of a search: its share in what separates good trials from others.
+
+    Args:
+        importance: shares by parameter; they add up to 1.
+        title: of the figure.
+    """
+    if not importance:
+        raise ValueError("there is no importance to draw; a search needs four trained trials for one")
+    figure, (axes,) = panels(1, title)
+    figure.set_figheight(AROUND + ROW * len(importance))
+    ranked = sorted(importance.items(), key=lambda pair: pair[1])
+    places = range(len(ranked))
+    bars = axes.barh(places, [share for _, share in ranked], height=0.6, color="#0072b2")
+    axes.bar_label(bars, [f"{share:.0%}" for _, share in ranked], padding=4, fontsize=9, color=INK)
+    axes.set_yticks(places, [literal(name) for name, _ in ranked])
+    axes.tick_params(axis="y", length=0)
+    axes.set_xlim(0, 1.12 * max(importance.values()) or 1)
+    label(axes, "importance (PED-ANOVA)", "")
+    return settle(figure)
+
+
+def front_figure(
+    points: Sequence[tuple[float, float]], front: Sequence[tuple[float, float]], *, title: str = ""
+) -> Figure:
+    """Validation error against parameters on two log axes: all trials as dots, the front as a line.
+
+    Args:
+        points: parameters and error of each trained trial.
+        front: those that no other one beats in both, from the smallest model on.
+        title: of the figure.
+    """
+    if not front:
+        raise ValueError("there is no trial to draw")
+    figure, (axes,) = panels(1, title)
+    styles = strokes(["trained trials", "front"])
+    for name, shown, marks in (("trained trials", points, "o"), ("front", front, "o-")):
+        x, y = zip(*shown, strict=True)
+        axes.plot(x, y, marks, label=name, color=styles[name].color, markersize=5, linewidth=1.6)
+    parameters, errors = (positive(values) or [1.0] for values in zip(*points, strict=True))
+    logarithmic(axes, min(parameters) / 1.3, max(parameters) * 1.3, along="x")
+    logarithmic(axes, min(errors) / 1.3, max(errors) * 1.3)
+    label(axes, "parameters", "validation error")
+    return finish(figure, axes)

@@ -24,7 +24,6 @@ from algoformer.theory.checks import check_alpha as check_alpha
 from algoformer.theory.checks import check_converges as check_converges
 from algoformer.theory.checks import check_scale as check_scale
 from algoformer.theory.checks import step_size_limit as step_size_limit
-from algoformer.theory.codes import quasi_orthogonal as quasi_orthogonal
 from algoformer.theory.constants import DOUBLE as DOUBLE
 from algoformer.theory.constants import SINGLE as SINGLE
 from algoformer.theory.constants import Constants as Constants
@@ -45,12 +44,13 @@ from algoformer.theory.statement import Sizes as Sizes
 from algoformer.theory.statement import Statement as Statement
 from algoformer.theory.statement import count_modules as count_modules
 from algoformer.theory.subspace import Subspaces as Subspaces
+from algoformer.theory.subspace import quasi_orthogonal as quasi_orthogonal
 from algoformer.theory.variants import heavy_ball as heavy_ball
 from algoformer.theory.variants import ridge as ridge
 from algoformer.theory.verify import REGISTRY as REGISTRY
 from algoformer.theory.verify import Report as Report
+from algoformer.theory.verify import error_against_c as error_against_c
+from algoformer.theory.verify import error_against_sink as error_against_sink
+from algoformer.theory.verify import error_by_step as error_by_step
 from algoformer.theory.verify import show as show
 from algoformer.theory.verify import verify as verify
-from algoformer.theory.verify_laws import error_against_c as error_against_c
-from algoformer.theory.verify_laws import error_against_sink as error_against_sink
-from algoformer.theory.verify_laws import error_by_step as error_by_step

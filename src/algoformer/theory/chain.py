@@ -15,9 +15,8 @@ from torch.nn.functional import one_hot
 from algoformer.model import AlgoFormer
 from algoformer.theory.blueprint import Blueprint, BuildOptions, layers_in, row_map
 from algoformer.theory.checks import check_counts
-from algoformer.theory.codes import quasi_orthogonal
 from algoformer.theory.gradient_descent import descent_layer
-from algoformer.theory.subspace import Subspaces
+from algoformer.theory.subspace import Subspaces, quasi_orthogonal
 from algoformer.theory.writer import LayerWriter
 
 

@@ -12,9 +12,8 @@ import torch
 from algoformer.model import AlgoFormer
 from algoformer.theory.blueprint import Blueprint, row_map
 from algoformer.theory.checks import check_counts
-from algoformer.theory.codes import quasi_orthogonal
 from algoformer.theory.constants import DOUBLE, Constants
-from algoformer.theory.subspace import Part, Subspaces
+from algoformer.theory.subspace import Part, Subspaces, quasi_orthogonal
 from algoformer.theory.writer import LayerWriter, Matrix
 
 

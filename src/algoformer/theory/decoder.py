@@ -20,8 +20,7 @@ import torch
 from algoformer.model import AlgoFormer
 from algoformer.theory.blueprint import Blueprint, BuildOptions, layers_in, pair_rows
 from algoformer.theory.checks import check_counts, check_step_size
-from algoformer.theory.codes import quasi_orthogonal
-from algoformer.theory.subspace import Part, Subspaces
+from algoformer.theory.subspace import Part, Subspaces, quasi_orthogonal
 from algoformer.theory.writer import LayerWriter, Matrix, Score
 
 FINENESS = 10.0

@@ -19,8 +19,7 @@ from algoformer.model import AlgoFormer
 from algoformer.prompt import Prompt
 from algoformer.theory.blueprint import Blueprint, BuildOptions, layers_in, pair_rows
 from algoformer.theory.checks import check_pairs, check_positive_alpha, product_unit
-from algoformer.theory.codes import quasi_orthogonal
-from algoformer.theory.subspace import Subspaces
+from algoformer.theory.subspace import Subspaces, quasi_orthogonal
 from algoformer.theory.writer import LayerWriter, Score
 
 

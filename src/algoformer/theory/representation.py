@@ -14,10 +14,9 @@ import torch
 from algoformer.model import AlgoFormer
 from algoformer.theory.blueprint import Blueprint, BuildOptions, layers_in, pair_rows
 from algoformer.theory.checks import check_pairs
-from algoformer.theory.codes import quasi_orthogonal
 from algoformer.theory.gradient_descent import descent_layer
 from algoformer.theory.network import Network, write_network
-from algoformer.theory.subspace import Part, Subspaces
+from algoformer.theory.subspace import Part, Subspaces, quasi_orthogonal
 from algoformer.theory.writer import LayerWriter, Matrix
 
 

@@ -1,12 +1,15 @@
-"""Names for the coordinates of the residual stream, and what stands in them at each place."""
+"""Names for the coordinates of the residual stream and what stands in them, and codes of places."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor
+
+from algoformer.theory.checks import check_counts
 
 Part = tuple[int | Shaped[Tensor, "token *part"], str]
 """A subspace: its width, or the positions in it, a number or a vector for each token; and its meaning."""
@@ -92,3 +95,27 @@ class Subspaces:
         broad, wide = max(map(len, runs)), max(map(len, runs.values()))
         lines = (f"{name:{broad}}  {run:{wide}}  {self._meanings[name]}" for name, run in runs.items())
         return "\n".join(line.rstrip() for line in lines)
+
+
+def quasi_orthogonal(count: int, *, epsilon: float = 1.0) -> Float[Tensor, "code bit"]:
+    """Return `count` vectors of ⌈log₂ count⌉ coordinates with p_i·p_i > p_i·p_j + epsilon for all i ≠ j.
+
+    Proof. Write i in binary with digits ±s, s a power of two with 2s² > epsilon. Then p_i·p_i = b s² for b
+    digits, and two different numbers differ in a digit, which costs 2s²: p_i·p_j ≤ (b - 2) s². Products are
+    multiples of s², hence exact in floating point. ∎ The paper draws random vectors, whose gap is only
+    likely; these are deterministic.
+
+    >>> quasi_orthogonal(4)
+    tensor([[-1., -1.],
+            [ 1., -1.],
+            [-1.,  1.],
+            [ 1.,  1.]], dtype=torch.float64)
+    """
+    check_counts(count=count)
+    if not (math.isfinite(epsilon) and epsilon > 0):
+        raise ValueError(f"epsilon must be a positive number, got {epsilon}")
+    bits = max(1, math.ceil(math.log2(count)))
+    scale = 2.0 ** max(0, math.floor(math.log2(epsilon / 2) / 2) + 1) if epsilon >= 2 else 1.0
+    numbers = torch.arange(count)
+    digits = (numbers[:, None] >> torch.arange(bits)) & 1
+    return scale * (2 * digits - 1).to(torch.float64)

@@ -28,8 +28,7 @@ from algoformer.theory.decoder_newton_serial import decoder_newton_serial, passe
 from algoformer.theory.newton import newton
 from algoformer.theory.statement import Case, Inside, Sizes, Statement
 from algoformer.theory.variants import heavy_ball, ridge
-from algoformer.theory.verify_prompts import sampled
-from algoformer.theory.verify_statements import descent_case
+from algoformer.theory.verify_statements import descent_case, sampled
 from algoformer.trace import Trace, Unroll
 
 ALPHA = 1 / 150**2

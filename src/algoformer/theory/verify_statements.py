@@ -1,4 +1,7 @@
-"""Section 3 of the paper as a table: each statement with its claim, its model, its prompts, its textbook."""
+"""Section 3 of the paper as a table: each statement with its claim, its model, its prompts, its textbook.
+
+The random prompts and step sizes of all verifications stand here too.
+"""
 
 from __future__ import annotations
 
@@ -6,26 +9,29 @@ import math
 from collections.abc import Callable, Sequence
 from functools import partial
 
+import torch
+from torch import Tensor
+from torch.nn.functional import leaky_relu
+
 from algoformer.algorithms import GradientDescent
 from algoformer.model import AlgoFormer
 from algoformer.problems import Problems, View, pairs
 from algoformer.prompt import Prompt
-from algoformer.tasks import AutoregressiveWithRepresentation, ChainOfThought, RegressionWithRepresentation
+from algoformer.tasks import (
+    AutoregressiveWithRepresentation,
+    ChainOfThought,
+    RegressionWithRepresentation,
+    Task,
+)
 from algoformer.theory.autoregressive import autoregressive
 from algoformer.theory.chain import chain
-from algoformer.theory.codes import quasi_orthogonal
+from algoformer.theory.checks import step_size_limit
 from algoformer.theory.copying import copy
 from algoformer.theory.gradient_descent import gradient_descent_step, prepared
 from algoformer.theory.network import network_of
 from algoformer.theory.representation import representation
 from algoformer.theory.statement import Case, Measurement, Sizes, Statement
-from algoformer.theory.verify_prompts import (
-    chain_prompts,
-    pair_prompts,
-    safe_step_size,
-    sampled,
-    series_prompts,
-)
+from algoformer.theory.subspace import quasi_orthogonal
 from algoformer.trace import Solver, constant_trace
 
 ORDER = 3
@@ -33,6 +39,58 @@ CHAIN_LAYERS = 6
 CHAIN_SLOPE = 0.5
 CODES = 10_000
 EPSILON = 1.0
+
+
+def safe_step_size(problems: Problems, preferred: float, *, penalty: float = 0.0) -> float:
+    """Return `preferred`, or 0.8 of the limit of convergence on these problems if that is less."""
+    return min(preferred, 0.8 * step_size_limit(problems, penalty=penalty))
+
+
+def sampled(task: Task, sizes: Sizes) -> Prompt:
+    """Return prompts of a task in float64, with all their questions."""
+    return task.sample(sizes.prompts, generator=sizes.generator(), dtype=torch.float64)
+
+
+def normal(*shape: int, generator: torch.Generator) -> Tensor:
+    """Return standard normal numbers in float64."""
+    return torch.randn(shape, generator=generator, dtype=torch.float64)
+
+
+def pair_prompts(sizes: Sizes, *, out: int = 1) -> Prompt:
+    """Return prompts of linear regression, y = A x with `out` numbers, all normal, with one question."""
+    generator = sizes.generator()
+    xs = normal(sizes.prompts, sizes.examples + 1, sizes.dim, generator=generator)
+    weights = normal(sizes.prompts, sizes.dim, out, generator=generator)
+    return Prompt.of_pairs(xs, xs @ weights).prefix()
+
+
+def series_prompts(sizes: Sizes, *, order: int) -> Prompt:
+    """Return series in which each row must be answered with the `order` rows before it, or zeros."""
+    rows = normal(sizes.prompts, sizes.examples, sizes.dim, generator=sizes.generator())
+    padded = torch.nn.functional.pad(rows, (0, 0, order, 0))[:, :-1]
+    history = padded.unfold(1, order, 1).transpose(-1, -2).flatten(-2)
+    return Prompt(rows=rows, targets=history, reads=tuple(range(sizes.examples)))
+
+
+def chain_prompts(sizes: Sizes, task: ChainOfThought) -> list[Prompt]:
+    """Return prompts that ask for each layer of the chain in turn; together at least `sizes.prompts`.
+
+    The matrices are orthogonal, times √(2/(1 + slope²)). Deep states of normal matrices and small slopes
+    have condition numbers of 1e6: gradient descent on them is just as exact and gets nowhere.
+    """
+    batch, generator = math.ceil(sizes.prompts / task.layers), sizes.generator()
+    scale = math.sqrt(2 / (1 + task.slope**2))
+    prompts = []
+    for layer in range(task.layers):
+        states = [normal(batch, sizes.examples + 1, sizes.dim, generator=generator)]
+        for _ in range(task.layers):
+            basis = torch.linalg.qr(normal(batch, sizes.dim, sizes.dim, generator=generator)).Q
+            states.append(leaky_relu(scale * states[-1] @ basis, task.slope))
+        rows = torch.stack(states, dim=2).flatten(1, 2)
+        asked = sizes.examples * task.parts + layer
+        shown, target = rows[:, : asked + 1], rows[:, asked + 1 : asked + 2]
+        prompts.append(Prompt(rows=shown, targets=target, reads=(asked,), parts=task.parts))
+    return prompts
 
 
 def measure_codes(sizes: Sizes) -> Measurement:

@@ -21,8 +21,8 @@ from algoformer.config import TrainConfig as TrainConfig
 from algoformer.config import ramp_value
 from algoformer.data.protocol import Data, as_data_object, data_from_header
 from algoformer.depth import Depth
+from algoformer.model.address import inner_loops
 from algoformer.model.initial import scale_by_unrolled_depth
-from algoformer.model.inner_loops import inner_loops
 from algoformer.model.program import (
     Loop,
     Program,

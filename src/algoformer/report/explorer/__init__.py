@@ -10,7 +10,7 @@ from algoformer.report.explorer.page import explorer_page as explorer_page
 from algoformer.report.explorer.page import is_small as is_small
 from algoformer.report.explorer.text import Text as Text
 from algoformer.report.explorer.text import text_page as text_page
-from algoformer.report.explorer.verdict import verdict_of as verdict_of
 from algoformer.report.explorer.words import conclusion as conclusion
 from algoformer.report.explorer.words import puzzle_conclusion as puzzle_conclusion
 from algoformer.report.explorer.words import theorem_conclusion as theorem_conclusion
+from algoformer.report.explorer.words import verdict_of as verdict_of

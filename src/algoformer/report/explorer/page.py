@@ -10,7 +10,7 @@ from typing import Any
 from algoformer.model import AlgoFormer
 from algoformer.model.program import default_steps, traced_part
 from algoformer.report.explorer.pack import ASSETS, pack_model
-from algoformer.report.explorer.verdict import verdict_of
+from algoformer.report.explorer.words import verdict_of
 from algoformer.report.page import Fact, Page, render
 
 ENGINE = ("arithmetic", "layer", "interpreter", "model", "worker")
