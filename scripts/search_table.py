@@ -98,7 +98,7 @@ BENCHMARKS = {
     # the number of rounds is part of the question, so that the answer of the last iteration alone counts
     "chain": Benchmark(
         task=tasks.ChainOfSolves(size=3, rounds=3),
-        programs=60,
+        programs=150,
         steps=900,
         final_steps=2700,
         hand_made={"steps": 12, "causal": False},
@@ -131,8 +131,12 @@ def candidates(search: SearchSettings, seed: int = 0) -> Iterator[Candidate]:
 def make_table(benchmark: Benchmark, path: Path) -> None:
     """Train the programs that the table in `path` does not hold yet."""
     search = benchmark.settings()
-    table = _opened(path, {**_about(search), "programs": []})
+    about = _about(search)
+    table = _opened(path, {**about, "programs": []})
     rows: list[dict[str, Any]] = table["programs"]
+    if 0 < len(rows) < benchmark.programs:
+        again = {"from_program": len(rows), "commit": about["commit"], "time": about["time"]}
+        table.setdefault("continued", []).append(again)
     for number, candidate in zip(range(benchmark.programs), candidates(search), strict=False):
         if number < len(rows):
             assert rows[number]["params"] == candidate.point.params, "the table was drawn from another space"

@@ -45,6 +45,8 @@ def test_a_stopped_table_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytes
     make_table(tiny, file)
     before = read_json(file)
     make_table(replace(tiny, programs=3), file)
+    make_table(replace(tiny, programs=3), file)
+    assert [part["from_program"] for part in read_json(file)["continued"]] == [2]
     rows: list[dict[str, Any]] = read_json(file)["programs"]
     assert rows[:2] == before["programs"]
     assert len(rows) == 3
