@@ -176,11 +176,11 @@ def _solved(model: Any, prompt: Any, steps: int) -> np.ndarray:
     return (answers == prompt.targets.argmax(dim=-1)).all(dim=1).double().numpy()
 
 
-def measure_parity(run: StudyRun, model: Any) -> dict[str, Any]:
+def measure_parity(run: StudyRun, model: Any, prompts: int = 1024) -> dict[str, Any]:
     """Return the share of right answers at each length, with as many iterations as bits."""
     found: dict[str, Any] = {}
     for length in LENGTHS:
-        prompt = evaluation_prompts(Parity(length=length, least=length), count=1024)
+        prompt = evaluation_prompts(Parity(length=length, least=length), count=prompts)
         band = bootstrap(_solved(model, prompt, length))
         found[str(length)] = {"right": float(band.mean), "band": [float(band.low), float(band.high)]}
     return {"summary": found}

@@ -2,6 +2,12 @@
 
 import argparse
 import json
+import math
+import time
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
+from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -9,13 +15,14 @@ import numpy as np
 import pytest
 import torch
 
+from algoformer.common.files import append_line
 from algoformer.evaluation import evaluation_prompts
 from algoformer.model.cost import cost
 from algoformer.tasks import ChainOfSolves
 from algoformer.trace import Unroll
 from algoformer.training import build_model, load_checkpoint, train
 from scripts.studies import chain, puzzles
-from scripts.studies.runs import StudyRun, make
+from scripts.studies.runs import StudyRun, claimed, make
 
 TINY = chain.Size(
     dim=3, smallest=0.4, rounds=2, pairs=3, width=8, heads=2, training={"steps": 2, "batch_size": 4}
@@ -79,6 +86,55 @@ def test_a_study_continues_where_it_was_stopped(tmp_path: Path) -> None:
     assert found["flat/seed0"]["provenance"]["step"] == 2
 
 
+def share(folder: Path) -> None:
+    """Make the tiny study in a folder, as one of several processes; note every run that is measured."""
+    torch.set_num_threads(1)
+
+    def measure(run: StudyRun, model: Any) -> dict[str, Any]:
+        append_line(folder / "measured.txt", run.name)
+        return {"summary": {}}
+
+    options = argparse.Namespace(only=["*"], list=False, steps=None, runs=folder, device="cpu")
+    make(list(chain.study_runs(TINY, [0])), measure, options, folder / "found.json")
+
+
+def test_two_processes_share_a_study_and_make_every_run_once(tmp_path: Path) -> None:
+    names = [run.name for run in chain.study_runs(TINY, [0])]
+    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as workers:
+        list(workers.map(share, [tmp_path, tmp_path]))
+    assert sorted((tmp_path / "measured.txt").read_text().split()) == sorted(names)
+    assert set(json.loads((tmp_path / "found.json").read_text())["runs"]) == set(names)
+
+
+def test_a_run_of_another_process_is_left_to_it(tmp_path: Path) -> None:
+    runs = [run for run in chain.study_runs(TINY, [0]) if run.kind in {"nested", "flat"}]
+    late = time.monotonic()
+    options = argparse.Namespace(only=["*"], list=False, steps=None, runs=tmp_path, device="cpu", until=late)
+    file = tmp_path / "found.json"
+    with claimed(tmp_path / "found" / "nested-seed0") as mine:
+        assert mine
+        with pytest.raises(SystemExit, match="the same command continues"):
+            make(runs, lambda run, model: {}, options, file)
+        assert set(json.loads(file.read_text())["runs"]) == {"flat/seed0"}
+    options.until = math.inf
+    make(runs, lambda run, model: {}, options, file)
+    assert set(json.loads(file.read_text())["runs"]) == {"flat/seed0", "nested/seed0"}
+
+
+def test_a_study_that_is_out_of_time_stops_inside_a_run_and_continues_there(tmp_path: Path) -> None:
+    long = replace(TINY, training={"steps": 10**6, "batch_size": 4})
+    late = time.monotonic()
+    options = argparse.Namespace(only=["*"], list=False, steps=None, runs=tmp_path, device="cpu", until=late)
+    steps = []
+    for _ in range(2):
+        with pytest.raises(SystemExit, match="the time is over"):
+            make(list(chain.study_runs(long, [0])), pytest.fail, options, tmp_path / "found.json")
+        card = load_checkpoint(tmp_path / "found" / "nested-seed0" / "checkpoint.safetensors").card
+        steps.append(card["step"])
+    assert 0 < steps[0] < steps[1] < 10**6
+    assert not (tmp_path / "found.json").exists()
+
+
 @pytest.mark.parametrize("size", ["sudoku4", "hops-small", "addition-small"])
 def test_puzzles_are_answered_by_models_of_equal_flops_and_of_equal_parameters(size: str) -> None:
     runs = {run.kind: run for run in puzzles.puzzle_runs(size, [0], "", None)}
@@ -109,7 +165,8 @@ def test_a_curriculum_trains_on_with_the_weights_of_the_part_before(tmp_path: Pa
     options = argparse.Namespace(only=["*"], list=False, steps=None, runs=tmp_path, device="cpu")
     (run,) = puzzles.parity_runs([0], 1)
     file = tmp_path / "parity.json"
-    found = make([run], puzzles.measure_parity, options, file)["runs"]["looped/seed0"]
+    measure = partial(puzzles.measure_parity, prompts=16)
+    found = make([run], measure, options, file)["runs"]["looped/seed0"]
     assert [part["data"]["task"]["length"] for part in found["before"]] == [8]
     assert set(found["summary"]) == {"20", "40", "100"}
     assert len(puzzles.table_of({"looped/seed0": found}).rows) == 3
