@@ -35,38 +35,19 @@ def test_at_least_95_of_100_controls_are_right_and_no_null_is_named() -> None:
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_the_page_has_the_verdict_of_every_model(name: str) -> None:
+def test_every_verdict_can_be_traced_and_took_less_than_a_minute(name: str) -> None:
     found = Identification.from_json((RESULTS / name / "identification.json").read_text(encoding="utf-8"))
     assert found.setting["command"]
     assert len(found.setting["commit"]) == 40  # a commit without changes
     assert found.setting["cpu_seconds"] < 60
-    row = next(line for line in PAGE.splitlines() if line.startswith(f"| `{name}` |"))
-    nearest = found.nearest
-    shown = [
-        nearest.name,
-        f"{nearest.share:.2f} [{nearest.low:.2f}, {nearest.high:.2f}]",
-        f"{found.ceiling:.2f}",
-    ]
-    assert all(text in row for text in shown), row
 
 
 @pytest.mark.parametrize("name", CERTIFIED)
-def test_the_page_has_the_certificate_of_every_model(name: str) -> None:
+def test_where_prompts_settle_the_growth_predicts_the_decay(name: str) -> None:
     text = (RESULTS / name / "certificate.json").read_text(encoding="utf-8")
-    row = next(line for line in PAGE.splitlines() if line.startswith(f"| `{name}`, "))
-    if "shift" in json.loads(text):
-        probabilities = ProbabilityCertificate.from_json(text)
-        assert ("hold" if probabilities.holds else "move") in row
-        assert f"{max(probabilities.shift):.2g}" in row
-        states = probabilities.states
-    else:
-        found = DepthCertificate.from_json(text)
-        assert found.states is not None
-        states = found.states
-        low, high = found.ratio_band
-        assert f"| {found.answers} |" in row
-        assert f"× {found.ratio:.2f} [{low:.2f}, {high:.2f}]" in row
-    assert f"{min(states.predicted):.3f} to {max(states.predicted):.3f}" in row
+    kind = ProbabilityCertificate if "shift" in json.loads(text) else DepthCertificate
+    states = kind.from_json(text).states
+    assert states is not None
     pairs = zip(states.predicted, states.observed, states.settled, strict=True)
     assert all(abs(one - two) < 0.02 for one, two, settled in pairs if settled and two is not None)
 
@@ -95,9 +76,6 @@ def test_loops_trained_at_a_fixed_depth_grow_and_those_with_burn_in_hold_on_line
         assert found.answers == {"0": "hold", "1": "grow"}[name[-1]]
     else:
         assert found.answers == "hold"
-    row = next(line for line in PAGE.splitlines() if line.startswith(f"| `{name}` |"))
-    assert f"| {found.answers} |" in row
-    assert f"× {found.ratio:.2f}" in row
 
 
 def test_newtons_iteration_explains_nine_tenths_of_what_any_filter_does_in_four_models() -> None:
@@ -131,27 +109,6 @@ def test_the_page_has_the_shares_over_training(path: Path) -> None:
     if not run["noise"]:  # with noise both are near the error that no method can avoid
         assert run["error"][-1] < run["gradient_descent_error"][-1]
     assert run["error"][-1] < 0.1 * run["error"][0]
-
-
-@pytest.mark.parametrize("path", sorted((RESULTS / "training").glob("standard-*.json")), ids=str)
-def test_the_page_has_the_layers_of_the_standard_transformer(path: Path) -> None:
-    run = json.loads(path.read_text(encoding="utf-8"))
-    found = run["training"][-1]
-    noise = f"noise {run['noise']:g}" if run["noise"] else "no noise"
-    row = next(
-        line for line in PAGE.splitlines() if line.startswith(f"| standard, {noise}, seed {run['seed']}")
-    )
-    share = f"{found['share']:.2f} [{found['low']:.2f}, {found['high']:.2f}]"
-    assert f"| {found['nearest']} | {share} | {found['ceiling']:.2f} |" in row
-
-
-@pytest.mark.parametrize("path", sorted((RESULTS / "depth").glob("*/layer*.json")), ids=str)
-def test_the_page_has_the_layers_of_every_chain(path: Path) -> None:
-    found = Identification.from_json(path.read_text(encoding="utf-8"))
-    start = f"| {path.stem.removeprefix('layer')} | `{path.parent.name}` |"
-    row = next(line for line in PAGE.splitlines() if line.startswith(start))
-    assert f"| {found.status} | {found.nearest.name} | {found.nearest.share:.2f} |" in row
-    assert f"| {found.ceiling:.2f} |" in row
 
 
 def test_the_verdict_is_stable_over_sets_of_prompts() -> None:
