@@ -321,6 +321,21 @@ def test_on_a_cpu_nothing_is_captured() -> None:
         CachedDecoder(model, batch=1, length=4, captured=True)
 
 
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_steps_that_attend_to_all_places_as_on_cuda_give_the_same_scores(name: str) -> None:
+    """There a mask of numbers hides the places that were not written yet."""
+    model = token_model(PROGRAMS[name])
+    ids, real = padded(LENGTHS, "left")
+    cached, uncached = CachedDecoder(model, batch=len(ids), length=ids.shape[1] + 4), UncachedDecoder(model)
+    cached.cache.reads_all = True
+    for slot in cached.cache.slots.values():
+        slot.keys.zero_()
+        slot.values.zero_()
+    torch.testing.assert_close(cached.prefill(ids, real), uncached.prefill(ids, real), **SINGLE)
+    for tokens in next_tokens(4, len(ids)):
+        torch.testing.assert_close(cached.step(tokens), uncached.step(tokens), **SINGLE)
+
+
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
 @pytest.mark.parametrize("name", PROGRAMS)

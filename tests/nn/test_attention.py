@@ -1,8 +1,10 @@
+from collections.abc import Callable
+
 import pytest
 import torch
 from torch import Tensor
 
-from algoformer.nn import Attention, AttentionContext
+from algoformer.nn import Attention, AttentionContext, added_to_scores
 from algoformer.nn.layers import Layers
 
 
@@ -92,6 +94,22 @@ def test_a_mask_decides_what_is_seen_whatever_the_direction() -> None:
                 others = [key for key in range(5) if mask[row, 0, token, key] and key != token]
                 seen = stream[row : row + 1, [*others, token]]
                 torch.testing.assert_close(found[row, token], full(seen)[0, -1], rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("visit", [None, lambda weights: weights], ids=["fused", "explicit"])
+def test_a_mask_may_be_numbers_that_are_added_to_the_scores(visit: Callable[[Tensor], Tensor] | None) -> None:
+    mask = torch.rand(2, 1, 5, 5, generator=torch.Generator().manual_seed(1)) < 0.5
+    mask |= torch.eye(5, dtype=torch.bool)
+    module, stream = attention(heads=2, head_width=3), numbers(2, 5, 6, seed=9)
+    found = module(stream, AttentionContext(mask=added_to_scores(mask, torch.float64), visit_weights=visit))
+    torch.testing.assert_close(found, module(stream, AttentionContext(mask=mask)), rtol=0, atol=1e-12)
+
+
+def test_rows_of_a_mask_of_numbers_begin_at_16_bytes() -> None:
+    """Other rows are copied by PyTorch's kernels in every layer."""
+    made = added_to_scores(torch.tensor([[[[True, False, True]]]] * 2), torch.bfloat16)
+    assert made.flatten().tolist() == [0, -torch.inf, 0] * 2
+    assert made.stride(0) % 8 == 0
 
 
 def test_a_causal_mask_is_causal_attention() -> None:

@@ -19,6 +19,7 @@ from algoformer.model.driver import ForwardContext
 from algoformer.model.program import default_steps
 from algoformer.model.settle import check_rule
 from algoformer.model.stopping import StoppingRule
+from algoformer.nn import added_to_scores
 from algoformer.trace import Unroll
 
 MOST_BEAMS = 8
@@ -114,9 +115,11 @@ class CachedDecoder:
         cache = self.cache
         cache.advance()
         access = self.model.body.access((), cache.steps, self.inner)
+        mask = cache.visible[:, None, :, : cache.reach]
         context = ForwardContext(
             positions=cache.positions,
-            causal_mask=cache.visible[:, None, :, : cache.reach],
+            # converted once for all layers: on CUDA each of them would launch kernels for it
+            causal_mask=added_to_scores(mask, cache.dtype) if cache.reads_all else mask,
             cache=cache.slot,
             access=access,
             loop_steps=inner_steps(self.model.program, self.inner) if self.inner else None,

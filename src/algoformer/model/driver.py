@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from algoformer.nn import AttentionContext, KVCache
+from algoformer.nn import AttentionContext, AttentionMask, KVCache
 
 Edit = Callable[[Tensor], Tensor] | Tensor
 """The replacement of a state: a function of the state, or a tensor that broadcasts to its shape."""
@@ -84,8 +84,8 @@ class ForwardContext:
         address: where in the program the current module stands; tracked only if something depends on it.
     """
 
-    causal_mask: Bool[Tensor, "#batch 1 #token key"] | None = None
-    full_mask: Bool[Tensor, "#batch 1 #token key"] | None = None
+    causal_mask: AttentionMask | None = None
+    full_mask: AttentionMask | None = None
     positions: Int[Tensor, "#batch token"] | None = None
     cache: Callable[[str], KVCache] | None = None
     access: StateAccess | None = None

@@ -2,9 +2,11 @@
 
 from algoformer.nn.layer import Attention as Attention
 from algoformer.nn.layer import AttentionContext as AttentionContext
+from algoformer.nn.layer import AttentionMask as AttentionMask
 from algoformer.nn.layer import FeedForward as FeedForward
 from algoformer.nn.layer import KVCache as KVCache
 from algoformer.nn.layer import Layer as Layer
+from algoformer.nn.layer import added_to_scores as added_to_scores
 from algoformer.nn.layer import initialize as initialize
 from algoformer.nn.layer import set_dropout as set_dropout
 from algoformer.nn.layers import QK_NORMS as QK_NORMS

@@ -11,6 +11,9 @@ from torch import Tensor, nn
 
 from algoformer.nn.tables import ACTIVATIONS, NORMS, PLACES, POSITIONS, LayerSizes, RMSNorm
 
+AttentionMask = Bool[Tensor, "#batch 1 #token key"] | Float[Tensor, "#batch 1 #token key"]
+"""The keys that each query may attend to, as booleans or as numbers that are added to the scores."""
+
 
 @runtime_checkable
 class KVCache(Protocol):
@@ -29,7 +32,8 @@ class AttentionContext(NamedTuple):
     """Everything that one attention call needs beside the stream; all of it is optional.
 
     Attributes:
-        mask: which keys each query may attend to. A mask replaces the causal mask.
+        mask: which keys each query may attend to: True where it may, or numbers that are added to the scores,
+            as `F.scaled_dot_product_attention` takes them. A mask replaces the causal mask.
         cache: keys and values of earlier tokens.
         positions: where each token stands in its sequence; None means 0, 1, 2, ...
         query_rows: the rows whose output is computed; None means all. Keys and values are always those of
@@ -38,7 +42,7 @@ class AttentionContext(NamedTuple):
             weights are computed explicitly only if it is given.
     """
 
-    mask: Bool[Tensor, "#batch 1 #token key"] | None = None
+    mask: AttentionMask | None = None
     cache: KVCache | None = None
     positions: Int[Tensor, "#batch token"] | None = None
     query_rows: Int[Tensor, " row"] | None = None
@@ -127,7 +131,9 @@ class Attention(nn.Module):
         if mask is None and self.causal:
             mask = torch.ones(query.shape[2], key.shape[2], dtype=torch.bool, device=query.device).tril()
         scores = query @ key.mT * self.scale
-        return (scores if mask is None else scores.masked_fill(~mask, float("-inf"))).softmax(dim=-1)
+        if mask is not None:
+            scores = scores.masked_fill(~mask, float("-inf")) if mask.dtype == torch.bool else scores + mask
+        return scores.softmax(dim=-1)
 
     def _mask_of_rows(self, rows: Tensor, mask: Tensor | None, keys: int) -> Tensor | None:
         if mask is not None:
@@ -236,6 +242,19 @@ class Layer(nn.Module):
             added = out_norm(added)
         stream = stream + (F.dropout(added, self.dropout) if self.training and self.dropout else added)
         return stream if after_norm is None else after_norm(stream)
+
+
+def added_to_scores(
+    mask: Bool[Tensor, "#batch 1 #token key"], dtype: torch.dtype
+) -> Float[Tensor, "#batch 1 #token key"]:
+    """Return a mask as numbers that are added to the scores: 0 where a query may attend, -inf elsewhere.
+
+    PyTorch makes these numbers from booleans in every layer that attends. Rows begin at multiples of 16
+    bytes, as its kernels need them; others are copied.
+    """
+    keys = mask.shape[-1]
+    room = torch.zeros(*mask.shape[:-1], keys + -keys % 8, dtype=dtype, device=mask.device)
+    return room[..., :keys].masked_fill_(~mask, float("-inf"))
 
 
 def set_dropout(module: nn.Module, *, residual: float, attention: float) -> None:
