@@ -79,6 +79,15 @@ SIZES = {
         training={**USUAL, "batch_size": 8},
         held_out=16_384,
     ),
+    # some hours of one core; even the shortest run has hundreds of steps
+    "text-small": Size(
+        widths=(32, 48, 64),
+        budgets=(2e12, 6e12, 1.8e13),
+        text={"megabytes": 32, "tokenize": "bytes", "context": 128},
+        rates=(5e-3, 1e-2, 2e-2),
+        training={**USUAL, "batch_size": 8},
+        held_out=131_072,
+    ),
     "regression-full": Size(
         **FULL,
         # few dimensions, so that the widest models have left the plateau within the smallest budget
