@@ -93,8 +93,3 @@ def test_an_unknown_option_is_one_line(capsys: pytest.CaptureFixture[str]) -> No
 def test_the_version_is_printed(word: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([word]) == 0
     assert capsys.readouterr().out.startswith("algoformer 0.")
-
-
-def test_a_command_of_an_earlier_version_names_its_successor(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["reproduce", "fig2"]) == 2
-    assert "python -m paper" in capsys.readouterr().err

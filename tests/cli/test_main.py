@@ -113,13 +113,3 @@ def test_a_reader_that_leaves_is_no_complaint() -> None:
     )
     os.close(theirs)
     assert (done.returncode, done.stderr) == (1, b"")
-
-
-@pytest.mark.parametrize(
-    ("name", "now"), [("reproduce", "python -m paper"), ("bench", "python -m benchmarks")]
-)
-def test_a_command_beside_the_library_is_named(
-    name: str, now: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main([name, "--help"]) == 2
-    assert now in capsys.readouterr().err

@@ -71,7 +71,6 @@ WRONG = [
     (["info", "--data", "labels"], "--data labels is text"),
     (["info", "--width", "30"], "4 heads do not divide a stream of width 30"),
     (["info", "linear", "--compare"], "info MODEL takes no further options"),
-    (["info", "--compare"], "python -m paper computation"),
     (["programs", "x.json"], "a program is a list of parts"),
     (["programs", "nested", "--svg", "FOLDER"], "FOLDER is a folder; name a file in it"),
     (["demo", "--out", "text.txt"], "text.txt exists and is not a folder"),

@@ -49,9 +49,6 @@ COMMANDS = {
 }
 """Each command is imported only when it is called, so that help is quick."""
 
-MOVED = {"reproduce": "python -m paper", "bench": "python -m benchmarks", "text": "algoformer train --data"}
-"""Commands of earlier versions, and what replaces them."""
-
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one command and return its exit status.
@@ -88,8 +85,6 @@ def _dispatch(words: list[str]) -> int:
     name, rest = words[0], words[1:]
     if name == "help":
         return _dispatch([*rest[:1], "--help"])
-    if name in MOVED:
-        raise ValueError(f"{name} is not a command of this version; use {MOVED[name]}")
     if name not in COMMANDS:
         check_choice("command", name, COMMANDS)
     module = importlib.import_module(f"algoformer.cli.{COMMANDS[name].module}")

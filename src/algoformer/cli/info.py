@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,22 +40,13 @@ HIDDEN = ("experiment", "program", "parameters", "error_by_sample", "engine", "t
 """Facts that are pages of numbers or say little to a reader; they stay in the file."""
 
 
-@dataclass(frozen=True)
-class InfoOptions(FirstOptions):
-    """Options of `algoformer info` that are not settings of the experiment."""
-
-    compare: bool = False  # Moved to python -m paper computation.
-
-
 def run_info(arguments: list[str]) -> int:
     """Describe a run, a checkpoint, or the model that options describe."""
     if arguments and not arguments[0].startswith("-"):
         if len(arguments) > 1:
             raise ValueError(f"info MODEL takes no further options, got {arguments[1]!r}")
         return _describe_file(Path(arguments[0]))
-    experiment, settings = read_experiment(arguments, InfoOptions, command="info", short_help=HELP)
-    if settings.compare:
-        raise ValueError("--compare has moved: python -m paper computation, in a checkout of the repository")
+    experiment, _ = read_experiment(arguments, FirstOptions, command="info", short_help=HELP)
     if not hasattr(experiment.data, "task"):
         raise ValueError(
             f"info counts the cost of prompts, and --data {experiment.data.name} is text; "
