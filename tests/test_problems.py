@@ -18,7 +18,7 @@ def test_pairs_are_one_problem_with_the_rows_as_features(out: int) -> None:
     assert problems.labels.shape == (2, 1, 5, out)
     torch.testing.assert_close(problems.features[:, 0], shown.part(0))
     torch.testing.assert_close(problems.labels[:, 0], shown.targets)
-    assert problems.asked == tuple((0, sample) for sample in range(5))
+    assert problems.questions == tuple((0, sample) for sample in range(5))
 
 
 def test_labels_come_from_the_rows_and_never_from_the_targets() -> None:
@@ -29,7 +29,7 @@ def test_labels_come_from_the_rows_and_never_from_the_targets() -> None:
 
 def test_in_a_prefix_the_last_label_is_not_shown() -> None:
     problems = pairs(prompt().prefix(3))
-    assert problems.asked == ((0, 3),)
+    assert problems.questions == ((0, 3),)
     assert problems.labels.shape[2] == 4
     assert not problems.labels[:, :, 3].any()
     assert problems.labels[:, :, :3].all()
@@ -44,5 +44,5 @@ def test_samples_that_are_not_pairs_are_refused() -> None:
 def test_the_default_link_changes_nothing() -> None:
     values = torch.randn(3, generator=torch.Generator().manual_seed(0))
     assert torch.equal(identity(values), values)
-    problems = Problems(features=torch.zeros(1, 1, 1, 1), labels=torch.zeros(1, 1, 1, 1), asked=((0, 0),))
+    problems = Problems(features=torch.zeros(1, 1, 1, 1), labels=torch.zeros(1, 1, 1, 1), questions=((0, 0),))
     assert problems.link is identity

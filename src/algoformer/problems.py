@@ -20,14 +20,14 @@ def identity(values: Tensor) -> Tensor:
 class Problems:
     """Regression problems, each a sequence of (feature, label) samples; sample i is predicted from j < i.
 
-    A prompt of pairs is one problem; a chain of thought is one problem for each layer. `asked[k]` is the
+    A prompt of pairs is one problem; a chain of thought is one problem for each layer. `questions[k]` is the
     (problem, sample) that question k of the prompt asks for; `link` maps <weights, features> to an answer,
     and `unlink` is its inverse.
     """
 
     features: Float[Tensor, "batch problem sample dim"]
     labels: Float[Tensor, "batch problem sample out"]
-    asked: tuple[tuple[int, int], ...]
+    questions: tuple[tuple[int, int], ...]
     link: Callable[[Tensor], Tensor] = identity
     unlink: Callable[[Tensor], Tensor] = identity
 
@@ -47,5 +47,5 @@ def pairs(prompt: Prompt) -> Problems:
     return Problems(
         features=prompt.part(0)[:, None],
         labels=prompt.part(1)[:, None, :, : prompt.out],
-        asked=tuple((0, row // 2) for row in prompt.reads),
+        questions=tuple((0, row // 2) for row in prompt.reads),
     )

@@ -176,8 +176,8 @@ def test_the_problems_ask_each_question_of_the_prompt_once(task: Task) -> None:
     batch, columns, samples, _ = problems.features.shape
     assert batch == 3
     assert problems.labels.shape == (3, columns, samples, task.out)
-    assert len(set(problems.asked)) == len(problems.asked) == prompt.points
-    assert all(0 <= column < columns and 0 <= sample < samples for column, sample in problems.asked)
+    assert len(set(problems.questions)) == len(problems.questions) == prompt.points
+    assert all(0 <= column < columns and 0 <= sample < samples for column, sample in problems.questions)
 
 
 @regression_task
@@ -186,8 +186,8 @@ def test_the_problems_of_a_prefix_are_those_of_the_prompt_cut_off(task: Task) ->
     whole = task.problems(prompt)
     for point in range(prompt.points):
         cut = task.problems(prompt.prefix(point))
-        assert cut.asked == (whole.asked[point],)
-        column, sample = whole.asked[point]
+        assert cut.questions == (whole.questions[point],)
+        column, sample = whole.questions[point]
         torch.testing.assert_close(
             cut.features[:, column, : sample + 1], whole.features[:, column, : sample + 1]
         )

@@ -41,7 +41,7 @@ class FromWeights:
 
     def __call__(self, prompt: Prompt, unroll: Unroll) -> Trace:
         problems = self.view(prompt)
-        problem, samples = problems.asked[-1]
+        problem, samples = problems.questions[-1]
         features = problems.features[:, problem].double()
         labels = problems.labels[:, problem, :samples].double()
         outs = labels.shape[-1]

@@ -95,7 +95,7 @@ class Closed:
 
     def __call__(self, prompt: Prompt, unroll: Unroll) -> Trace:
         problems = self.setting.view(prompt)
-        problem, samples = problems.asked[-1]
+        problem, samples = problems.questions[-1]
         features, labels = problems.features[:, problem], problems.labels[:, problem, :samples]
         found = self.answers(features[:, :samples], labels, features[:, samples])
         return Trace(predictions=found[None, :, None].expand(unroll.length, -1, -1, -1))

@@ -26,7 +26,7 @@ class Case:
     steps: int = 1
     tracked: int = 1
     window: int = 1
-    asked: tuple[int, ...] | None = None
+    read_rows: tuple[int, ...] | None = None
     causal: bool = True
     batch: int = 2
     tokens: int = 10
@@ -35,19 +35,19 @@ class Case:
 
     @property
     def rows(self) -> list[int]:
-        return list(range(self.tokens)) if self.asked is None else list(self.asked)
+        return list(range(self.tokens)) if self.read_rows is None else list(self.read_rows)
 
 
 DIFFERENT = (
     Case(layers=1),
     Case(layers=1, causal=False),
-    Case(layers=3, asked=(0, 2, 4, 9)),
-    Case(layers=1, asked=(9,)),
+    Case(layers=3, read_rows=(0, 2, 4, 9)),
+    Case(layers=1, read_rows=(9,)),
     Case(layers=1, steps=4, tracked=4, window=3),
     Case(layers=2, steps=3, tracked=2, window=2, causal=False),
     Case(layers=1, steps=5, tracked=3, window=1),
 )
-"""One layer, several, full attention, few asked rows, loops with and without iterations off the tape."""
+"""One layer, several, full attention, few read_rows rows, loops with and without iterations off the tape."""
 
 
 def loop_of(case: Case) -> LoopModule:
@@ -63,7 +63,7 @@ def loop_of(case: Case) -> LoopModule:
 
 
 def by_modules(case: Case) -> tuple[Tensor, list[Tensor]]:
-    """The asked states, and the gradients of a random sum of them, by automatic differentiation."""
+    """The read_rows states, and the gradients of a random sum of them, by automatic differentiation."""
     loop = loop_of(case)
     entry = entry_of(case)
     unroll = Unroll(steps=case.steps, window=case.window, grad_steps=case.tracked)
@@ -86,7 +86,7 @@ def by_hand(
         steps=case.steps,
         tracked=case.tracked,
         window=case.window,
-        asked=torch.tensor(case.rows),
+        read_rows=torch.tensor(case.rows),
         dtype=dtype,
         operations=operations,
     )

@@ -20,9 +20,9 @@ from algoformer.kernels import launch
 
 CASES = (
     Case(layers=1, tokens=24),
-    Case(layers=2, tokens=24, asked=(0, 2, 4, 23)),
+    Case(layers=2, tokens=24, read_rows=(0, 2, 4, 23)),
     Case(layers=1, tokens=20, steps=3, tracked=2, window=2),
-    Case(layers=1, tokens=20, causal=False, asked=tuple(range(0, 20, 2))),
+    Case(layers=1, tokens=20, causal=False, read_rows=tuple(range(0, 20, 2))),
 )
 """Rows and tokens that do not fill their blocks; keys in one block, in tiles, in several blocks."""
 
@@ -84,7 +84,7 @@ def test_half_precision_is_rounded_where_the_plain_operations_round() -> None:
 
 
 @pytest.mark.usefixtures("small_tiles")
-def test_the_gradient_of_a_query_that_was_not_asked_is_written_and_zero() -> None:
+def test_the_gradient_of_a_query_that_was_not_selected_is_written_and_zero() -> None:
     heads = operations.Heads(count=2, width=16, causal=True)
     selection = operations.Selection.of(torch.tensor([0, 3, 4, 18, 22]), 24)
     generator = torch.Generator().manual_seed(0)

@@ -22,7 +22,7 @@ def test_each_state_is_a_folded_linear_image_of_the_last() -> None:
     problems = task.problems(prompt)
     weights = torch.linalg.lstsq(problems.features[:, :, :8], problems.labels[:, :, :8]).solution
     answers = problems.link(problems.features @ weights)
-    for question, (problem, sample) in enumerate(problems.asked):
+    for question, (problem, sample) in enumerate(problems.questions):
         torch.testing.assert_close(answers[:, problem, sample], prompt.targets[:, question])
 
 

@@ -33,7 +33,7 @@ class KernelDescent:
     def __call__(self, prompt: Prompt, unroll: Unroll) -> Trace:
         """Return the answers after each step of the unroll's window."""
         problems = self.view(prompt)
-        problem, count = problems.asked[-1]
+        problem, count = problems.questions[-1]
         kernel = self.kernel(problems.features[:, problem, : count + 1], count)
         labels = problems.labels[:, problem, :count]
         residual = torch.cat([-labels, torch.zeros_like(labels[:, :1])], dim=1)

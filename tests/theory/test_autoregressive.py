@@ -100,7 +100,7 @@ def test_a_plain_series_needs_no_representation() -> None:
     plain = AutoregressiveWithRepresentation(dim=3, points=16, order=3)
     problems = plain.problems(prompt)
     history = prompt.rows.unfold(1, 3, 1).transpose(-1, -2).flatten(-2)[:, None]
-    raw = type(problems)(features=history, labels=problems.labels, asked=problems.asked)
+    raw = type(problems)(features=history, labels=problems.labels, questions=problems.questions)
     assert step_size_limit(raw) > 0.05
     expected = GradientDescent(step_size=0.05, view=lambda _: raw)(prompt, unroll).predictions
     torch.testing.assert_close(model(prompt, unroll).predictions, expected, rtol=0, atol=1e-6)

@@ -46,7 +46,7 @@ def prompts(phi: Network, *, examples: int = EXAMPLES, batch: int = 8) -> Prompt
 
 def view(phi: Network, prompt: Prompt) -> Problems:
     raw = pairs(prompt)
-    return Problems(features=phi(raw.features), labels=raw.labels, asked=raw.asked)
+    return Problems(features=phi(raw.features), labels=raw.labels, questions=raw.questions)
 
 
 def built(phi: Network, prompt: Prompt) -> tuple[AlgoFormer, float]:

@@ -57,7 +57,7 @@ class Prefixes:
 def prefixes_of(problems: Problems) -> Prefixes:
     """Sum up what is known before each question; pair i itself is never in its own sums."""
     features, labels = problems.features, problems.labels
-    problem, count = torch.tensor(problems.asked, device=features.device).unbind(dim=1)
+    problem, count = torch.tensor(problems.questions, device=features.device).unbind(dim=1)
 
     def before(products: Tensor) -> Tensor:
         sums = products.cumsum(dim=2)[:, problem, (count - 1).clamp(min=0)]
@@ -121,8 +121,8 @@ def _in_chunks(problems: Problems) -> Iterator[Problems]:
     """Split the batch so that one moment of every pair fits into the allowance."""
     batch, columns, samples, dim = problems.features.shape
     out = problems.labels.shape[-1]
-    per_prompt = max(columns * samples, len(problems.asked)) * dim * max(dim, out)
-    per_prompt = max(per_prompt, len(problems.asked) * samples * max(dim, out))
+    per_prompt = max(columns * samples, len(problems.questions)) * dim * max(dim, out)
+    per_prompt = max(per_prompt, len(problems.questions) * samples * max(dim, out))
     allowance = _NUMBERS_AT_ONCE.get(problems.features.device.type, _NUMBERS_AT_ONCE["cpu"])
     size = max(1, allowance // per_prompt)
     for start in range(0, batch, size):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def refuse_existing(file: Path) -> None:
-    """Refuse to write over something, or where nothing can be written; asked before hours of work, not after.
+    """Refuse to write over something, or where nothing can be written, before hours of work and not after.
 
     Raises:
         ValueError: there is a file or a folder of this name already.

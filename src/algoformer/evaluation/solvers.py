@@ -64,10 +64,10 @@ def own_steps(solver: Solver, prompt: Prompt) -> int:
     """
     call: Any = solver.forward if isinstance(solver, nn.Module) else solver
     try:
-        asked = list(inspect.signature(call).parameters.values())
+        parameters = list(inspect.signature(call).parameters.values())
     except (TypeError, ValueError):
         return TEXTBOOK_STEPS
-    if len(asked) < 2 or asked[1].default is inspect.Parameter.empty:
+    if len(parameters) < 2 or parameters[1].default is inspect.Parameter.empty:
         return TEXTBOOK_STEPS
     run: Any = solver
     with torch.no_grad():

@@ -42,8 +42,8 @@ def answer_reader(solver: Solver, *, queries: int, query_rows: int = 1) -> Reade
             size = max(1, _ROWS_AT_ONCE // (rows.shape[1] + queries.shape[1] * queries.shape[2]))
             with full_precision(model, torch.device("cpu")):
                 parts = [
-                    shared_context_answers(model, one, asked, steps)
-                    for one, asked in zip(rows.split(size), queries.split(size), strict=True)
+                    shared_context_answers(model, one, more, steps)
+                    for one, more in zip(rows.split(size), queries.split(size), strict=True)
                 ]
             return torch.cat(parts, dim=1).double()
 

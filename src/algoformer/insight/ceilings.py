@@ -79,9 +79,9 @@ def operator_ceilings(
     size = contexts.labels[:problems].square().mean() / (features @ weights.mT).square().mean()
     weights = weights * size.sqrt()
     labels = torch.einsum("bnd,bkd->bkn", features, weights).unflatten(1, (-1, outs)).mT
-    asked = torch.arange(problems * 2 * prompts) % contexts.batch
+    contexts_of_queries = torch.arange(problems * 2 * prompts) % contexts.batch
     many = contexts.head(problems).repeated(2 * prompts).with_labels(labels.flatten(0, 1))
-    many = many.with_queries(contexts.query_rows[asked])
+    many = many.with_queries(contexts.query_rows[contexts_of_queries])
     found = implied_weights(read, many, steps)
     left = found.left.unflatten(1, (problems, 2 * half))  # (step, problem, weights, feature)
     vectors = torch.linalg.eigh(features.mT @ features)[1]

@@ -103,7 +103,7 @@ def ridge(states: Tensor, target: Tensor) -> Tensor:
 
 def _targets(prompt: Prompt, task: Task) -> dict[str, Tensor]:
     problems = task.problems(prompt)
-    column, sample = torch.tensor(problems.asked).unbind(1)
+    column, sample = torch.tensor(problems.questions).unbind(1)
     features = problems.features[:, column, sample]  # (batch, point, feature)
     raw = prompt.rows[:, list(prompt.reads)]
     targets = {"input": raw, "answer": prompt.targets if prompt.clean is None else prompt.clean}

@@ -53,7 +53,7 @@ class Series:
     @property
     def examples(self) -> int:
         """The number of examples before the question."""
-        return self.problems.asked[-1][1]
+        return self.problems.questions[-1][1]
 
     @property
     def window(self) -> int:
@@ -63,17 +63,17 @@ class Series:
     @property
     def features(self) -> Tensor:
         """Features of the examples, (batch, sample, feature)."""
-        return self.problems.features[:, self.problems.asked[-1][0], : self.examples]
+        return self.problems.features[:, self.problems.questions[-1][0], : self.examples]
 
     @property
     def labels(self) -> Tensor:
         """Labels of the examples, (batch, sample, out)."""
-        return self.problems.labels[:, self.problems.asked[-1][0], : self.examples]
+        return self.problems.labels[:, self.problems.questions[-1][0], : self.examples]
 
     @property
     def query(self) -> Tensor:
         """Features of the question, (batch, feature)."""
-        return self.problems.features[:, self.problems.asked[-1][0], self.examples]
+        return self.problems.features[:, self.problems.questions[-1][0], self.examples]
 
     @property
     def batch(self) -> int:

@@ -13,22 +13,22 @@ def load_rows(base, row, inside, column, STRIDE: tl.constexpr):
 
 
 @triton.jit
-def asked_rows(asked, query, count, EVERY: tl.constexpr):
+def selected_rows(selected, query, count, EVERY: tl.constexpr):
     """The rows that queries are."""
     # where every row asks, its number is known without a load; a row beyond the end sees what row 0 sees
     if EVERY:
         return tl.where(query < count, query, 0)
-    return tl.load(asked + query, mask=query < count, other=0).to(tl.int32)
+    return tl.load(selected + query, mask=query < count, other=0).to(tl.int32)
 
 
 @triton.jit
-def asked_span(asked, position, count, BLOCK: tl.constexpr, EVERY: tl.constexpr):
-    """The first and the last row of a block of queries; rows that are asked rise."""
+def selected_span(selected, position, count, BLOCK: tl.constexpr, EVERY: tl.constexpr):
+    """The first and the last row of a block of queries; selected rows rise."""
     last = tl.minimum(position + BLOCK, count) - 1
     if EVERY:
         return position, last
-    first = tl.load(asked + tl.minimum(position, last)).to(tl.int32)
-    return first, tl.load(asked + last).to(tl.int32)
+    first = tl.load(selected + tl.minimum(position, last)).to(tl.int32)
+    return first, tl.load(selected + last).to(tl.int32)
 
 
 @triton.jit
@@ -81,7 +81,7 @@ def _look(
 @triton.jit
 def attend(
     qkv,
-    asked,
+    selected,
     out,
     log_sum,
     tokens: tl.constexpr,
@@ -102,7 +102,7 @@ def attend(
     position = tl.program_id(1) * BLOCK_QUERIES
     query = position + tl.arange(0, BLOCK_QUERIES)
     column = tl.arange(0, WIDTH)
-    row = asked_rows(asked, query, count, EVERY)
+    row = selected_rows(selected, query, count, EVERY)
     base = qkv + prompt * tokens * 3 * INNER + head * WIDTH
     queries = load_rows(base, row, query < count, column, 3 * INNER)
     most = tl.full((BLOCK_QUERIES,), float("-inf"), dtype=tl.float32)
@@ -117,7 +117,7 @@ def attend(
         # blocks that all queries see whole, then those at the edge; what nobody sees is left out
         whole, end = tokens // BLOCK_KEYS * BLOCK_KEYS, tokens
         if CAUSAL:
-            nearest, furthest = asked_span(asked, position, count, BLOCK_QUERIES, EVERY)
+            nearest, furthest = selected_span(selected, position, count, BLOCK_QUERIES, EVERY)
             whole, end = (nearest + 1) // BLOCK_KEYS * BLOCK_KEYS, furthest + 1
         for start in range(0, whole, BLOCK_KEYS):
             most, total, read = _look(

@@ -7,7 +7,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from algoformer.kernels.attention import asked_rows, asked_span, in_base_2, load_rows
+from algoformer.kernels.attention import in_base_2, load_rows, selected_rows, selected_span
 
 
 @triton.jit
@@ -65,7 +65,7 @@ def _store_keys(
 def attend_backward(
     grads,
     qkv,
-    asked,
+    selected,
     number,
     answer,
     log_sum,
@@ -110,7 +110,7 @@ def attend_backward(
         for tile in tl.static_range(TILES):
             query = part + tile * BLOCK_QUERIES + block
             inside = query < count
-            span = asked_span(asked, part + tile * BLOCK_QUERIES, count, BLOCK_QUERIES, EVERY)
+            span = selected_span(selected, part + tile * BLOCK_QUERIES, count, BLOCK_QUERIES, EVERY)
             nearest, furthest = nearest + (span[0],), furthest + (span[1],)
             grad = tl.load(
                 first_grads + (part + tile * BLOCK_QUERIES) * INNER, mask=inside[:, None], other=0.0
@@ -132,7 +132,7 @@ def attend_backward(
                 # queries that see none of these keys are left out
                 if not CAUSAL or furthest[tile] >= start:
                     query = part + tile * BLOCK_QUERIES + block
-                    row = asked_rows(asked, query, count, EVERY)
+                    row = selected_rows(selected, query, count, EVERY)
                     if EVERY:
                         places = first_queries + (part + tile * BLOCK_QUERIES) * (3 * INNER)
                     else:
@@ -168,7 +168,7 @@ def attend_backward(
             )  # fmt: skip
         for tile in tl.static_range(TILES):
             query = part + tile * BLOCK_QUERIES + block
-            row = asked_rows(asked, query, count, EVERY)
+            row = selected_rows(selected, query, count, EVERY)
             made = query_grads[tile] * scale
             tl.store(
                 base_out + row[:, None] * (3 * INNER) + column[None, :],

@@ -42,14 +42,14 @@ def iterate(
         layers: for every layer its `PARAMETERS`.
 
     Returns:
-        (window, batch, asked, width) in single precision.
+        (window, batch, row, width) in single precision.
 
     Raises:
         ValueError: rows are left out although another iteration needs them.
     """
-    if plan.steps > 1 and len(plan.asked) < entry.shape[1]:
+    if plan.steps > 1 and len(plan.read_rows) < entry.shape[1]:
         raise ValueError(
-            f"every iteration needs all {entry.shape[1]} rows, but only {len(plan.asked)} are asked; "
+            f"every iteration needs all {entry.shape[1]} rows, but only {len(plan.read_rows)} are read; "
             "ask for all, and choose among the states"
         )
     flat = [parameter for layer in layers for parameter in layer]
@@ -150,7 +150,7 @@ class _Body:
     def _attention(
         self, index: int, kept: LayerTape, slot: int, stream: Tensor, positions: Tensor | None
     ) -> Tensor:
-        """The attention half of a layer; the stream after it, on the asked rows if it is the last layer."""
+        """The attention half of a layer; the stream after it, at the selected rows in the last layer."""
         plan, sizes, operations, weights = self.plan, self.sizes, self.plan.operations, self.weights
         _product(kept.hat[slot], weights.qkv[index], weights.qkv_bias[index], out=kept.qkv[slot])
         by_prompt = (sizes.batch, -1)

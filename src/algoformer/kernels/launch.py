@@ -107,10 +107,10 @@ def add_norm(
         unused if stream is None else stream,
         unused if following is None else following.hat,
         unused if following is None else following.rstd,
-        unused if selection is None else selection.asked,
+        unused if selection is None else selection.rows,
         count,
         TOKENS=0 if by_token is None else len(by_token),
-        ASKED=0 if selection is None else len(selection.asked),
+        SELECTED=0 if selection is None else len(selection.rows),
         WIDTH=width,
         BRANCH=branch is not None,
         POSITIONS=positions is not None,
@@ -162,7 +162,7 @@ def add_norm_backward(
         unused if selection is None else selection.number,
         count,
         TOKENS=0 if selection is None else len(selection.number),
-        ASKED=0 if selection is None else len(selection.asked),
+        SELECTED=0 if selection is None else len(selection.rows),
         WIDTH=width,
         BRANCH=grads is not None,
         COLLECT=entry_grad is not None,
@@ -219,7 +219,7 @@ def attend(
     columns = min(tile.columns, max(16, 1 << (tokens - 1).bit_length()))
     attention.attend[(batch * heads.count, -(-count // tile.rows))](
         qkv,
-        qkv if selection is None else selection.asked,
+        qkv if selection is None else selection.rows,
         out,
         log_sum,
         tokens,
@@ -247,7 +247,7 @@ def attend_backward(
     """See `operations.attend_backward`."""
     batch, tokens, _ = qkv.shape
     count = log_sum.shape[-1]
-    rows = (qkv, qkv) if selection is None else (selection.asked, selection.number)
+    rows = (qkv, qkv) if selection is None else (selection.rows, selection.number)
     tensors = (grads, qkv, *rows, answer, log_sum, out)
     rest = (sums, sums.stride(0), tokens, count, heads.scale)
     grid = (batch * heads.count,)

@@ -46,27 +46,27 @@ class FinalNorm:
 class Selection:
     """The rows of each prompt that a body computes further, where that is not all of them."""
 
-    asked: Tensor
+    rows: Tensor
     """The row numbers, in increasing order."""
     number: Tensor
     """The place of every row of a prompt among the selected ones, or -1."""
 
     @classmethod
-    def of(cls, asked: Tensor, tokens: int) -> Selection:
+    def of(cls, rows: Tensor, tokens: int) -> Selection:
         """Return the selection of these rows of prompts with `tokens` tokens."""
-        number = torch.full((tokens,), -1, device=asked.device)
-        number[asked] = torch.arange(len(asked), device=asked.device)
-        return cls(asked=asked, number=number)
+        number = torch.full((tokens,), -1, device=rows.device)
+        number[rows] = torch.arange(len(rows), device=rows.device)
+        return cls(rows=rows, number=number)
 
     def narrow(self, rows: Tensor) -> Tensor:
         """Return the selected rows of every prompt."""
-        return rows.unflatten(0, (-1, len(self.number))).index_select(1, self.asked).flatten(0, 1)
+        return rows.unflatten(0, (-1, len(self.number))).index_select(1, self.rows).flatten(0, 1)
 
     def widen(self, rows: Tensor) -> Tensor:
         """Return all rows of every prompt, zero where not selected."""
-        asked = rows.unflatten(0, (-1, len(self.asked)))
-        whole = asked.new_zeros(len(asked), len(self.number), rows.shape[-1])
-        return whole.index_copy_(1, self.asked, asked).flatten(0, 1)
+        selected = rows.unflatten(0, (-1, len(self.rows)))
+        whole = selected.new_zeros(len(selected), len(self.number), rows.shape[-1])
+        return whole.index_copy_(1, self.rows, selected).flatten(0, 1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -214,12 +214,12 @@ def attend(
         qkv: (batch, token, 3 · heads · width), queries then keys then values.
         heads: the split of columns into heads.
         selection: the rows whose queries are computed, if not all.
-        out: (batch, asked, heads · width).
-        log_sum: (batch, head, asked), the logarithm of each softmax's denominator, in base 2.
+        out: (batch, selected, heads · width).
+        log_sum: (batch, head, selected), the logarithm of each softmax's denominator, in base 2.
     """
     query, key, value = _heads(qkv, heads)
-    asked = _asked(qkv, selection)
-    scores = _scores(query[:, :, asked], key, asked, heads)
+    selected = _selected(qkv, selection)
+    scores = _scores(query[:, :, selected], key, selected, heads)
     log_sum.copy_(torch.logsumexp(scores, -1) / math.log(2))
     read = torch.softmax(scores, -1) @ value.float()
     out.copy_(read.transpose(1, 2).flatten(2))
@@ -238,8 +238,8 @@ def attend_backward(
 ) -> None:
     """Backpropagate through `attend` to queries, keys and values; `sums` has a row for every prompt."""
     query, key, value = _heads(qkv, heads)
-    asked = _asked(qkv, selection)
-    scores = _scores(query[:, :, asked], key, asked, heads)
+    selected = _selected(qkv, selection)
+    scores = _scores(query[:, :, selected], key, selected, heads)
     weights = torch.exp2(scores / math.log(2) - log_sum[..., None])
     grad, read = (
         part.float().unflatten(2, (heads.count, heads.width)).transpose(1, 2) for part in (grads, answer)
@@ -247,16 +247,16 @@ def attend_backward(
     share = weights * (grad @ value.float().transpose(-1, -2) - (grad * read).sum(-1, keepdim=True))
     share = share * heads.scale
     parts = torch.zeros(3, *query.shape, device=qkv.device)
-    parts[0][:, :, asked] = share @ key.float()
-    parts[1] = share.transpose(-1, -2) @ query[:, :, asked].float()
+    parts[0][:, :, selected] = share @ key.float()
+    parts[1] = share.transpose(-1, -2) @ query[:, :, selected].float()
     parts[2] = weights.transpose(-1, -2) @ grad
     whole = parts.permute(1, 3, 0, 2, 4).flatten(2)
     out.copy_(whole)
     sums.copy_(whole.sum(1))
 
 
-def _asked(qkv: Tensor, selection: Selection | None) -> Tensor:
-    return torch.arange(qkv.shape[1], device=qkv.device) if selection is None else selection.asked
+def _selected(qkv: Tensor, selection: Selection | None) -> Tensor:
+    return torch.arange(qkv.shape[1], device=qkv.device) if selection is None else selection.rows
 
 
 def _heads(qkv: Tensor, heads: Heads) -> tuple[Tensor, Tensor, Tensor]:
@@ -264,11 +264,11 @@ def _heads(qkv: Tensor, heads: Heads) -> tuple[Tensor, Tensor, Tensor]:
     return query, key, value
 
 
-def _scores(query: Tensor, key: Tensor, asked: Tensor, heads: Heads) -> Tensor:
+def _scores(query: Tensor, key: Tensor, selected: Tensor, heads: Heads) -> Tensor:
     scores = query.float() @ key.float().transpose(-1, -2) * heads.scale
     if not heads.causal:
         return scores
-    hidden = torch.arange(key.shape[2], device=key.device) > asked[:, None]
+    hidden = torch.arange(key.shape[2], device=key.device) > selected[:, None]
     return scores.masked_fill(hidden, -math.inf)
 
 

@@ -80,10 +80,10 @@ def add_norm(
     stream,
     hat,
     rstd,
-    asked,
+    selected,
     count,
     TOKENS: tl.constexpr,
-    ASKED: tl.constexpr,
+    SELECTED: tl.constexpr,
     WIDTH: tl.constexpr,
     BRANCH: tl.constexpr,
     POSITIONS: tl.constexpr,
@@ -100,15 +100,15 @@ def add_norm(
     column = tl.arange(0, WIDTH)
     inside = (row < count)[:, None]
     place = row[:, None].to(tl.int64) * WIDTH + column[None, :]
-    if ASKED:
-        # the residual has all rows of a prompt, the rest only the asked ones
-        chosen = tl.load(asked + row % ASKED, mask=row < count, other=0)
-        source = (row // ASKED).to(tl.int64) * TOKENS + chosen
+    if SELECTED:
+        # the residual has all rows of a prompt, the rest only the selected ones
+        chosen = tl.load(selected + row % SELECTED, mask=row < count, other=0)
+        source = (row // SELECTED).to(tl.int64) * TOKENS + chosen
         total = tl.load(residual + source[:, None] * WIDTH + column[None, :], mask=inside, other=0.0)
     else:
         total = tl.load(residual + place, mask=inside, other=0.0)
     if POSITIONS:
-        token = chosen if ASKED else row % TOKENS
+        token = chosen if SELECTED else row % TOKENS
         total += tl.load(positions + token[:, None] * WIDTH + column[None, :], mask=inside, other=0.0)
     if BRANCH:
         total += tl.load(branch + place, mask=inside, other=0.0).to(tl.float32)
@@ -149,7 +149,7 @@ def add_norm_backward(
     number,
     count,
     TOKENS: tl.constexpr,
-    ASKED: tl.constexpr,
+    SELECTED: tl.constexpr,
     WIDTH: tl.constexpr,
     BRANCH: tl.constexpr,
     COLLECT: tl.constexpr,
@@ -180,9 +180,9 @@ def add_norm_backward(
             scale = tl.load(rstd + row, mask=row < count, other=0.0)
             incoming = tl.load(grads + place, mask=inside, other=0.0).to(tl.float32)
             total = _normalize_backward(incoming, normal, scale, WIDTH)
-            if ASKED:
+            if SELECTED:
                 chosen = tl.load(number + row % TOKENS, mask=row < count, other=-1)
-                source = (row // TOKENS).to(tl.int64) * ASKED + chosen
+                source = (row // TOKENS).to(tl.int64) * SELECTED + chosen
                 known = (chosen >= 0)[:, None]
                 total += tl.load(residual + source[:, None] * WIDTH + column[None, :], mask=known, other=0.0)
             else:

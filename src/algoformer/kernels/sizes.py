@@ -20,7 +20,7 @@ class Plan:
         steps: the number of iterations.
         tracked: the number of last iterations that the gradient goes through.
         window: the number of last states to return.
-        asked: the rows of each prompt whose state is requested; all of them if there is another iteration.
+        read_rows: the rows of each prompt whose state is read; all of them if there is another iteration.
         dtype: the dtype of products and of all that is kept for the backward pass.
         operations: the module whose operations are used: `operations` or `launch`.
     """
@@ -29,7 +29,7 @@ class Plan:
     steps: int
     tracked: int
     window: int
-    asked: Tensor
+    read_rows: Tensor
     dtype: torch.dtype
     operations: ModuleType
 
@@ -45,9 +45,9 @@ class Sizes:
         self.batch, self.tokens, self.width = entry.shape
         self.hidden, self.depth = hidden, depth
         self.rows = self.batch * self.tokens
-        self.answered = self.batch * len(plan.asked)
+        self.answered = self.batch * len(plan.read_rows)
         few = self.answered != self.rows
-        self.selection = Selection.of(plan.asked, self.tokens) if few else None
+        self.selection = Selection.of(plan.read_rows, self.tokens) if few else None
 
     @property
     def projected(self) -> int:

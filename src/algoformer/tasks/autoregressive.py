@@ -118,5 +118,5 @@ class AutoregressiveWithRepresentation(StateTask):
         return Problems(
             features=features[:, None],
             labels=labels[:, None],
-            asked=tuple((0, row - self.order + 1) for row in prompt.reads),
+            questions=tuple((0, row - self.order + 1) for row in prompt.reads),
         )

@@ -72,7 +72,7 @@ class ChainOfThought(StateTask):
         return Problems(
             features=states[:, :-1],
             labels=self._unfold(states[:, 1:]),
-            asked=tuple((row % self.parts, row // self.parts) for row in prompt.reads),
+            questions=tuple((row % self.parts, row // self.parts) for row in prompt.reads),
             link=self._fold,
             unlink=self._unfold,
         )

@@ -61,7 +61,7 @@ def check_positive_alpha(alpha: float) -> None:
 def largest_eigenvalue(problems: Problems, *, mean: bool) -> float:
     """Return the largest λ_max of the sum or mean of φ φᵀ before a question, over all prompts."""
     largest = 0.0
-    for problem, sample in problems.asked:
+    for problem, sample in problems.questions:
         if sample:
             features = problems.features[:, problem, :sample].double()
             norm = torch.linalg.matrix_norm(features, ord=2).square().max().item()
@@ -117,7 +117,7 @@ def check_scale(problems: Problems, *, constants: Constants | None = None) -> No
         constants = SINGLE if dtype == torch.float32 else DOUBLE
     if not features.numel():
         return
-    examples = max(sample for _, sample in problems.asked)
+    examples = max(sample for _, sample in problems.questions)
     squares = features.square().sum(dim=-1) / product_unit(examples=examples, dim=features.shape[-1])
     largest, typical = squares.max().item(), squares.mean().item()
     scale = features.square().mean().sqrt().item()

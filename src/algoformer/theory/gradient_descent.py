@@ -110,7 +110,7 @@ def prepared(prompt: Prompt, view: View = pairs) -> Prompt:
     """
     last = prompt.prefix(-1)
     problems = view(last)
-    problem, sample = problems.asked[0]
+    problem, sample = problems.questions[0]
     features = problems.features[:, problem, : sample + 1]
     labels = problems.labels[:, problem, : sample + 1].clone()
     labels[:, sample] = 0

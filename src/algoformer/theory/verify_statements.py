@@ -87,9 +87,9 @@ def chain_prompts(sizes: Sizes, task: ChainOfThought) -> list[Prompt]:
             basis = torch.linalg.qr(normal(batch, sizes.dim, sizes.dim, generator=generator)).Q
             states.append(leaky_relu(scale * states[-1] @ basis, task.slope))
         rows = torch.stack(states, dim=2).flatten(1, 2)
-        asked = sizes.examples * task.parts + layer
-        shown, target = rows[:, : asked + 1], rows[:, asked + 1 : asked + 2]
-        prompts.append(Prompt(rows=shown, targets=target, reads=(asked,), parts=task.parts))
+        question = sizes.examples * task.parts + layer
+        shown, target = rows[:, : question + 1], rows[:, question + 1 : question + 2]
+        prompts.append(Prompt(rows=shown, targets=target, reads=(question,), parts=task.parts))
     return prompts
 
 
@@ -151,7 +151,7 @@ def _joined(prompt: Prompt) -> Problems:
     """Read the problems that `prepared` wrote into a prompt."""
     dim = prompt.dim - prompt.out - 2
     features, labels, _ = prompt.rows.split([dim, prompt.out, 2], dim=-1)
-    return Problems(features=features[:, None], labels=labels[:, None], asked=((0, prompt.reads[0]),))
+    return Problems(features=features[:, None], labels=labels[:, None], questions=((0, prompt.reads[0]),))
 
 
 def representation_case(sizes: Sizes) -> Case:

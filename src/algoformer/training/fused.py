@@ -117,7 +117,7 @@ def _why_not_layer(layer: Layer) -> str | None:
 class FusedBody:
     """Answers like `HalfBody`, with every module of layers and every loop as one hand-written function.
 
-    The last module computes only the rows that are asked, from its last layer's attention on.
+    The last module computes only the rows that are read, from its last layer's attention on.
     """
 
     def __init__(
@@ -147,11 +147,11 @@ class FusedBody:
             raise ValueError("engine 'fused' has no hidden states to keep or edit; run the model itself")
         model.check(prompt)
         stream = model.read_in(prompt.rows)
-        asked = row_index(prompt.reads, model.blanks[0], stream.device)
+        read_rows = row_index(prompt.reads, model.blanks[0], stream.device)
         every = torch.arange(stream.shape[1], device=stream.device)
         states: Tensor | None = None  # (window, batch, token, width) from the traced loop on
         for number, part in enumerate(body.parts):
-            rows = asked if number + 1 == len(body.parts) else every
+            rows = read_rows if number + 1 == len(body.parts) else every
             if number == body.traced:
                 assert isinstance(part, LoopModule)
                 states = self._run(part, stream, unroll, rows=every)
@@ -168,7 +168,7 @@ class FusedBody:
         predictions = model.read_out(states)
         if body.traced == len(body.parts) - 1:
             # a loop at the end has all rows: choosing among answers moves far less than among states
-            predictions = predictions.index_select(2, asked)
+            predictions = predictions.index_select(2, read_rows)
         return Trace(predictions=predictions, first_step=unroll.first_step)
 
     def _run(self, part: nn.Module, stream: Tensor, unroll: Unroll, *, rows: Tensor) -> Tensor:
@@ -181,7 +181,7 @@ class FusedBody:
             steps=unroll.steps,
             tracked=unroll.steps if unroll.grad_steps is None else unroll.grad_steps,
             window=unroll.length,
-            asked=rows,
+            read_rows=rows,
             dtype=self.dtype,
             operations=self.operations,
         )

@@ -36,20 +36,20 @@ def deferred_interrupt() -> Iterator[Callable[[], bool]]:
 
     Where somebody else handles Ctrl-C, or outside the main thread, nothing is changed.
     """
-    asked = False
+    requested = False
 
     def note(number: int, frame: FrameType | None) -> None:
-        nonlocal asked
-        if asked:
+        nonlocal requested
+        if requested:
             raise KeyboardInterrupt
-        asked = True
+        requested = True
 
     unhandled = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     ours = unhandled and threading.current_thread() is threading.main_thread()
     if ours:
         signal.signal(signal.SIGINT, note)
     try:
-        yield lambda: asked
+        yield lambda: requested
     finally:
         if ours:
             signal.signal(signal.SIGINT, signal.default_int_handler)
