@@ -10,11 +10,13 @@ from algoformer.common.files import write_text
 from algoformer.evaluation import Cell, Table
 from algoformer.language.scores import Score
 from algoformer.report import markdown_table
-from algoformer.training.text_recipes import PROGRAMS
 from paper.decoding_study import study_table
 from paper.runs import SMALL, Scale
 from paper.text_archive import TextArchive
 from paper.text_items import TableName, TextRunSpec
+
+PROGRAMS = ("standard", "looped", "algoformer")
+"""The paper's three models."""
 
 PAPER: dict[str, tuple[float, float, float]] = {
     "iwslt14_de_en": (9.30, 10.56, 14.72),
@@ -24,7 +26,7 @@ PAPER: dict[str, tuple[float, float, float]] = {
     "yelp_full": (66.25, 53.57, 57.50),
     "yahoo_answers": (73.96, 69.79, 81.25),
 }
-"""What the paper prints for standard, looped and AlgoFormer. Its shares look like those of a few mini-batches
+"""What the paper prints for each of them. Its shares look like those of a few mini-batches
 (77.50 is 31 of 40), so that they stand beside ours and are not to be compared with them."""
 
 COLUMNS = {

@@ -13,8 +13,11 @@ from algoformer import programs
 from algoformer.data import LabelledData, TextData, TranslationData
 from algoformer.data.files import read_labelled, read_parallel
 from algoformer.data.token_file import held_out_place, split_blocks, text_blocks
+from algoformer.model import presets
+from algoformer.model.loop_models import LOOP_MODELS
 from algoformer.model.stopping import ProbabilityShift
 from algoformer.training import Experiment, TrainConfig, load_checkpoint, train
+from algoformer.training.presets import named_experiment
 from algoformer.training.text_recipes import text_data, text_experiment
 
 pytest.importorskip("tokenizers", reason="the extra `text` is not installed")
@@ -222,7 +225,7 @@ def test_a_text_shorter_than_one_sequence_is_refused(tmp_path: Path) -> None:
     (tmp_path / "short.txt").write_text("too short\n")
     data = TextData(files=tmp_path / "short.txt", tokenize="char", context=64, cache=str(tmp_path / "c"))
     experiment = Experiment(programs.looped(heads=2), data, width=8)
-    with pytest.raises(ValueError, match="fewer than one sequence of 65; give more text"):
+    with pytest.raises(ValueError, match=r"[0-9]+ of the 65 tokens of one sequence; give more text"):
         train(experiment)
 
 
@@ -253,3 +256,15 @@ def test_recipes_take_ones_own_files_in_place_of_their_corpus(tmp_path: Path) ->
         text_experiment("text")
     with pytest.raises(ValueError, match=r"unknown scale 'smoek' \(did you mean 'smoke'"):
         text_experiment("text", scale="smoek", files="x")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", [*presets.PRESETS, *LOOP_MODELS])
+def test_the_loss_of_every_named_program_reads_at_most_four_iterations(tmp_path: Path, name: str) -> None:
+    text = tmp_path / "words.txt"
+    text.write_text("a loop reads its own output again\n" * 400)
+    run = named_experiment("text", name, "smoke", files=[str(text)])
+    assert run.training.window <= 4
+    short = replace(run.training, steps=1, batch_size=2, validate_every=None)
+    data = replace(run.data, tokenize="char", context=8, cache=str(tmp_path / "cache"))  # type: ignore[call-arg]
+    trained = train(replace(run, data=data, width=16, training=short))
+    assert all(parameter.isfinite().all() for parameter in trained.model.parameters())

@@ -258,8 +258,8 @@ class WindowBatches(HeldBatch):
         self.tokens = data.splits["train"].tokens
         if len(self.tokens) <= data.context:
             raise ValueError(
-                f"the training text has {len(self.tokens)} tokens, fewer than one sequence of "
-                f"{data.context + 1}; give more text, or choose a smaller context"
+                f"the training text has {len(self.tokens)} of the {data.context + 1} tokens "
+                "of one sequence; give more text, or choose a smaller context"
             )
         if training.validate_every is not None and len(data.splits["valid"]) < 2:
             raise ValueError(NO_TEXT)

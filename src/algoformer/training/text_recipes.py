@@ -14,19 +14,17 @@ from algoformer.common.names import check_choice
 from algoformer.data import Data, LabelledData, TextData, TranslationData
 from algoformer.data.protocol import data_class
 from algoformer.model import presets
+from algoformer.model.loop_models import LOOP_MODELS
 from algoformer.model.program import Program, default_steps, traced_part
-from algoformer.training.config import Experiment, TrainConfig
+from algoformer.training.config import Experiment, TrainConfig, sees_input_once
 
 TextKind = Literal["translation", "labels", "text"]
 TextScale = Literal["smoke", "short", "paper", "tuned"]
 
-PROGRAMS = ("standard", "looped", "algoformer")
-"""The paper's three models."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class Shape:
-    """The three models of a scale: they apply about as many layers to a token.
+    """The models of a scale; the paper's three apply about as many layers to a token.
 
     Attributes:
         width: width of the residual stream.
@@ -34,7 +32,7 @@ class Shape:
         standard: layers of the standard transformer.
         looped: layers of the looped one's body, and its iterations.
         algoformer: layers before, in and after the loop, and its iterations.
-        window: the iterations that the loss reads; None means all of them.
+        window: the iterations that the loss reads at most; each takes a product with the vocabulary.
     """
 
     width: int
@@ -42,24 +40,24 @@ class Shape:
     standard: int
     looped: tuple[int, int]
     algoformer: tuple[int, int, int, int]
-    window: int | None = None
+    window: int = 4
 
     def program(self, name: str, *, causal: bool) -> Program:
-        """Return one of the three programs."""
+        """Return the preset of this name; `nested` and `two_loops` run as often as the algoformer."""
+        build = presets.PRESETS[name]
         layer: dict[str, Any] = {"heads": self.heads, "causal": causal}
         if name == "standard":
-            return presets.standard(self.standard, **layer)
-        if name == "looped":
-            layers, steps = self.looped
-            return presets.looped(layers, steps=steps, **layer)
-        pre, loop, post, steps = self.algoformer
-        return presets.algoformer(pre, loop, post, steps=steps, **layer)
+            return build(self.standard, **layer)
+        *layers, steps = {"looped": self.looped}.get(name, self.algoformer)
+        if name in ("looped", "algoformer"):
+            return build(*layers, steps=steps, **layer)
+        return build(steps=steps, **layer)
 
 
 _LANGUAGE: dict[TextScale, Shape] = {
     "smoke": Shape(width=64, heads=4, standard=4, looped=(1, 3), algoformer=(1, 1, 1, 3)),
     "short": Shape(width=256, heads=8, standard=5, looped=(2, 4), algoformer=(1, 2, 1, 4), window=2),
-    "paper": Shape(width=256, heads=8, standard=12, looped=(1, 10), algoformer=(1, 1, 1, 10)),
+    "paper": Shape(width=256, heads=8, standard=12, looped=(1, 10), algoformer=(1, 1, 1, 10), window=10),
     "tuned": Shape(width=512, heads=8, standard=12, looped=(2, 6), algoformer=(2, 2, 2, 4), window=2),
 }
 SHAPES: dict[TextKind, dict[TextScale, Shape]] = {
@@ -68,7 +66,7 @@ SHAPES: dict[TextKind, dict[TextScale, Shape]] = {
     "labels": {
         "smoke": Shape(width=32, heads=4, standard=4, looped=(1, 3), algoformer=(1, 1, 1, 3)),
         "short": Shape(width=48, heads=4, standard=4, looped=(1, 4), algoformer=(1, 1, 1, 4), window=2),
-        "paper": Shape(width=32, heads=1, standard=12, looped=(1, 10), algoformer=(1, 1, 1, 10)),
+        "paper": Shape(width=32, heads=1, standard=12, looped=(1, 10), algoformer=(1, 1, 1, 10), window=10),
         "tuned": Shape(width=256, heads=4, standard=6, looped=(1, 6), algoformer=(1, 1, 1, 4), window=2),
     },
 }
@@ -163,7 +161,7 @@ def text_experiment(
 
     Args:
         kind: "translation", "labels" or "text".
-        program: "standard", "looped" or "algoformer".
+        program: a preset: "standard", "looped", "algoformer", "nested" or "two_loops".
         scale: how large the model and how long the training are.
         data: settings of the data in place of the recipe's: `source=` and `target=`, `files=`, `corpus=`,
             `vocabulary=` and so on.
@@ -173,7 +171,8 @@ def text_experiment(
     (32, 12, 1)
     """
     check_choice("kind", kind, get_args(TextKind))
-    check_choice("program", program, PROGRAMS)
+    if program not in presets.PRESETS:
+        check_choice("program", program, [*presets.PRESETS, *LOOP_MODELS])
     check_choice("scale", scale, get_args(TextScale))
     shape = SHAPES[kind][scale]
     return Experiment(
@@ -211,8 +210,7 @@ def experiment_on_files(
     if isinstance(program, str):
         return text_experiment(kind, program, scale, **settings)  # type: ignore[arg-type]
     like = text_experiment(kind, "algoformer", scale, **settings)  # type: ignore[arg-type]
-    training = text_training(program, kind, scale)  # type: ignore[arg-type]
-    return replace(like, program=program, training=replace(training, window=default_steps(program)))
+    return replace(like, program=program, training=text_training(program, kind, scale))  # type: ignore[arg-type]
 
 
 def text_data(kind: TextKind, scale: TextScale = "smoke", **data: Any) -> Data:
@@ -226,9 +224,10 @@ def text_data(kind: TextKind, scale: TextScale = "smoke", **data: Any) -> Data:
 
 def text_training(program: Program, kind: TextKind, scale: TextScale = "smoke") -> TrainConfig:
     """Return how a program is trained on text at a scale."""
-    window = SHAPES[kind][scale].window
     steps = default_steps(program) if traced_part(program) is not None else 1
-    found: dict[str, Any] = {"window": min(steps, window or steps)}
+    found: dict[str, Any] = {"window": min(steps, SHAPES[kind][scale].window)}
+    if sees_input_once(program):
+        found["backprop"] = "full"
     if scale == "smoke":
         return TrainConfig(**found, **SMOKE_TRAINING)
     found |= {"lr": LEARNING_RATES[kind][scale], "validate_every": 200 if kind == "labels" else 500}
