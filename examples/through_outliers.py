@@ -29,7 +29,7 @@ solvers = {
     "ridge": algorithms.Ridge(strength=20.0),
     "reweighted least squares": algorithms.IterativelyReweighted(),
 }
-results = compare(solvers, prompt, steps=20, scale=task.scale)
+results = compare(solvers, prompt, steps=20)
 for result in results:
     shown = "  ".join(f"{result.by_sample.at(count):8.1e}" for count in (10, 20, 40))
     print(f"{result.label:26} after 10, 20, 40 pairs: {shown}")

@@ -128,7 +128,6 @@ def _errors(
             whole=whole,
             against=kinds_of(run.task),
             label=run.label,
-            scale=run.task.scale,
             batch=max(1, rows // run.task.context),
             progress=progress,
         )
@@ -164,7 +163,6 @@ def measure_reference(reference: BaselineSpec, *, command: str) -> Result:
         whole={trained},
         against=kinds_of(task),
         label=reference.label,
-        scale=task.scale,
         batch=TEXTBOOK_PROMPTS,
         at_once=TEXTBOOK_PROMPTS * task.context * len(depths),
     )

@@ -105,7 +105,7 @@ def row_of(step: int, found: Identification) -> dict[str, Any]:
 def errors(solver: Solver, task: Task, steps: int) -> list[float]:
     """Return the error on the last question of 512 held-out prompts after each pass."""
     prompt = evaluation_prompts(task, count=512, seed=1)
-    found = evaluate(solver, prompt, steps=steps, scale=task.scale, label="", window=steps)
+    found = evaluate(solver, prompt, steps=steps, label="", window=steps)
     return list(found.by_step.error)
 
 

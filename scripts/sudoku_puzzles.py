@@ -98,7 +98,7 @@ def measure(model: str, depths: Sequence[int]) -> None:
     prompt, propagation = every_puzzle(), Sudoku(size=9).textbook()
     solvers = [(model, load(model).model, depths), ("propagation", propagation, (81,))]
     for name, solver, steps in solvers:
-        unsolved = errors_at(solver, prompt, depths=steps, scale=1.0)["clean"].unsolved
+        unsolved = errors_at(solver, prompt, depths=steps)["clean"].unsolved
         assert unsolved is not None
         for depth, error, low, high in zip(
             unsolved.x, unsolved.error, unsolved.low, unsolved.high, strict=True

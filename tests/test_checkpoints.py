@@ -38,7 +38,7 @@ def test_a_shipped_model_reproduces_its_card(file: Path) -> None:
     )
     # 96 of the card's 1280 prompts, to save time: the card's mean must lie in the band of the few
     prompt = evaluation_prompts(task, count=card["prompts"]).select(slice(96))
-    few = evaluate(checkpoint.model, prompt, scale=task.scale, window=1).by_sample
+    few = evaluate(checkpoint.model, prompt, window=1).by_sample
     missed = [
         place
         for place, mean in enumerate(card["error_by_sample"])
@@ -64,7 +64,7 @@ def test_the_model_of_sudoku_reproduces_its_card() -> None:
     assert solved["32"][0] < solved["64"][0] < solved["128"][0]
     # 128 of the card's 1280 boards, to save time: the card's share must lie in the band of the few
     prompt = evaluation_prompts(checkpoint.task, count=card["prompts"]).select(slice(128))
-    few = errors_at(checkpoint.model, prompt, depths=(32, 64), scale=1.0)["clean"].unsolved
+    few = errors_at(checkpoint.model, prompt, depths=(32, 64))["clean"].unsolved
     assert few is not None
     for place, depth in enumerate(("32", "64")):
         assert 1 - few.high[place] <= solved[depth][0] <= 1 - few.low[place]
@@ -74,7 +74,7 @@ def test_the_model_of_sudoku_was_given_boards_with_more_cells_too() -> None:
     # as it was trained: hardly a board is left unsolved where half of a puzzle is revealed besides
     checkpoint = load_checkpoint(FOLDER / "sudoku.safetensors")
     prompt = evaluation_prompts(Sudoku(size=9, least=8, most=10), count=64)
-    found = evaluate(checkpoint.model, prompt, scale=1.0, window=1).unsolved
+    found = evaluate(checkpoint.model, prompt, window=1).unsolved
     assert found is not None
     assert found.final < 0.1
 

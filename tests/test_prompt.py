@@ -111,6 +111,12 @@ def test_a_prompt_without_questions_is_refused() -> None:
         Prompt(rows=torch.zeros(2, 6, 4), targets=torch.zeros(2, 0, 1), reads=())
 
 
+@pytest.mark.parametrize("scale", [0.0, -1.0, float("nan")])
+def test_the_scale_of_errors_is_positive(scale: float) -> None:
+    with pytest.raises(ValueError, match="scale must be positive, got"):
+        Prompt(rows=torch.zeros(2, 6, 4), targets=torch.zeros(2, 1, 1), reads=(0,), scale=scale)
+
+
 @pytest.mark.usefixtures("as_a_user")
 def test_clean_targets_have_the_shape_of_the_targets() -> None:
     with pytest.raises(ValueError, match="clean has shape"):

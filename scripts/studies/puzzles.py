@@ -123,14 +123,14 @@ def measure_puzzles(run: StudyRun, model: Any, prompts: int) -> dict[str, Any]:
     prompt = evaluation_prompts(task, count=prompts)
     trained = default_steps(program)
     steps = 4 * trained if traced_part(program) is not None else 1
-    found = evaluate(model, prompt, steps=steps, scale=1.0)
+    found = evaluate(model, prompt, steps=steps)
     curve = _by_iteration(found)
     at = curve["iterations"].index(trained)
     hardest = {}
     if isinstance(task, Sudoku):
         bare = evaluation_prompts(replace(task, least=0, most=0, boards=0, exchange=False), count=prompts)
         hardest = {
-            "solved_without_added_givens": _by_iteration(evaluate(model, bare, steps=steps, scale=1.0)),
+            "solved_without_added_givens": _by_iteration(evaluate(model, bare, steps=steps)),
             **_by_givens(model, prompt, trained),
         }
     return {

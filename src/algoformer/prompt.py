@@ -24,7 +24,8 @@ class Prompt:
     With `classes=True` an answer is one of `out` classes: targets are one-hot vectors, and predictions are
     logits. With `answers_in_rows=False` no row shows an answer, so that full attention may read all rows at
     every question; the limit to `rows[:, : reads[i] + 1]` then does not apply. `stages` holds the answers
-    after each stage of a computation that has several; the last stage is `targets`.
+    after each stage of a computation that has several; the last stage is `targets`. Errors are squared, summed
+    over the numbers of an answer and divided by `scale`; None means `dim`.
 
     >>> prompt = Prompt.of_pairs(torch.ones(2, 5, 3), torch.zeros(2, 5, 1))
     >>> prompt.rows.shape, prompt.reads
@@ -39,6 +40,7 @@ class Prompt:
     classes: bool = False
     answers_in_rows: bool = True
     stages: Float[Tensor, "stage batch point out"] | None = None
+    scale: float | None = None
 
     def __post_init__(self) -> None:
         length = self.rows.shape[1]
@@ -58,7 +60,8 @@ class Prompt:
             raise ValueError(
                 f"clean has shape {tuple(self.clean.shape)}, targets {tuple(self.targets.shape)}: same needed"
             )
-
+        if self.scale is not None and not self.scale > 0:
+            raise ValueError(f"scale must be positive, got {self.scale}")
         if self.stages is not None and self.stages.shape[1:] != self.targets.shape:
             raise ValueError(
                 f"stages have shape {tuple(self.stages.shape)}, targets {tuple(self.targets.shape)}: stages "
@@ -105,6 +108,11 @@ class Prompt:
     def out(self) -> int:
         """The number of coordinates of an answer."""
         return self.targets.shape[2]
+
+    @property
+    def divisor(self) -> float:
+        """The number by which squared errors are divided: `scale`, or `dim` without one."""
+        return float(self.dim if self.scale is None else self.scale)
 
     @property
     def samples(self) -> int:

@@ -48,7 +48,7 @@ def test_the_loss_is_the_cross_entropy() -> None:
 def test_errors_are_shares_of_wrong_answers_and_a_prompt_is_solved_as_a_whole() -> None:
     prompt = two_questions()
     trace = answering([[0, 0], [1, 2]], [[0, 1], [1, 2]], [[0, 1], [2, 2]])
-    found = evaluate(lambda _, unroll: trace, prompt, steps=3, scale=1)
+    found = evaluate(lambda _, unroll: trace, prompt, steps=3)
     assert found.by_step.error == (0.5, 0.25, 0.0)
     assert found.unsolved is not None
     assert found.unsolved.error == (1.0, 0.5, 0.0)
@@ -60,7 +60,7 @@ def test_errors_are_shares_of_wrong_answers_and_a_prompt_is_solved_as_a_whole() 
 def test_an_evaluation_of_numbers_is_stored_as_before() -> None:
     prompt = two_questions()
     numbers = Prompt(rows=prompt.rows, targets=prompt.targets, clean=prompt.clean, reads=prompt.reads)
-    found = evaluate(lambda _, unroll: answering([[0, 0], [1, 2]]), numbers, steps=1, scale=1)
+    found = evaluate(lambda _, unroll: answering([[0, 0], [1, 2]]), numbers, steps=1)
     assert found.unsolved is None
     assert "unsolved" not in found.to_data()
     assert Evaluation.from_json(found.to_json()) == found
@@ -70,7 +70,7 @@ def test_logits_that_are_not_finite_are_counted_as_broken() -> None:
     prompt = two_questions()
     trace = answering([[0, 1], [2, 2]])
     trace.predictions[0, 1, 0, 0] = torch.nan
-    found = evaluate(lambda _, unroll: trace, prompt, steps=1, scale=1)
+    found = evaluate(lambda _, unroll: trace, prompt, steps=1)
     assert found.broken == 1
     assert found.unsolved is not None
     assert math.isnan(found.unsolved.error[0])

@@ -62,19 +62,19 @@ def test_errors_are_those_of_evaluate(task) -> None:
     prompt = evaluation_prompts(task, count=24)
     solver = GradientDescent(step_size="lipschitz", view=task.problems)
     found = errors_at(
-        solver, prompt, depths=(1, 3, 7), whole={3, 7}, scale=task.scale, batch=10,
+        solver, prompt, depths=(1, 3, 7), whole={3, 7}, batch=10,
         against=("clean", "shown"),
     )  # fmt: skip
     for kind in ("clean", "shown"):
         for depth in (3, 7):
-            expected = evaluate(solver, prompt, steps=depth, scale=task.scale, against=kind)
+            expected = evaluate(solver, prompt, steps=depth, against=kind)
             curve = found[kind].by_sample[depth]
             assert curve.x == expected.by_sample.x
             for column in ("error", "low", "high"):
                 np.testing.assert_allclose(
                     getattr(curve, column), getattr(expected.by_sample, column), rtol=1e-9
                 )
-        sweep = depth_sweep(solver, prompt, depths=(1, 3, 7), scale=task.scale, against=kind)
+        sweep = depth_sweep(solver, prompt, depths=(1, 3, 7), against=kind)
         np.testing.assert_allclose(found[kind].by_depth.error, sweep.error, rtol=1e-9)
         np.testing.assert_allclose(found[kind].by_depth.high, sweep.high, rtol=1e-9)
 
@@ -82,8 +82,8 @@ def test_errors_are_those_of_evaluate(task) -> None:
 def test_unsolved_prompts_are_those_of_evaluate() -> None:
     prompt = evaluation_prompts(Sudoku(most=4), count=24)
     solver = Sudoku().textbook()
-    found = errors_at(solver, prompt, depths=(1, 2, 5), scale=1.0)["clean"].unsolved
-    expected = evaluate(solver, prompt, steps=5, scale=1.0).unsolved
+    found = errors_at(solver, prompt, depths=(1, 2, 5))["clean"].unsolved
+    expected = evaluate(solver, prompt, steps=5).unsolved
     assert found is not None
     assert expected is not None
     for depth in (1, 2, 5):
@@ -91,18 +91,18 @@ def test_unsolved_prompts_are_those_of_evaluate() -> None:
         assert found.low[found.x.index(depth)] == expected.low[depth - 1]
     assert 0 < found.at(2) < 1
     numbers = evaluation_prompts(LinearRegression(dim=2, points=4), count=8)
-    assert errors_at(GradientDescent(), numbers, depths=(1,), scale=2)["clean"].unsolved is None
+    assert errors_at(GradientDescent(), numbers, depths=(1,))["clean"].unsolved is None
 
 
 def test_a_series_counts_rows_as_samples() -> None:
     task = AutoregressiveWithRepresentation(dim=2, points=8)
     prompt = evaluation_prompts(task, count=16)
     solver = GradientDescent(step_size="lipschitz", view=task.problems)
-    found = errors_at(solver, prompt, depths=(2,), whole={2}, scale=task.scale)["clean"]
+    found = errors_at(solver, prompt, depths=(2,), whole={2})["clean"]
     assert found.by_sample[2].x == (3, 4, 5, 6, 7)
 
 
 def test_only_depths_that_are_run_can_be_looked_at() -> None:
     prompt = evaluation_prompts(LinearRegression(dim=2, points=4), count=8)
     with pytest.raises(ValueError, match="whole must be among the depths, got 5"):
-        errors_at(GradientDescent(), prompt, depths=(1, 2), whole={5}, scale=2)
+        errors_at(GradientDescent(), prompt, depths=(1, 2), whole={5})

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -10,8 +12,9 @@ from evaluation.known import Off, chain, pairs, series
 
 
 def measured(solver: Off, prompt: Prompt, unroll: Unroll, **options: object) -> Errors:
-    settings: dict = {"scale": 2.0, "against": ("clean",), "batch": 128, "at_once": 1 << 16} | options
+    settings: dict = {"against": ("clean",), "batch": 128, "at_once": 1 << 16} | options
     depths = range(unroll.first_step, unroll.steps + 1)
+    prompt = replace(prompt, scale=2.0)
     return measure(solver, prompt, depths, whole={unroll.steps}, **settings)[settings["against"][0]]
 
 

@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -9,8 +10,9 @@ from algoformer import AlgoFormer, programs
 from algoformer.algorithms import GradientDescent, LeastSquares
 from algoformer.evaluation import Evaluation, bootstrap, compare, evaluate, evaluation_prompts
 from algoformer.prompt import Prompt
-from algoformer.tasks import ChainOfThought, LinearRegression
+from algoformer.tasks import TASKS, ChainOfThought, LinearRegression
 from algoformer.trace import Solver, Trace, Unroll, constant_trace
+from algoformer.training.presets import SMALL_TASKS
 from evaluation.known import Off, pairs
 
 TASK = LinearRegression(dim=3, points=6)
@@ -90,7 +92,7 @@ def test_noise_adds_its_variance_to_the_shown_answers_only() -> None:
 def test_the_chain_is_averaged_over_its_layers() -> None:
     task = ChainOfThought(dim=4, points=5, layers=3)
     prompt = evaluation_prompts(task, count=30)
-    result = evaluate(zero, prompt, scale=task.scale)
+    result = evaluate(zero, prompt)
     assert result.by_sample.x == (0.0, 1.0, 2.0, 3.0, 4.0)
     squares = prompt.targets.double().square().sum(-1).reshape(30, 5, 3).mean(dim=(0, 2)) / 4
     assert result.by_sample.error == pytest.approx(squares.tolist(), rel=1e-9)
@@ -153,9 +155,24 @@ def test_broken_prompts_are_counted_and_not_hidden() -> None:
     assert math.isnan(result.by_sample.high[1])
 
 
-def test_the_labels_scale_must_be_positive() -> None:
-    with pytest.raises(ValueError, match="scale must be positive"):
-        evaluate(zero, pairs(), scale=0)
+@pytest.mark.usefixtures("as_a_user")
+def test_a_task_in_place_of_prompts_is_refused_with_the_remedy() -> None:
+    with pytest.raises(
+        ValueError, match=r"got LinearRegression; a task gives them by evaluation_prompts\(task\)"
+    ):
+        evaluate(zero, LinearRegression(dim=2, points=3))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_errors_are_divided_by_the_scale_of_the_task(name: str) -> None:
+    task = TASKS[name](**SMALL_TASKS.get(name, {}))
+    prompt = evaluation_prompts(task, count=8)
+    assert prompt.divisor == task.scale == prompt.prefix().divisor == prompt.select(slice(2)).divisor
+    sampled = task.sample(8, generator=torch.Generator().manual_seed(1))
+    assert sampled.divisor == task.scale
+    found, undivided = evaluate(zero, prompt), evaluate(zero, replace(prompt, scale=1.0))
+    assert found.scale == task.scale
+    assert found.error == pytest.approx(undivided.error / task.scale, rel=1e-6)
 
 
 def test_several_solvers_stand_side_by_side() -> None:

@@ -31,7 +31,8 @@ def test_the_temperature_divides_the_logits() -> None:
     # p ∝ p^(1/T): at T = 1/2 the squares 16, 9, 4, 1 over their sum 30
     assert probabilities(temperature=0.5) == pytest.approx([16 / 30, 9 / 30, 4 / 30, 1 / 30], abs=1e-12)
     assert probabilities(temperature=1.0) == pytest.approx([0.4, 0.3, 0.2, 0.1], abs=1e-12)
-    assert probabilities(temperature=0.0) == [1, 0, 0, 0]
+    for temperature in (0.0, 1e-5, 1e-200, 1e-320):
+        assert probabilities(temperature=temperature) == [1, 0, 0, 0]
 
 
 def test_top_k_keeps_the_k_most_probable_tokens() -> None:

@@ -39,14 +39,14 @@ def test_a_model_is_measured_as_evaluate_measures_it(deep_prompts: int) -> None:
     found = measure_model(run, model)["clean"]
     prompt = evaluation_prompts(run.task, count=16)
     for depth in (3, 40):
-        expected = evaluate(model, prompt, steps=depth, window=1, scale=run.task.scale).by_sample
+        expected = evaluate(model, prompt, steps=depth, window=1).by_sample
         np.testing.assert_allclose(found.by_sample[depth].error, expected.error, rtol=1e-4)
         np.testing.assert_allclose(found.by_sample[depth].high, expected.high, rtol=1e-4)
-    every = evaluate(model, prompt, steps=30, scale=run.task.scale).by_step
+    every = evaluate(model, prompt, steps=30).by_step
     assert found.by_step.x[:30] == every.x
     np.testing.assert_allclose(found.by_step.error[:30], every.error, rtol=1e-4)
     few = prompt.select(slice(0, deep_prompts))
-    sweep = depth_sweep(model, few, depths=(3, 40, 50, 100), scale=run.task.scale)
+    sweep = depth_sweep(model, few, depths=(3, 40, 50, 100))
     assert found.deep is not None
     assert found.deep.x == sweep.x
     np.testing.assert_allclose(found.deep.error, sweep.error, rtol=1e-4)
@@ -59,7 +59,7 @@ def test_the_error_of_each_prompt_is_kept(program) -> None:
     found = measure_model(run, model)["clean"]
     assert len(found.by_prompt) == 16
     alone = evaluation_prompts(run.task, count=16).select(slice(5, 6))
-    expected = evaluate(model, alone, steps=run.trained_depth, window=1, scale=run.task.scale).error
+    expected = evaluate(model, alone, steps=run.trained_depth, window=1).error
     assert found.by_prompt[5] == pytest.approx(expected, rel=1e-4)
     assert np.mean(found.by_prompt) == pytest.approx(found.by_sample[run.trained_depth].final, rel=1e-5)
 

@@ -108,4 +108,4 @@ def measure(plans: Mapping[str, DemoRun], *, progress: Progress | None = None) -
     }
     steps = BEYOND * default_steps(RECIPE.program)
     prompts = evaluation_prompts(task, count=512)
-    return compare(solvers, prompts, steps=steps, scale=task.scale, progress=progress)
+    return compare(solvers, prompts, steps=steps, progress=progress)

@@ -194,7 +194,6 @@ def _measured(contender: Contender, exploration: Exploration, prompts: int) -> s
             solvers,
             evaluation_prompts(task, count=prompts).for_attention(causal=model.causal),
             steps=trained * (FAR if is_small(model) and looping else 1),
-            scale=task.scale,
             progress=progress,
         )
     return concluded(own, others, contender)

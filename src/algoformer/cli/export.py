@@ -90,11 +90,11 @@ def _measured(contender: Contender, chosen: ExportOptions, device: str) -> dict[
     from algoformer.training.solver import open_solver
 
     prompt = held_out_prompts([contender], chosen.prompts)
-    scale, depths = contender.task.scale, sorted({contender.steps, *chosen.depths})
+    depths = sorted({contender.steps, *chosen.depths})
     model = contender.model.to(device)
     with counting("measuring") as progress, open_solver(model) as solver:  # all depths from one run
-        result = evaluate(solver, prompt, steps=contender.steps, scale=scale, label=contender.label, window=1)
-        found = errors_at(solver, prompt, depths=depths, scale=scale, progress=progress)["clean"]
+        result = evaluate(solver, prompt, steps=contender.steps, label=contender.label, window=1)
+        found = errors_at(solver, prompt, depths=depths, progress=progress)["clean"]
     curve, unsolved = found.by_depth, found.unsolved
     for depth in depths:
         share = "" if unsolved is None else f", solved: {1 - unsolved.at(depth):.4g}"

@@ -156,9 +156,7 @@ def measure_runs(
             if isinstance(solver, AlgoFormer) and device != "cpu":
                 solvers[label] = stack.enter_context(open_solver(solver.to(device)))
         progress = stack.enter_context(counting("measuring"))
-        results = compare(
-            solvers, prompt, steps=depth, scale=task.scale, progress=progress, provenance=origin
-        )
+        results = compare(solvers, prompt, steps=depth, progress=progress, provenance=origin)
     if out is not None:
         write_json(out / "evaluation.json", [result.to_data() for result in results])
         if can_plot():

@@ -119,7 +119,7 @@ class PromptData:
         """Return the error at the last question of fixed prompts that neither training nor results use."""
         prompt = evaluation_prompts(self.task, count=VALIDATION_PROMPTS, seed=VALIDATION_SEED, split="valid")
         device = next(model.parameters()).device
-        found = evaluate(cast(Solver, model), prompt.to(device), scale=self.task.scale, window=1, resamples=1)
+        found = evaluate(cast(Solver, model), prompt.to(device), window=1, resamples=1)
         return {"valid_error": found.error}
 
     def merit(self, validation: Metrics) -> tuple[float, ...]:
@@ -137,7 +137,6 @@ class PromptData:
         prompt = evaluation_prompts(
             self.task, count=options.pop("prompts", 1280), seed=options.pop("seed", 0)
         )
-        options.setdefault("scale", self.task.scale)
         return evaluate(cast(Solver, model), prompt, **options)
 
     def facts(self) -> dict[str, Any]:

@@ -11,7 +11,6 @@ from jaxtyping import Float
 
 from algoformer.evaluation.curve import Curve, curve_of
 from algoformer.evaluation.errors import Progress, measure
-from algoformer.evaluation.evaluate import checked_scale
 from algoformer.evaluation.evaluation import Against
 from algoformer.evaluation.solvers import rows_at_once, solver_name
 from algoformer.prompt import Prompt
@@ -41,7 +40,6 @@ def errors_at(
     whole: Collection[int] = (),
     against: Sequence[Against] = ("clean",),
     label: str | None = None,
-    scale: int | float | None = None,
     batch: int = 128,
     at_once: int | None = None,
     seed: int = 0,
@@ -60,7 +58,7 @@ def errors_at(
         depths: where to look at the last sample.
         whole: those of the depths at which all samples are looked at.
         against: the kinds of answers to measure against.
-        label: and `scale`, `batch`, `at_once`, `seed`, `resamples`, `progress`: as for `evaluate`.
+        label: and `batch`, `at_once`, `seed`, `resamples`, `progress`: as for `evaluate`.
     """
     if not depths or list(depths) != sorted(set(depths)) or depths[0] < 1:
         raise ValueError(f"depths must be a rising list of iterations from 1 on, got {tuple(depths)}")
@@ -72,7 +70,6 @@ def errors_at(
         prompt,
         depths,
         whole=whole,
-        scale=checked_scale(scale, prompt),
         against=against,
         batch=batch,
         at_once=rows_at_once(solver, prompt, len(depths)) if at_once is None else at_once,

@@ -52,7 +52,6 @@ def measure(
     depths: Sequence[int],
     *,
     whole: Collection[int],
-    scale: float,
     against: Sequence[Against],
     batch: int,
     at_once: int,
@@ -68,6 +67,7 @@ def measure(
     for name, most in {"batch": batch, "at_once": at_once}.items():
         if most < 1:
             raise ValueError(f"{name} must be at least 1, got {most}")
+    scale = prompt.divisor
     wanted = {kind: _answers(prompt, kind) for kind in against}
     groups = _Groups(prompt)
     length = prompt.rows.shape[1]

@@ -24,7 +24,6 @@ def evaluate(
     steps: int | None = None,
     window: int | None = None,
     label: str | None = None,
-    scale: int | float | None = None,
     against: Against = "clean",
     batch: int = 128,
     at_once: int | None = None,
@@ -35,7 +34,7 @@ def evaluate(
 ) -> Evaluation:
     """Measure the error of a solver for each number of in-context samples and after each iteration.
 
-    Errors are squared, summed over the numbers of an answer and divided by `scale`; means are over the
+    Errors are squared, summed over the numbers of an answer and divided by `prompt.divisor`; means are over the
     prompts, with 5–95 % bootstrap bands. Where several questions belong to one sample (the layers of a
     chain of thought) they are averaged. NaN and infinity stay in the numbers and are counted in
     `Evaluation.broken`. A module runs where its parameters are and in their precision, without TF32.
@@ -46,8 +45,6 @@ def evaluate(
         steps: the number of iterations; None means the solver's own number, or 20 if it has none.
         window: the number of last iterations to read out; None means all.
         label: the name in tables and plots; None means the name of the solver's class.
-        scale: the divisor of squared errors; None means `prompt.dim`, which is `task.scale` for every task of
-            this library.
         against: whether targets are the clean answers or the noisy ones that are shown.
         batch: the maximum number of prompts in a batch.
         at_once: the maximum number of rows × read-out iterations in memory: fewer prompts are run at once,
@@ -69,7 +66,10 @@ def evaluate(
     >>> 0.8 < result.error < 1.2
     True
     """
-    scale = checked_scale(scale, prompt)
+    if not isinstance(prompt, Prompt):
+        raise ValueError(
+            f"evaluate takes prompts, got {type(prompt).__name__}; a task gives them by evaluation_prompts(task)"
+        )
     unroll = Unroll(steps=steps if steps is not None else own_steps(solver, prompt), window=window)
     label = label if label is not None else solver_name(solver)
     began = time.monotonic()
@@ -78,7 +78,6 @@ def evaluate(
         prompt,
         range(unroll.first_step, unroll.steps + 1),
         whole={unroll.steps},
-        scale=scale,
         against=(against,),
         batch=batch,
         at_once=rows_at_once(solver, prompt, unroll.length) if at_once is None else at_once,
@@ -93,7 +92,7 @@ def evaluate(
         by_step=curve_of(errors.by_depth, axis="iterations", x=errors.depths, **bands),
         steps=unroll.steps,
         prompts=prompt.batch,
-        scale=scale,
+        scale=prompt.divisor,
         against=against,
         broken=int((~np.isfinite(np.concatenate([by_sample, errors.by_depth], axis=1))).any(axis=1).sum()),
         parameters=count_parameters(solver),
@@ -138,12 +137,3 @@ def compare(
 def _share_of(progress: Progress, place: int, count: int, unit: int) -> Progress:
     # each solver counts as one unit of prompts, however many iterations it runs
     return lambda done, total: progress(place * unit + unit * done // total, count * unit)
-
-
-def checked_scale(scale: int | float | None, prompt: Prompt) -> float:
-    """Return the divisor of errors: the given positive number, or the dim of the prompt."""
-    if scale is None:
-        return float(prompt.dim)
-    if not scale > 0:
-        raise ValueError(f"scale must be positive, got {scale}")
-    return float(scale)

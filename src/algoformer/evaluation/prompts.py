@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Literal
 
 import torch
@@ -33,7 +34,8 @@ def evaluation_prompts(
     (The draws are the same bit for bit; products made from them may differ in the last digit.) All
     `count` are drawn in one go, and a smaller count is not always the beginning of a larger one. A task that
     draws from a finite pool, such as puzzles of a file, has a method `held_out(split)` that returns the task
-    on the puzzles kept for validation or test.
+    on the puzzles kept for validation or test. The prompts bring the scale of the task along, by which
+    `evaluate` divides errors.
 
     >>> from algoformer.tasks import LinearRegression
     >>> evaluation_prompts(LinearRegression(dim=3, points=5), count=8).rows.shape
@@ -44,4 +46,4 @@ def evaluation_prompts(
     generator = torch.Generator("cpu").manual_seed(held_out_seed(seed))
     held_out = getattr(task, "held_out", None)
     task = task if held_out is None else held_out(split)
-    return task.sample(count, generator=generator, dtype=torch.float32)
+    return replace(task.sample(count, generator=generator, dtype=torch.float32), scale=task.scale)

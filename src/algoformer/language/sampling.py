@@ -69,7 +69,9 @@ def next_token_probabilities(
     """
     if sampling.temperature == 0:
         return torch.nn.functional.one_hot(logits.argmax(), len(logits)).to(logits.dtype)
-    probabilities = (logits.double() / sampling.temperature).softmax(dim=-1)
+    # below the largest: divided by a tiny temperature, none becomes infinite but those without probability
+    below = logits.double() - logits.max()
+    probabilities = (below / sampling.temperature).softmax(dim=-1)
     ordered, places = probabilities.sort(descending=True, stable=True)
     # a token is kept while the tokens before it have not reached top_p, so that one always stays
     kept = ordered.cumsum(0) - ordered < sampling.top_p - 1e-12

@@ -117,6 +117,7 @@ class MatrixTask(AllDimsTask, PuzzleTask):
             reads=tuple(range(self.size)),
             answers_in_rows=False,
             stages=torch.stack(stages).to(dtype) if len(stages) > 1 else None,
+            scale=self.scale,
         )
 
 

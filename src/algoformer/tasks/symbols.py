@@ -96,6 +96,7 @@ class SymbolTask(AllDimsTask, PuzzleTask):
             reads=tuple(range(rows - questions, rows)),
             classes=True,
             answers_in_rows=self.answers_in_rows,
+            scale=self.scale,
         )
 
 
