@@ -69,6 +69,8 @@ def test_no_draw_is_above_the_bound() -> None:
         Depth(kind="list", choices=(9, 9, 1), most=5, per="sequence"),
         Depth(kind="poisson", mean=8.5, per="sequence"),
         Depth(kind="lognormal", mean=33.0, sigma=1.25, most=64),
+        Depth(kind="poisson", mean=12.3456789),
+        Depth(kind="list", choices=(1, 1_234_567)),
     ],
 )
 def test_words_and_plain_data_hold_all_of_a_distribution(depth: Depth) -> None:
@@ -100,3 +102,12 @@ def test_words_and_plain_data_hold_all_of_a_distribution(depth: Depth) -> None:
 def test_wrong_words_are_refused(word: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Depth.parse(word)
+
+
+@pytest.mark.parametrize(
+    ("word", "least"),
+    [("fixed:7", 7), ("fixed:7,most=5", 5), ("list:9,4,6", 4), ("list:9,4,most=2", 2), ("poisson:8", 1)],
+)
+def test_the_least_number_is_the_smallest_that_is_drawn(word: str, least: int) -> None:
+    depth = Depth.parse(word)
+    assert min(depth.draw("key", 5000)) == depth.least == least

@@ -102,7 +102,7 @@ class Depth:
             for name in ("sigma", "per", "most")
             if getattr(self, name) != plain[name]
         ]
-        return f"{self.kind}:{','.join([*(f'{value:g}' for value in values), *named])}"
+        return f"{self.kind}:{','.join([*(str(value).removesuffix('.0') for value in values), *named])}"
 
     @property
     def moments(self) -> tuple[float, float]:
@@ -114,6 +114,14 @@ class Depth:
         if self.kind == "fixed":
             return self.mean, 0.0
         return self.mean, rate + rate**2 * math.expm1(self.sigma**2)
+
+    @property
+    def least(self) -> int:
+        """The smallest number of iterations that can be drawn."""
+        if self.kind in ("list", "fixed"):
+            least = min(self.choices or (int(self.mean),))
+            return least if self.most is None else min(least, self.most)
+        return 1
 
     def draw(self, key: str, count: int = 1) -> tuple[int, ...]:
         """Return `count` independent draws; the key alone decides which, on every machine."""

@@ -24,8 +24,8 @@ class Prompt:
     With `classes=True` an answer is one of `out` classes: targets are one-hot vectors, and predictions are
     logits. With `answers_in_rows=False` no row shows an answer, so that full attention may read all rows at
     every question; the limit to `rows[:, : reads[i] + 1]` then does not apply. `stages` holds the answers
-    after each stage of a computation that has several; the last stage is `targets`. Errors are squared, summed
-    over the numbers of an answer and divided by `scale`; None means `dim`.
+    after each stage of a computation that has several; the last stage is `targets`. Errors are squared,
+    summed over the numbers of an answer and divided by `scale`; None means `dim`.
 
     >>> prompt = Prompt.of_pairs(torch.ones(2, 5, 3), torch.zeros(2, 5, 1))
     >>> prompt.rows.shape, prompt.reads

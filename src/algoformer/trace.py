@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from algoformer.common.terminal import short
 from algoformer.prompt import Prompt
 
 MOST_STEPS = 1_000_000
@@ -25,10 +26,11 @@ class Carry:
 
     Attributes:
         state: the last state of the traced loop; None before the first unroll.
+        iterations: how many iterations have led to it; signals of the iteration's number count on from there.
     """
 
-    def __init__(self, state: Tensor | None = None) -> None:
-        self.state = state
+    def __init__(self, state: Tensor | None = None, iterations: int = 0) -> None:
+        self.state, self.iterations = state, iterations
 
     def resume(self, initial: Tensor) -> Tensor:
         """Return the state to continue from: the initial one if nothing is carried yet."""
@@ -100,6 +102,24 @@ class Unroll:
         # not vars(self).update(…): torch.compile of torch 2.11 cannot trace that
         object.__setattr__(self, "length", length)
         object.__setattr__(self, "first_step", self.steps - length + 1)
+
+    def waiting(self, batch: int) -> Int[Tensor, " batch"] | None:
+        """Return how many iterations pass before each sequence's first one; None if all start at once.
+
+        Raises:
+            ValueError: `depths` are not one whole number in 1..steps for each sequence of the batch.
+        """
+        if self.depths is None:
+            return None
+        depths = torch.as_tensor(self.depths)
+        if depths.shape != (batch,) or depths.is_floating_point():
+            raise ValueError(
+                f"depths must be one whole number for each of {batch} sequences, got {short(depths.tolist())}"
+            )
+        # numbers on a GPU are not read back
+        if depths.device.type == "cpu" and not bool(((depths >= 1) & (depths <= self.steps)).all()):
+            raise ValueError(f"depths must lie in 1..{self.steps} (the steps), got {short(depths.tolist())}")
+        return self.steps - depths
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -31,6 +31,10 @@ def halting(halt: str, **words: Any) -> Program:
     )
 
 
+def inside(program: Program) -> Program:
+    return Program(Loop(program, 2))
+
+
 def stop_at(step: int) -> Any:
     """End a run in its middle."""
 
@@ -242,6 +246,12 @@ def test_a_gate_learns_to_exit_early_where_a_prompt_is_easy() -> None:
             {"loss": "gate", "window": 3, "optimizer": "adamw", "weight_decay": 0.1},
             "moves the gate alone, got weight_decay=0.1",
         ),
+        (
+            inside(halting("gate")),
+            {"loss": "mean"},
+            "halt='gate' of the loop '0/loop' is not",
+        ),
+        (inside(halting("act")), {"loss": "mean"}, "or set ponder_cost=0"),
     ],
 )
 def test_losses_that_do_not_fit_are_refused(program: Program, training: dict[str, Any], words: str) -> None:

@@ -157,9 +157,7 @@ def test_broken_prompts_are_counted_and_not_hidden() -> None:
 
 @pytest.mark.usefixtures("as_a_user")
 def test_a_task_in_place_of_prompts_is_refused_with_the_remedy() -> None:
-    with pytest.raises(
-        ValueError, match=r"got LinearRegression; a task gives them by evaluation_prompts\(task\)"
-    ):
+    with pytest.raises(ValueError, match=r"got LinearRegression; use evaluation_prompts\(task\)"):
         evaluate(zero, LinearRegression(dim=2, points=3))  # type: ignore[arg-type]
 
 

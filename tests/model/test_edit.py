@@ -97,15 +97,27 @@ def test_edited_attention_weights_are_used() -> None:
     torch.testing.assert_close(found, stream + layer.feedforward(layer.feedforward_norm(stream)), **EXACT)
 
 
-def test_an_attention_module_without_weights_is_named() -> None:
-    class Mean(nn.Module):
-        def forward(self, stream: Tensor, context: object = None) -> Tensor:
-            return stream.mean(dim=1, keepdim=True).expand_as(stream)
+class Mean(nn.Module):
+    def forward(self, stream: Tensor) -> Tensor:
+        return stream.mean(dim=1, keepdim=True).expand_as(stream)
 
+
+class MeanInContext(Mean):
+    def forward(self, stream: Tensor, context: object = None) -> Tensor:
+        return super().forward(stream)
+
+
+@pytest.mark.parametrize("kind", [Mean, MeanInContext])
+def test_an_attention_module_without_weights_is_named(kind: type[nn.Module]) -> None:
     built = model(presets.looped(heads=2, steps=2))
-    built.body.parts[0].body.parts[0].layers[0].attention = Mean()
-    with pytest.raises(ValueError, match=r"nothing was recorded at 'loop\[2\]/0/attention'"):
+    built.body.parts[0].body.parts[0].layers[0].attention = kind()
+    expected = built(prompt(), Unroll(steps=2)).final
+    message = r"nothing was recorded or edited at 'loop\[2\]/0/attention'"
+    with pytest.raises(ValueError, match=message):
         built(prompt(), Unroll(steps=2, keep=(ATTENTION,)))
+    with built.edit({ATTENTION: lambda weights: 0 * weights}), pytest.raises(ValueError, match=message):
+        built(prompt(), Unroll(steps=2))
+    torch.testing.assert_close(built(prompt(), Unroll(steps=2, keep=("loop[1]/0",))).final, expected)
 
 
 @pytest.mark.parametrize("address", ["loop[3]", "lop[1]", "loop[1]/1", "pre/0/attentions", "loop[1]/0/0"])

@@ -1,12 +1,13 @@
 """Iterations that are run again on the way back change the memory and nothing else."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import Tensor
+from torch import Tensor, nn
 
 from algoformer.model import AlgoFormer, Layers, Loop, Program
 from algoformer.model.parts import LoopModule
@@ -122,3 +123,45 @@ def test_hidden_states_cannot_be_kept_and_dropped() -> None:
         ValueError, match=r"gradient_checkpointing drops the hidden states that keep=\('loop\[1\]',\)"
     ):
         Unroll(steps=2, keep=("loop[1]",), gradient_checkpointing=True)
+
+
+class DropsInputs(nn.Module):
+    def forward(self, state: Tensor, entry: Tensor) -> Tensor:
+        return state + torch.nn.functional.dropout(entry, 0.3)
+
+
+def with_noise() -> AlgoFormer:
+    inner = Loop(Layers(1, heads=2), steps=2, start="noise", inject="concat", name="inner")
+    return AlgoFormer(Program(Loop(inner, steps=3)), **SIZES)
+
+
+def with_random_injection() -> AlgoFormer:
+    model = AlgoFormer(Program(Loop(Layers(1, heads=2), 3)), **SIZES)
+    model.body.parts[0].injection = DropsInputs()
+    return model
+
+
+def with_dropout_of_ones_own() -> AlgoFormer:
+    model = AlgoFormer(Program(Loop(Layers(1, heads=2), 3)), **SIZES)
+    layer = model.body.parts[0].body.parts[0].layers[0]
+    layer.feedforward = nn.Sequential(layer.feedforward, nn.Dropout(0.3))
+    return model
+
+
+@pytest.mark.parametrize("build", [with_noise, with_random_injection, with_dropout_of_ones_own])
+def test_the_second_run_draws_the_same_random_numbers(build: Callable[[], AlgoFormer]) -> None:
+    torch.manual_seed(0)
+    model, unroll = build().train(), Unroll(steps=3, window=2)
+    torch.manual_seed(1)
+    expected = gradients(model, unroll)
+    torch.manual_seed(1)
+    assert same(gradients(model, replace(unroll, gradient_checkpointing=True)), expected)
+
+
+@pytest.mark.usefixtures("as_a_user")
+def test_the_compiler_drops_activations_too() -> None:
+    model, unroll = AlgoFormer(PROGRAMS["algoformer"], **SIZES), Unroll(steps=3, gradient_checkpointing=True)
+    expected = gradients(model, unroll)
+    model.zero_grad()
+    torch.compile(model, backend="aot_eager")(prompt(), unroll).predictions.square().mean().backward()
+    torch.testing.assert_close([weight.grad for weight in model.parameters()], expected)

@@ -1,7 +1,9 @@
 """Stopping rules: by formula, against a plain loop, and whatever else is in the batch."""
 
 import math
+from collections.abc import Callable
 from itertools import pairwise
+from typing import Any
 
 import pytest
 import torch
@@ -248,3 +250,11 @@ def test_rules_are_read_from_the_command_line(text: str, rule: StoppingRule) -> 
 def test_rules_that_make_no_sense_are_refused(text: str, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         parse_stopping(text)
+
+
+@pytest.mark.parametrize("rule", [Fixed, lambda count: Converged(0.1, max_steps=count)])
+@pytest.mark.usefixtures("as_a_user")
+def test_iterations_are_whole_numbers(rule: Callable[[Any], StoppingRule]) -> None:
+    for count in (2.5, True, "3"):
+        with pytest.raises(ValueError, match="must be a whole number, got"):
+            rule(count)

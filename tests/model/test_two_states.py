@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from algoformer import AlgoFormer, Layers, Loop, Program, TwoStates, Unroll
+from algoformer.model.driver import ForwardContext
 from algoformer.model.parts import ProgramModule
 from algoformer.model.two_states import TwoStatesModule
 from algoformer.tasks import LinearRegression
@@ -83,6 +84,7 @@ def test_states_have_addresses_and_can_be_changed(body: tuple[Loop | Layers, ...
     [
         ({"body": Layers(1)}, "the first part of a body with two states is the low network"),
         ({"body": Loop(Layers(1), steps=2, inject="none")}, "the low network"),
+        ({"body": Loop(Layers(1), steps=2, step_signal="sinusoid")}, "no start, step_signal or halt"),
         ({"body": Loop(Layers(1), steps=1)}, "at least 2 steps, got 1"),
         ({"body": LOW, "inject": "concat"}, "unknown inject 'concat'; choose from add, none"),
         ({"body": LOW, "start": "noise"}, "unknown start 'noise'; choose from auto, vector, input"),
@@ -93,3 +95,10 @@ def test_states_have_addresses_and_can_be_changed(body: tuple[Loop | Layers, ...
 def test_what_has_no_two_states_is_refused(settings: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         TwoStates(**({"steps": 2} | settings))  # type: ignore[arg-type]
+
+
+def test_one_network_needs_two_inner_steps_at_test_time_too() -> None:
+    module = module_of(TwoStates(LOW, steps=2))
+    context = ForwardContext(loop_steps={"/low": 1})
+    with pytest.raises(ValueError, match="at least 2 steps, got 1"):
+        module(ENTRY, context)

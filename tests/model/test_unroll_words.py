@@ -128,6 +128,10 @@ def test_a_name_that_two_loops_have_is_refused() -> None:
     program = Program(Loop(inside, steps=2, name="a"), Loop(inside, steps=2, name="b"))
     with pytest.raises(ValueError, match="2 loops are named 'inner'; give one of a/inner, b/inner"):
         model(program)(prompt(), Unroll(steps=2, inner={"inner": 3}))
+    inside = Loop(Layers(1, heads=2), steps=2, name="a")
+    twice = Program(inside, Loop(Program(inside, Layers(1, heads=2, name="x")), steps=2, name="b"))
+    for name in ("a", "b/a"):  # a full address names one loop, also if another one's ends alike
+        assert inner_loops(with_inner_steps(twice, {name: 3}))[name].steps == 3
     with pytest.raises(ValueError, match="no loop besides the traced one"):
         model(programs.looped(**LAYER))(prompt(), Unroll(steps=2, inner={"inner": 3}))
 
@@ -168,7 +172,22 @@ def test_the_window_shows_the_last_iterations_of_every_sequence() -> None:
 
 
 @pytest.mark.parametrize(
-    "build", [lambda: programs.algoformer(**LAYER), lambda: programs.nested(**LAYER), two_states]
+    ("depths", "message"),
+    [
+        (torch.tensor([9, 9, 9, 9, 9]), r"depths must lie in 1\.\.6 \(the steps\), got \[9, 9"),
+        (torch.tensor([0, 1, 1, 1, 1]), r"depths must lie in 1\.\.6"),
+        (torch.tensor([1, 2]), r"one whole number for each of 5 sequences, got \[1, 2\]"),
+        (torch.tensor([1.5] * 5), "one whole number for each of 5 sequences"),
+    ],
+)
+@pytest.mark.usefixtures("as_a_user")
+def test_depths_that_do_not_fit_are_refused(depths: Tensor, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        model(programs.looped(**LAYER))(prompt(), Unroll(steps=6, window=1, depths=depths))
+
+
+@pytest.mark.parametrize(
+    "build", [lambda: programs.algoformer(**LAYER), lambda: programs.nested(**LAYER), two_states, clocked]
 )
 def test_a_carried_state_continues_the_loop(build: Callable[[], Program]) -> None:
     built, given, carry = model(build()), prompt(), Carry()

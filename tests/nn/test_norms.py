@@ -5,7 +5,7 @@ import torch
 from torch import Tensor, nn
 
 from algoformer.model import AlgoFormer, Layers, Loop, Program
-from algoformer.nn import NORMS, LayerSizes, register_norm
+from algoformer.nn import NORMS, LayerSizes, register_activation, register_norm
 from algoformer.prompt import Prompt
 from algoformer.trace import Unroll
 from tests.model.test_cost import SIZES, measured_flops, measured_memory
@@ -77,8 +77,13 @@ def test_a_registered_norm_is_built_counted_and_read_back(monkeypatch: pytest.Mo
     assert model.cost().parameters == sum(parameter.numel() for parameter in model.parameters())
     prompt = Prompt.of_pairs(torch.randn(2, 3, 3), torch.randn(2, 3, 1))
     assert model(prompt, Unroll(steps=1)).final.isfinite().all()
+    register_norm("doubled", lambda sizes: Doubled())  # as in a cell of a notebook that is run again
     with pytest.raises(ValueError, match="'doubled' is registered already"):
-        register_norm("doubled", lambda sizes: Doubled())
+        register_norm("doubled", another_build)
+
+
+def another_build(sizes: LayerSizes) -> nn.Module:
+    return Doubled()
 
 
 @pytest.mark.parametrize(("old", "new"), [(True, "layer"), (False, "none")])
@@ -86,3 +91,8 @@ def test_the_booleans_of_older_programs_are_still_read(old: bool, new: str) -> N
     data = Program(Layers(1, norm=new)).to_json().replace(f'"{new}"', str(old).lower(), 1)
     assert Program.from_json(data) == Program(Layers(1, norm=new))
     assert Program.from_json(data).parts[0].norm == new
+
+
+def test_an_activation_with_parameters_is_refused() -> None:
+    with pytest.raises(ValueError, match="'prelu' has parameters, which all layers would share"):
+        register_activation("prelu", nn.PReLU())

@@ -195,6 +195,11 @@ def test_the_unrolled_initialization_keeps_the_stream_from_growing() -> None:
         ({"depth": Depth.parse("poisson:4,per=sequence")}, "set window=1, got 2"),
         ({"inner_depth": Depth.parse("poisson:4")}, "inner_depth needs a program with a loop besides"),
         (
+            {"program": programs.trm(1, heads=2), "inner_depth": Depth.parse("poisson:4")},
+            "at least 2 steps, got 1",
+        ),
+        ({"program": programs.universal(1, heads=2, halt="act"), "segments": 2}, "segments: with halt='act'"),
+        (
             {"program": NESTED, "inner_depth": Depth.parse("poisson:4,per=sequence")},
             "one depth for a whole batch",
         ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from difflib import get_close_matches
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
@@ -188,6 +188,8 @@ class Registry(dict[str, Entry]):
 
 
 def _origin(entry: object) -> object:
+    if is_dataclass(entry) and not isinstance(entry, type):
+        return type(entry), *(_origin(getattr(entry, item.name)) for item in fields(entry))
     # a function or class that is defined again in a notebook cell is the same one
     named = getattr(entry, "__qualname__", None)
     return entry if named is None else (getattr(entry, "__module__", None), named)

@@ -18,6 +18,7 @@ from algoformer.language.losses import (
     step_weights_of,
     window_cross_entropy,
 )
+from algoformer.model.address import inner_loops
 from algoformer.model.halting import entropy, exit_log_probabilities, gate_targets_loss
 from algoformer.model.program import Program, default_steps, halting_of
 from algoformer.prompt import Prompt
@@ -28,7 +29,13 @@ EXIT_LOSSES = ("exit", "gate")
 
 
 def check_exit(program: Program, training: TrainConfig) -> None:
-    """Refuse a loss that does not fit how the program's loop halts."""
+    """Refuse a loss that does not fit how the program's loops halt."""
+    for name, loop in inner_loops(program).items():
+        if loop.halt == "gate" or (loop.halt == "act" and training.ponder_cost):
+            raise ValueError(
+                f"halt={loop.halt!r} of the loop {name!r} is not trained, because it is not the one that an "
+                "unroll runs; leave it out" + (", or set ponder_cost=0" if loop.halt == "act" else "")
+            )
     halt, steps, loss = halting_of(program), default_steps(program), training.loss
     if loss not in EXIT_LOSSES:
         if halt == "gate":

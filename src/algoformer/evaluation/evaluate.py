@@ -34,8 +34,8 @@ def evaluate(
 ) -> Evaluation:
     """Measure the error of a solver for each number of in-context samples and after each iteration.
 
-    Errors are squared, summed over the numbers of an answer and divided by `prompt.divisor`; means are over the
-    prompts, with 5–95 % bootstrap bands. Where several questions belong to one sample (the layers of a
+    Errors are squared, summed over the numbers of an answer and divided by `prompt.divisor`; means are over
+    the prompts, with 5–95 % bootstrap bands. Where several questions belong to one sample (the layers of a
     chain of thought) they are averaged. NaN and infinity stay in the numbers and are counted in
     `Evaluation.broken`. A module runs where its parameters are and in their precision, without TF32.
 
@@ -67,9 +67,7 @@ def evaluate(
     True
     """
     if not isinstance(prompt, Prompt):
-        raise ValueError(
-            f"evaluate takes prompts, got {type(prompt).__name__}; a task gives them by evaluation_prompts(task)"
-        )
+        raise ValueError(f"evaluate takes prompts, got {type(prompt).__name__}; use evaluation_prompts(task)")
     unroll = Unroll(steps=steps if steps is not None else own_steps(solver, prompt), window=window)
     label = label if label is not None else solver_name(solver)
     began = time.monotonic()

@@ -14,7 +14,6 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from algoformer.common.meta import on_meta, why_not_rebuilt
-from algoformer.model.algoformer import recorded
 from algoformer.model.driver import DEFAULT, Edit, ForwardContext
 from algoformer.model.parts import ProgramModule
 from algoformer.model.program import Layers, Loop, Part, Program, as_program, default_steps
@@ -178,7 +177,7 @@ class TextModel(nn.Module):
         unroll = unroll or Unroll(steps=default_steps(self.program), window=1)
         access = self.body.access(unroll.keep, unroll.steps, unroll.inner)
         states, _ = self.trunk.run(input_ids, unroll, replace(context, access=access))
-        found = {} if access is None else recorded(access)
+        found = {} if access is None else access.states
         return Trace(predictions=read(states), first_step=unroll.first_step, states=found)
 
 

@@ -128,7 +128,7 @@ def inner_steps(program: Program, wanted: Mapping[str, int]) -> dict[str, int]:
     known = list(inner_loops(program))
     found: dict[str, int] = {}
     for name, steps in wanted.items():
-        matching = [one for one in known if name in (one, one.rpartition("/")[2])]
+        matching = [name] if name in known else [one for one in known if one.rpartition("/")[2] == name]
         if len(matching) != 1:
             raise ValueError(f"inner: {_why_no_loop(name, matching, known)}")
         found[matching[0]] = steps

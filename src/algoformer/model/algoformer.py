@@ -12,7 +12,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from algoformer.common.meta import on_meta, why_not_rebuilt
-from algoformer.model.driver import Edit, ForwardContext, StateAccess, select_rows
+from algoformer.model.driver import Edit, ForwardContext, select_rows
 from algoformer.model.parts import ProgramModule
 from algoformer.model.program import Part, Program, as_program, default_steps, modules_of
 from algoformer.model.settle import settle
@@ -150,7 +150,7 @@ class AlgoFormer(nn.Module):
         states, halting = self.body.unroll(stream, unroll, ForwardContext(access=access))
         if halting is not None and rows is not None:
             halting = halting.index_select(-1, rows)
-        return select_rows(states, rows), recorded(access), halting
+        return select_rows(states, rows), access.states, halting
 
     @torch.no_grad()
     def _settle(self, prompt: Prompt, rule: StoppingRule) -> Trace:
@@ -245,17 +245,6 @@ class AlgoFormer(nn.Module):
             raise ValueError(
                 "full attention would see rows that come after a question; ask one with prompt.prefix()"
             )
-
-
-def recorded(access: StateAccess) -> Mapping[str, Tensor]:
-    """Return the states that a forward pass has recorded; refuse if one of them did not turn up."""
-    missing = sorted(access.keep - set(access.states))
-    if missing:
-        raise ValueError(
-            f"nothing was recorded at {missing[0]!r}: the attention module there is not this library's, "
-            "and does not call context.visit_weights with its attention weights"
-        )
-    return access.states
 
 
 def row_index(reads: tuple[int, ...], offset: int, device: torch.device) -> Tensor:

@@ -24,6 +24,7 @@ class StateAccess:
         keep: addresses of the states to record.
         edits: replacements by address; a recorded state is the edited one.
         states: the states recorded so far.
+        visited: the addresses of all states that were recorded or edited so far.
         stacked: how many iterations of a loop lie one after the other in the batch; they are taken apart
             before a state is edited or recorded. None means that the batch is a plain batch.
     """
@@ -31,6 +32,7 @@ class StateAccess:
     keep: frozenset[str] = frozenset()
     edits: Mapping[str, Edit] = field(default_factory=dict)
     states: dict[str, Tensor] = field(default_factory=dict)
+    visited: set[str] = field(default_factory=set)
     stacked: int | None = None
 
     def wants(self, address: str) -> bool:
@@ -41,6 +43,7 @@ class StateAccess:
         """Edit and record the state at `address`; return the state to continue with."""
         if not self.wants(address):
             return state
+        self.visited.add(address)
         seen = state if self.stacked is None else state.unflatten(0, (self.stacked, -1))
         if address in self.edits:
             seen = _edited(address, seen, self.edits[address])
@@ -125,6 +128,15 @@ class ForwardContext:
         """Edit and record the state at the current address; return the state to continue with."""
         return state if self.access is None else self.access.visit(self.address, state)
 
+    def check_attention(self) -> None:
+        """Refuse an attention module that did not show the weights that are recorded or edited there."""
+        name = f"{self.address}/attention"
+        if self.access is not None and self.access.wants(name) and name not in self.access.visited:
+            raise ValueError(
+                f"nothing was recorded or edited at {name!r}: the attention module there is not this "
+                "library's, and does not call context.visit_weights with its attention weights"
+            )
+
     def attention(self, *, causal: bool) -> AttentionContext:
         """Return the context of the attention of the layer at the current address."""
         visit_weights = None
@@ -197,6 +209,7 @@ class LoopDriver:
         context: the context of the loop.
         signal: what is added to the state before an iteration, from the iteration's number; None for nothing.
         waiting: iterations that pass before each sequence's first one; None means that all start at once.
+        done: iterations that the state has behind it, from which its signal counts on.
 
     Attributes:
         iteration: number of iterations so far.
@@ -210,9 +223,10 @@ class LoopDriver:
         context: ForwardContext,
         signal: Callable[[Tensor], Tensor] | None = None,
         waiting: Int[Tensor, " batch"] | None = None,
+        done: int = 0,
     ) -> None:
         self.step, self.state, self.entry, self.context = step, state, entry, context
-        self.signal, self.waiting = signal, waiting
+        self.signal, self.waiting, self.done = signal, waiting, done
         self._initial = state if waiting is not None else None
         self.iteration = 0
 
@@ -236,9 +250,9 @@ class LoopDriver:
 
     def _signal(self, signal: Callable[[Tensor], Tensor]) -> Tensor:
         # filled on the device: a captured graph copies nothing from the host
-        number = torch.full((1,), self.iteration, device=self.state.device)
+        number = torch.full((1,), self.done + self.iteration, device=self.state.device)
         if self.waiting is not None:
-            number = (self.iteration - self.waiting).clamp(min=1)
+            number = self.done + (self.iteration - self.waiting).clamp(min=1)
         return signal(number)[:, None].to(self.state)
 
     def run(self, steps: int, *, tracked: int | None = None, final: bool = False) -> Iterator[Tensor]:

@@ -55,6 +55,7 @@ class LayersModule(nn.Module):
                 here = here.enter(str(number - 1))
                 attention = here.attention(causal=self.causal)
                 stream = here.visit(layer(stream) if attention.is_default else layer(stream, attention))
+                here.check_attention()
             elif mask is None and context.positions is None and here.read_rows is None:
                 stream = layer(stream)
             else:
@@ -114,7 +115,7 @@ class LoopModule(nn.Module):
         step, state = self.step, self.initial_state(entry)
         if unroll is not None and unroll.carry is not None:
             state = unroll.carry.resume(state)
-        waiting = None if unroll is None or unroll.depths is None else unroll.steps - unroll.depths
+        waiting = None if unroll is None else unroll.waiting(len(entry))
         if unroll is not None and unroll.gradient_checkpointing:
             from algoformer.model.recompute import run_again  # not needed for anything else
 
@@ -122,7 +123,8 @@ class LoopModule(nn.Module):
             if not INJECTIONS[self.settings.inject].sees_input:
                 entry = entry.detach()  # no iteration sees it, so the graph that made it must not be kept
         signal = None if self.settings.step_signal == "none" else self.signal
-        return LoopDriver(step, state, entry, context, signal, waiting)
+        done = 0 if unroll is None or unroll.carry is None else unroll.carry.iterations
+        return LoopDriver(step, state, entry, context, signal, waiting, done)
 
     def forward(self, stream: Tensor, context: ForwardContext = DEFAULT) -> Tensor:
         """Run as often as the program or the context says; return the last state."""
@@ -150,6 +152,7 @@ class LoopModule(nn.Module):
                 found.append(state if whole else select_rows(state, rows))
         if unroll.carry is not None:
             unroll.carry.state = driver.state.detach()
+            unroll.carry.iterations += unroll.steps
         states = torch.stack(found)
         return self.visible(states), None if self.halting is None else self.halting.report(states)
 

@@ -72,6 +72,8 @@ class _Rule:
     def __post_init__(self) -> None:
         for name in ("max_steps", "every", "times"):
             count = getattr(self, name)
+            if count is not None and (not isinstance(count, int) or isinstance(count, bool)):
+                raise ValueError(f"{name} must be a whole number, got {count!r}")
             if count is not None and count < 1:
                 raise ValueError(f"{name} must be at least 1, got {count}")
 

@@ -14,6 +14,14 @@ from algoformer.model.parts import LoopModule
 from algoformer.model.program import Loop
 from algoformer.nn import LayerSizes
 
+_LOW = ("add", "auto", "none", "none")
+"""Injection, start, signal and halt of the low network."""
+
+_TOO_FEW = (
+    "without a high network the last step of the low one takes its role, so that it needs "
+    "at least 2 steps, got {}"
+)
+
 
 @dataclass(frozen=True, init=False)
 class TwoStates(Loop):
@@ -55,16 +63,13 @@ class TwoStates(Loop):
         check_choice("inject", self.inject, ("add", "none"))
         check_choice("start", self.start, ("auto", "vector", "input"))
         low = self.body.parts[0]
-        if type(low) is not Loop or low.inject != "add" or low.start != "auto" or low.halt != "none":
+        if type(low) is not Loop or (low.inject, low.start, low.step_signal, low.halt) != _LOW:
             raise ValueError(
                 "the first part of a body with two states is the low network: "
-                'a Loop with inject="add", and no start or halt of its own'
+                'a Loop with inject="add", and no start, step_signal or halt of its own'
             )
         if self.shared and low.steps < 2:
-            raise ValueError(
-                "without a high network the last step of the low one takes its role, so that it needs "
-                f"at least 2 steps, got {low.steps}"
-            )
+            raise ValueError(_TOO_FEW.format(low.steps))
 
     @property
     def shared(self) -> bool:
@@ -109,7 +114,10 @@ class TwoStatesModule(LoopModule):
         network: LoopModule = self.body.parts[0]  # type: ignore[assignment]
         here = self.body.at(0, context)
         driver = LoopDriver(network.step, low, self.injection(high, entry), here)
-        *_, low = driver.run(here.steps_of_loop(network.steps) - self.settings.shared)
+        steps = here.steps_of_loop(network.steps)
+        if steps == self.settings.shared:
+            raise ValueError(_TOO_FEW.format(steps))
+        *_, low = driver.run(steps - self.settings.shared)
         if self.settings.shared:
             driver.state, driver.entry = high, low
             high = driver.advance(final=True)

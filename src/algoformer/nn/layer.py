@@ -1,5 +1,6 @@
 """One transformer layer, for training and for theorems: attention and a feed-forward network."""
 
+import inspect
 import math
 from collections.abc import Callable
 from typing import NamedTuple, Protocol, runtime_checkable
@@ -232,6 +233,8 @@ class Layer(nn.Module):
             return attention(normed, context)
         # an attention module of the user's own need not know about query rows, nor about contexts
         rows, context = context.query_rows, context._replace(query_rows=None)
+        if context.visit_weights is not None and len(inspect.signature(attention.forward).parameters) < 2:
+            context = context._replace(visit_weights=None)
         read = attention(normed) if context.is_default else attention(normed, context)
         return read if rows is None else read.index_select(1, rows)
 

@@ -170,7 +170,15 @@ SiLU belongs to gated networks (SwiGLU), `relu2` is the square of ReLU, `gelu_ex
 
 
 def register_activation(name: str, function: Callable[[Tensor], Tensor], *, kept: int = 2) -> None:
-    """Register an activation, so that `Layers(activation=name)` can be built, saved and loaded."""
+    """Register an activation, so that `Layers(activation=name)` can be built, saved and loaded.
+
+    Raises:
+        ValueError: the function is a module with parameters, which all layers would share.
+    """
+    if isinstance(function, nn.Module) and next(function.parameters(), None) is not None:
+        raise ValueError(
+            f"the activation {name!r} has parameters, which all layers would share; give a function without"
+        )
     ACTIVATIONS.register(name, ActivationKind(function=function, kept=kept))
 
 

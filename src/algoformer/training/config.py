@@ -21,12 +21,13 @@ from algoformer.config import TrainConfig as TrainConfig
 from algoformer.config import ramp_value
 from algoformer.data.protocol import Data, as_data_object, data_from_header
 from algoformer.depth import Depth
-from algoformer.model.address import inner_loops
+from algoformer.model.address import inner_loops, with_inner_steps
 from algoformer.model.initial import scale_by_unrolled_depth
 from algoformer.model.program import (
     Loop,
     Program,
     default_steps,
+    halting_of,
     modules_of,
     to_data,
     traced_part,
@@ -147,6 +148,8 @@ def check_loop(program: Program, training: TrainConfig) -> None:
     steps = default_steps(program)
     if training.inner_depth is not None and not inner_loops(program):
         raise ValueError("inner_depth needs a program with a loop besides the traced one; leave it out")
+    if training.inner_depth is not None:
+        with_inner_steps(program, dict.fromkeys(inner_loops(program), training.inner_depth.least))
     if traced_part(program) is None:
         if training.iterations is not None or training.burn_in or training.depth or training.segments > 1:
             raise ValueError(
@@ -155,6 +158,8 @@ def check_loop(program: Program, training: TrainConfig) -> None:
         return
     if training.segments > 1 and not isinstance(program.parts[traced_part(program) or 0], Loop):
         raise ValueError("segments carry the state of one loop, the program has branches side by side")
+    if training.segments > 1 and halting_of(program) == "act":
+        raise ValueError("segments: with halt='act' every token has halted after the first; use segments=1")
     if training.depth is not None and training.depth.per == "sequence" and training.window > 1:
         raise ValueError(
             f"depth={training.depth}: with a depth for every sequence the loss reads the last iteration; "
