@@ -16,6 +16,9 @@ Against = Literal["clean", "shown"]
 Plain = str | int | float | bool | None
 """A scalar value of JSON."""
 
+UNLEARNED = 0.9
+"""A model with a larger error does hardly better than the answer 0, whose error is 1."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluation(Stored):

@@ -6,11 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from algoformer.evaluation import Evaluation
+from algoformer.evaluation.evaluation import UNLEARNED
 from algoformer.evaluation.tables import show
 from algoformer.insight import Identification
-
-UNLEARNED = 0.9
-"""A model with a larger error does hardly better than the answer 0, whose error is 1."""
 
 REMEDY = "write the file with algoformer identify MODEL --out FOLDER"
 
