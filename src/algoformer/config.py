@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Any, Literal, get_args
 
 from algoformer.common.names import suggests_keywords
-from algoformer.common.plain_data import MOST
+from algoformer.common.plain_data import MOST, read_value
 from algoformer.common.terminal import short
 from algoformer.depth import Depth as Depth
 
@@ -194,9 +194,7 @@ class TrainConfig:
             if not absent and not holds(value):
                 raise ValueError(f"{name} {words}, got {value}")
         for name, kind in CHOICES.items():
-            if getattr(self, name) not in get_args(kind):
-                allowed, got = ", ".join(get_args(kind)), short(getattr(self, name))
-                raise ValueError(f"{name} must be one of {allowed}, got {got}")
+            read_value(name, kind, getattr(self, name))
         self._check_iterations()
         self._check_optimizer()
         every = self.validate_every

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from typing import Literal
 
+from algoformer.common.plain_data import read_value
 from algoformer.common.terminal import short
 
 DepthKind = Literal["fixed", "list", "poisson", "lognormal"]
@@ -143,10 +144,8 @@ class Depth:
 
 
 def _check_words(kind: str, per: str) -> None:
-    for name, value, allowed in (("kind", kind, DepthKind), ("per", per, Per)):
-        words = typing.get_args(allowed)
-        if value not in words:
-            raise ValueError(f"depth: {name} must be one of {', '.join(words)}, got {short(value)}")
+    read_value("depth: kind", DepthKind, kind)
+    read_value("depth: per", Per, per)
 
 
 def _poisson(rate: float, source: random.Random) -> int:

@@ -239,7 +239,7 @@ def test_bad_input_gets_one_clear_line(
         ("newton", "--prompts", "0"): "prompts must lie in 1..10000000, got 0",
         ("newton", "--identification", "broken.json"): "broken.json",
         ("newton", "--identification", "list.json"): "an identification is an object, got list",
-        ("newton", "--identification", "empty.json"): "needs a sentence, or a status and families",
+        ("newton", "--identification", "empty.json"): "this is not an identification: ",
         ("newton", "--text", "a line"): "text models only",
         ("dbpedia", "--text", ""): "a line must have 1 to ",
         ("built.safetensors",): "has no data, so there are no prompts",

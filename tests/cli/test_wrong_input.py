@@ -67,7 +67,7 @@ WRONG = [
     (["theory", "copy", "--jason", "x"], "unknown option --jason; did you mean --json?"),
     (["explore", "text.txt"], "text.txt is not a checkpoint"),
     (["explore", "newton", "--text", "hello"], "text lines are shown for text models only"),
-    (["explore", "linear", "--identification", "x.json"], "an identification needs a sentence"),
+    (["explore", "linear", "--identification", "x.json"], "this is not an identification: "),
     (["info", "--data", "labels"], "--data labels is text"),
     (["info", "--width", "30"], "4 heads do not divide a stream of width 30"),
     (["info", "linear", "--compare"], "info MODEL takes no further options"),

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from algoformer.language.batches import (
     BatchPlan,
-    plan_pairs,
     source_batch,
     text_batch,
     translation_batch,
@@ -119,7 +118,7 @@ def test_a_pair_is_source_mark_and_translation_and_only_the_translation_counts()
 
 
 def test_a_plan_counts_the_very_tokens_of_a_batch() -> None:
-    plan = plan_pairs(PAIRS, batch_tokens=64, pad_to_multiple_of=2, seed=None)
+    plan = BatchPlan(lengths=PAIRS.lengths, batch_tokens=64, pad_to_multiple_of=2, seed=None)
     for length, rows in plan:
         batch = translation_batch(PAIRS, rows, length=length)
         assert batch.mask.sum(dim=1).tolist() == plan.lengths[rows].tolist()

@@ -109,9 +109,9 @@ def stored(**changes: object) -> str:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "not readable as JSON"),
-        ("[" * 100_000, "not readable as JSON"),
-        ("[]", "not of format 1"),
+        ("", "is not JSON"),
+        ("[" * 100_000, "is not JSON"),
+        ("[]", "must be a JSON object, got list"),
         (stored(format=2), "not of format 1"),
         (stored(specials=["<pad>"]), "special tokens must be"),
         (stored(merges={"a": "b"}), "merges must be a list"),

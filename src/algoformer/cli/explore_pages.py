@@ -18,7 +18,6 @@ from algoformer.cli.progress import counting
 from algoformer.common.files import write_text
 from algoformer.common.names import check_choice
 from algoformer.evaluation import Evaluation, compare, evaluation_prompts
-from algoformer.insight import Identification
 from algoformer.language.trunk import TextModel
 from algoformer.model import AlgoFormer
 from algoformer.model.program import default_steps, traced_part
@@ -58,9 +57,6 @@ def make_page(
     """
     if identification is not None:
         verdict_of(identification)  # refused before anything is measured
-        if "sentence" not in identification:
-            sentence = Identification.from_data(identification).sentence
-            identification = {**identification, "sentence": f"{sentence[:1].upper()}{sentence[1:]}"}
     path = Path(name)
     if not path.exists() and not path.suffix and len(path.parts) == 1:
         check_choice("model", name, [*THEOREMS, *shipped_names()])

@@ -14,6 +14,7 @@ from algoformer.model.program import default_steps
 from algoformer.prompt import Prompt
 from algoformer.report.explorer import Puzzle
 from algoformer.tasks import Addition, Copy, Hops, Parity, Sudoku, Task
+from algoformer.tasks.sudoku_boards import unit_cells
 from algoformer.trace import Unroll
 
 PADDING = "·"
@@ -25,7 +26,7 @@ def puzzle_of(task: Task) -> Puzzle:
     match task:
         case Sudoku(size=size):
             digits = _numbers(1, size)
-            units = _sudoku_units(size)
+            units = tuple(map(tuple, unit_cells(size).tolist()))
             return Puzzle(
                 symbols=("", *digits), classes=digits, grid=task.grid, block=isqrt(size), units=units
             )
@@ -64,20 +65,3 @@ def _numbers(first: int, last: int) -> tuple[str, ...]:
 
 def _letters(count: int) -> tuple[str, ...]:
     return tuple("abcdefghijklmnopqrstuvwxyz"[:count]) if count <= 26 else _numbers(0, count - 1)
-
-
-def _sudoku_units(size: int) -> tuple[tuple[int, ...], ...]:
-    """Return the cells of every row, column and block.
-
-    >>> len(_sudoku_units(9)), _sudoku_units(4)[-1]
-    (27, (10, 11, 14, 15))
-    """
-    line, side = range(size), isqrt(size)
-    rows = [tuple(row * size + column for column in line) for row in line]
-    columns = [tuple(row * size + column for row in line) for column in line]
-    blocks = [
-        tuple((top + row) * size + left + column for row in range(side) for column in range(side))
-        for top in range(0, size, side)
-        for left in range(0, size, side)
-    ]
-    return (*rows, *columns, *blocks)

@@ -16,6 +16,7 @@ from algoformer.cli.say import say
 from algoformer.common.devices import source_commit
 from algoformer.common.files import write_json
 from algoformer.evaluation import Evaluation, Table, compare, evaluation_prompts, summary_table
+from algoformer.evaluation.evaluation import UNLEARNED
 from algoformer.extras import require
 from algoformer.model import AlgoFormer
 from algoformer.model.program import default_steps
@@ -32,9 +33,6 @@ if TYPE_CHECKING:
 
 TEXTBOOK = "textbook"
 """The name under which a puzzle's own algorithm is compared with."""
-
-UNLEARNED = 0.9
-"""Above this error a model does hardly better than the answer 0, whose error is 1."""
 
 
 @dataclass(frozen=True, kw_only=True)

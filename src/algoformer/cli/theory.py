@@ -13,7 +13,6 @@ import tyro
 from algoformer.cli.parse import parse
 from algoformer.cli.progress import bars
 from algoformer.cli.say import say
-from algoformer.common.names import check_choice
 from algoformer.common.terminal import printable
 
 if TYPE_CHECKING:
@@ -61,7 +60,6 @@ def run_theory(arguments: list[str]) -> int:
         options = parse(ShowOptions, arguments[1:], command="theory show", description=DESCRIPTION)
         from algoformer import theory
 
-        check_choice("statement", options.name, theory.REGISTRY)
         print(theory.show(options.name))
         return 0
     if arguments and arguments[0] == "plot":
@@ -76,8 +74,6 @@ def _verify(options: VerifyOptions) -> int:
     from algoformer.common.files import write_json
 
     names = options.names or tuple(theory.REGISTRY)
-    for name in names:
-        check_choice("statement", name, theory.REGISTRY)
     if options.json is not None and options.json.is_dir():
         raise ValueError(f"--json {options.json} is a folder; name a file in it")
     reports = []

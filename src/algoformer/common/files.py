@@ -14,6 +14,8 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
+from algoformer.common.plain_data import read_object
+
 LARGEST_JSON = 2**28
 """Bytes of the largest JSON file that is read; no file of this library comes near."""
 
@@ -202,7 +204,7 @@ def read_tensors(
             tensors = {name: file.get_tensor(name) for name in map(str, file.keys())}
         if checksum(content, tensors) != digest:
             raise ValueError("its checksum does not match: the file was damaged on disk or on its way here")
-        return build(_parsed(content), tensors)
+        return build(read_object(content, "its header"), tensors)
     except SafetensorError as error:
         raise ValueError(f"{path} is not a {what}, or is cut off: {str(error)[:200]}") from None
     except (ValueError, OSError) as error:
@@ -220,7 +222,7 @@ def read_header(path: Path) -> dict[str, Any]:
     check_readable(path)
     try:
         with safe_open(path, framework="pt", device="cpu") as file:
-            return _parsed(_metadata(file)[1])
+            return read_object(_metadata(file)[1], "its header")
     except (SafetensorError, OSError, ValueError) as error:
         raise ValueError(f"{path} is not a checkpoint, or is cut off: {str(error)[:200]}") from None
 
@@ -240,7 +242,7 @@ def _metadata(file: Any) -> tuple[str, str]:
     metadata = file.metadata() or {}
     if HEADER not in metadata:
         raise ValueError("it is a safetensors file, but not one of algoformer's")
-    outer = _parsed(metadata[HEADER])
+    outer = read_object(metadata[HEADER], "its header")
     if outer.get("format") in (1, 2):
         raise ValueError(
             f"it has format {outer['format']}, made by an older version; "
@@ -250,13 +252,3 @@ def _metadata(file: Any) -> tuple[str, str]:
     if outer.get("format") != FORMAT or not isinstance(digest, str) or not isinstance(content, str):
         raise ValueError(f"it has format {str(outer.get('format'))[:40]!r}; this version reads {FORMAT}")
     return digest, content
-
-
-def _parsed(text: str) -> dict[str, Any]:
-    try:
-        header = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"its header is damaged: {str(error)[:120]}") from None
-    if not isinstance(header, dict):
-        raise ValueError(f"its header must be an object, got {type(header).__name__}")
-    return header

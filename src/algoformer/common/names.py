@@ -136,17 +136,13 @@ class Registry(dict[str, Entry]):
             raise ValueError(f"the {self.kind} {name!r} is registered already{owner}; choose another name")
         self[name] = entry
 
-    def find(self, name: object, *, others: Iterable[str] = ()) -> Entry:
-        """Return the entry of a name.
-
-        Args:
-            name: the name, or another spelling of it.
-            others: further names for the message that are known elsewhere.
+    def find(self, name: object) -> Entry:
+        """Return the entry of a name, or of another spelling of it.
 
         Raises:
             ValueError: there is none; the message suggests the nearest name.
         """
-        known = self.name_of(name, others=others)
+        known = self.name_of(name)
         found: object = self.get(known)
         if isinstance(found, str):
             module, _, attribute = found.partition(":")
@@ -155,7 +151,7 @@ class Registry(dict[str, Entry]):
             Entry, next(o.load() for o in self._offered() if o.name == known) if found is None else found
         )
 
-    def name_of(self, value: object, *, others: Iterable[str] = ()) -> str:
+    def name_of(self, value: object) -> str:
         """Return the name that `value` spells.
 
         Raises:
@@ -166,7 +162,7 @@ class Registry(dict[str, Entry]):
             name in self or any(name == offered.name for offered in self._offered())
         ):
             return name
-        names = [*self.names(), *others]
+        names = self.names()
         raise ValueError(
             f"unknown {self.kind} {short(value)}{did_you_mean(value, names)}; "
             f"choose from {', '.join(names)}; add your own with {self.how}"

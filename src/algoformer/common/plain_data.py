@@ -54,14 +54,14 @@ UNREADABLE = (ValueError, TypeError, LookupError, AttributeError, ArithmeticErro
 """The errors that come up when something is built from JSON of other types, sizes or depth."""
 
 
-def read_object(text: str) -> dict[str, Any]:
-    """Parse JSON text that holds an object; anything else raises ValueError."""
+def read_object(text: str, what: str = "this") -> dict[str, Any]:
+    """Parse JSON text that holds an object; anything else raises ValueError, which says what the text is."""
     try:
         found = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"this is not JSON: {short(str(error))}") from None
+        raise ValueError(f"{what} is not JSON: {short(str(error))}") from None
     if not isinstance(found, dict):
-        raise ValueError(f"this must be a JSON object, got {type(found).__name__}")
+        raise ValueError(f"{what} must be a JSON object, got {type(found).__name__}")
     return found
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any
 
+from algoformer.common.plain_data import read_object
 from algoformer.common.terminal import short
 from algoformer.language.splits import hold_out, without_overlap
 from algoformer.language.text import Corpus, LabelledText, ParallelText, plain
@@ -210,15 +210,8 @@ def _csv_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
 def _json_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     for number, line in enumerate(read_text(path).split("\n"), start=1):
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise ValueError(f"{path}, line {number}: not readable as JSON: {str(error)[:80]}") from None
-        if not isinstance(row, dict):
-            raise ValueError(f"{path}, line {number}: a row must be an object, got {type(row).__name__}")
-        yield number, row
+        if line.strip():
+            yield number, read_object(line, f"{path}, line {number}")
 
 
 def _label_order(label: str) -> tuple[int, float, str]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 from jaxtyping import Float
 
-from algoformer.common.plain_data import Stored
+from algoformer.common.plain_data import Stored, read_value
 from algoformer.common.terminal import short
 
 Axis = Literal["samples", "iterations"]
@@ -43,8 +43,7 @@ class Curve(Stored):
     high: tuple[float, ...]
 
     def __post_init__(self) -> None:
-        if self.axis not in get_args(Axis):
-            raise ValueError(f"axis must be one of {', '.join(get_args(Axis))}, got {short(self.axis)}")
+        read_value("axis", Axis, self.axis)
         for name in ("x", "error", "low", "high"):
             object.__setattr__(self, name, tuple(float(value) for value in getattr(self, name)))
             if len(getattr(self, name)) != len(self.x):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
-from algoformer.common.plain_data import Stored
+from algoformer.common.plain_data import Stored, read_value
 from algoformer.common.terminal import short
 from algoformer.evaluation.curve import Curve
 
@@ -15,6 +15,9 @@ Against = Literal["clean", "shown"]
 
 Plain = str | int | float | bool | None
 """A scalar value of JSON."""
+
+UNLEARNED = 0.9
+"""A model with a larger error does hardly better than the answer 0, whose error is 1."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,10 +54,7 @@ class Evaluation(Stored):
     def __post_init__(self) -> None:
         if self.by_sample.axis != "samples" or self.by_step.axis != "iterations":
             raise ValueError("by_sample runs along samples and by_step along iterations: they are swapped")
-        if self.against not in get_args(Against):
-            raise ValueError(
-                f"against must be one of {', '.join(get_args(Against))}, got {short(self.against)}"
-            )
+        read_value("against", Against, self.against)
 
     def __repr__(self) -> str:
         samples = f"{self.by_sample.x[-1]:g} samples"

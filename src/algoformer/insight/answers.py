@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from algoformer.evaluation.solvers import full_precision
+from algoformer.evaluation.solvers import first_parameter, full_precision
 from algoformer.insight.contexts import Contexts
 from algoformer.insight.instrument import can_share_context, measuring_copy, shared_context_answers
 from algoformer.prompt import Prompt
 from algoformer.trace import Solver, Unroll
 
-_ROWS_AT_ONCE = 1 << 13
+ROWS_AT_ONCE = 1 << 13
 """Rows × passes that are held at once: small enough for a CPU's caches."""
 
 Reader = Callable[[Contexts, int], Tensor]
@@ -22,7 +22,7 @@ Reader = Callable[[Contexts, int], Tensor]
 
 def precision_of(solver: Solver) -> torch.dtype:
     """Return the precision in which to run a solver: its parameters', or float64 if it has none."""
-    parameter = next(solver.parameters(), None) if isinstance(solver, nn.Module) else None
+    parameter = first_parameter(solver)
     return torch.float64 if parameter is None else parameter.dtype
 
 
@@ -39,7 +39,7 @@ def answer_reader(solver: Solver, *, queries: int, query_rows: int = 1) -> Reade
 
         def read_shared(contexts: Contexts, steps: int) -> Tensor:
             rows, queries = contexts.rows, contexts.query_rows
-            size = max(1, _ROWS_AT_ONCE // (rows.shape[1] + queries.shape[1] * queries.shape[2]))
+            size = max(1, ROWS_AT_ONCE // (rows.shape[1] + queries.shape[1] * queries.shape[2]))
             with full_precision(model, torch.device("cpu")):
                 parts = [
                     shared_context_answers(model, one, more, steps)
@@ -61,7 +61,7 @@ def _repeated(solver: Solver, contexts: Contexts, steps: int) -> Tensor:
     batch, count = queries.shape[:2]
     out = contexts.labels.shape[-1]
     whole = torch.cat([rows[:, None].expand(-1, count, -1, -1), queries], dim=2).flatten(0, 1)
-    size = max(1, 2 * _ROWS_AT_ONCE // whole.shape[1])
+    size = max(1, 2 * ROWS_AT_ONCE // whole.shape[1])
     answers = []
     for part in whole.split(size):
         prompt = Prompt(

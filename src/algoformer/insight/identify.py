@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from algoformer.evaluation.solvers import solver_name
 from algoformer.insight.ceilings import effective_times
 from algoformer.insight.comparison import compare
 from algoformer.insight.contexts import check_regression
@@ -150,9 +151,8 @@ def _probes(solver: Solver, task: Task, steps: int, seed: int) -> ProbeTable | N
 
 
 def _setting(solver: Solver, task: Task, examples: int, **numbers: int) -> dict[str, Any]:
-    name = getattr(solver, "__name__", type(solver).__name__)
     return {
-        "solver": str(name),
+        "solver": solver_name(solver),
         "task": type(task).__name__,
         "examples": examples,
         "dim": task.dim,

@@ -11,13 +11,11 @@ from torch import Tensor
 
 from algoformer.evaluation import held_out_seed
 from algoformer.evaluation.solvers import full_precision
+from algoformer.insight.answers import ROWS_AT_ONCE
 from algoformer.problems import Problems
 from algoformer.prompt import Prompt
 from algoformer.tasks import Task
 from algoformer.trace import Solver, Unroll
-
-_ROWS_AT_ONCE = 1 << 13
-"""Rows × passes that are held at once: small enough for a CPU's caches."""
 
 _CLOSE = 1e-5
 """Regression problems whose moments differ by less, relative to their size, are the same."""
@@ -149,7 +147,7 @@ def series_reader(solver: Solver) -> SeriesReader:
     """Return a function that reads a solver's answers to the questions of series."""
 
     def read(series: Series, steps: int) -> Tensor:
-        size = max(1, _ROWS_AT_ONCE // series.states.shape[1])
+        size = max(1, ROWS_AT_ONCE // series.states.shape[1])
         with full_precision(solver, torch.device("cpu")):
             parts = [
                 solver(series.with_states(states).prompt, Unroll(steps=steps)).predictions[:, :, -1]

@@ -162,11 +162,6 @@ def _shuffled(count: int, seed: int, epoch: int, purpose: int) -> np.ndarray:
     return np.argsort(raw, kind="stable")
 
 
-def plan_pairs(pairs: TokenPairs, *, batch_tokens: int, **settings: int | bool | None) -> BatchPlan:
-    """Return a plan for training on pairs: a row is source, mark and translation."""
-    return BatchPlan(lengths=pairs.lengths, batch_tokens=batch_tokens, **settings)  # type: ignore[arg-type]
-
-
 def translation_batch(
     pairs: TokenPairs, rows: Int[np.ndarray, " row"], *, length: int | None = None
 ) -> TranslationBatch:

@@ -9,12 +9,13 @@ next iteration overwrites: what stays for later tokens are the keys and values o
 from __future__ import annotations
 
 import re
-from typing import Literal, get_args
+from typing import Literal
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from algoformer.common.plain_data import read_value
 from algoformer.model.address import layer_addresses
 from algoformer.model.program import Layers, Program, default_steps
 from algoformer.nn.layers import check_count
@@ -34,8 +35,7 @@ def slot_name(address: str, policy: Policy) -> str:
 
 def slots_of(program: Program, *, steps: int | None = None, policy: Policy = "full") -> dict[str, Layers]:
     """Return every slot of a program whose traced loop runs `steps` times, with the module it belongs to."""
-    if policy not in get_args(Policy):
-        raise ValueError(f"policy must be one of {', '.join(get_args(Policy))}, got {policy!r}")
+    read_value("policy", Policy, policy)
     steps = default_steps(program) if steps is None else steps
     return {slot_name(address, policy): layers for address, layers in layer_addresses(program, steps)}
 

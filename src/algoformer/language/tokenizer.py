@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from algoformer.common.plain_data import read_object
 from algoformer.extras import require
 
 SPECIALS = ("⟨pad⟩", "⟨bos⟩", "⟨eos⟩", "⟨translate⟩")
@@ -240,11 +241,8 @@ def _vocabulary(merges: Iterable[tuple[str, str]]) -> dict[str, int]:
 def _read_merges(text: str) -> list[tuple[str, str]]:
     if len(text) > _LONGEST_JSON:
         raise ValueError(f"a tokenizer has at most {_LONGEST_JSON} characters of JSON, got {len(text)}")
-    try:
-        data = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"the tokenizer is not readable as JSON: {error}") from None
-    if not isinstance(data, dict) or data.get("format") != FORMAT:
+    data = read_object(text, "the tokenizer")
+    if data.get("format") != FORMAT:
         raise ValueError(f"the tokenizer is not of format {FORMAT}")
     if data.get("specials") != list(SPECIALS):
         raise ValueError(f"the tokenizer's special tokens must be {SPECIALS}")

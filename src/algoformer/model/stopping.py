@@ -13,11 +13,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import ClassVar, Literal, Protocol, get_args, runtime_checkable
+from typing import ClassVar, Literal, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
+
+from algoformer.common.plain_data import read_value
 
 Reads = Literal["output", "state", "gate"]
 """The quantity that a rule reads."""
@@ -59,8 +61,7 @@ class StoppingRule(Protocol):
 def what_it_reads(rule: StoppingRule) -> Reads:
     """Return what a rule reads; refuse what a loop does not have."""
     reads: Reads = getattr(rule, "reads", "output")
-    if reads not in get_args(Reads):
-        raise ValueError(f"reads must be one of {', '.join(get_args(Reads))}, got {reads!r}")
+    read_value("reads", Reads, reads)
     return reads
 
 

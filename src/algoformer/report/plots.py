@@ -122,30 +122,26 @@ def _check(curves: Sequence[Curve], axis: str) -> None:
             )
 
 
-def power_law(
-    points: Sequence[tuple[float, float]], *, name: str, power: int | float, title: str = ""
-) -> Figure:
+def power_law(points: Sequence[tuple[float, float]], *, name: str, power: int | float) -> Figure:
     """Deviation against a constant on two log axes, beside a line of the promised slope."""
     # the line goes through the largest value, where rounding plays no part
     start = max(points)
     law = [start[1] * (value / start[0]) ** power for value, _ in points]
-    return _deviation(points, law, f"{name}^{power:g}", name, title, log_x=True)
+    return _deviation(points, law, f"{name}^{power:g}", name, log_x=True)
 
 
-def exponential_law(
-    points: Sequence[tuple[float, float]], *, name: str, rate: int | float, title: str = ""
-) -> Figure:
+def exponential_law(points: Sequence[tuple[float, float]], *, name: str, rate: int | float) -> Figure:
     """Deviation against a constant on a log axis, beside a line of the rate that the theorem promises."""
     start = min(points)
     law = [start[1] * math.exp(rate * (value - start[0])) for value, _ in points]
-    return _deviation(points, law, f"exp({rate:g} {name})".replace("-1 ", "-"), name, title)
+    return _deviation(points, law, f"exp({rate:g} {name})".replace("-1 ", "-"), name)
 
 
-def weights_beside_textbook(errors: Mapping[str, Sequence[float]], *, title: str = "") -> Figure:
+def weights_beside_textbook(errors: Mapping[str, Sequence[float]]) -> Figure:
     """Error after each step: a line for each solver, those made of weights wide, the textbook's on top."""
     if not errors:
         raise ValueError("there is no solver to draw")
-    figure, (axes,) = panels(1, title)
+    figure, (axes,) = panels(1, "")
     styles = strokes(errors)
     for name, values in errors.items():
         by_hand = "weights" in name
@@ -166,15 +162,9 @@ def weights_beside_textbook(errors: Mapping[str, Sequence[float]], *, title: str
 
 
 def _deviation(
-    points: Sequence[tuple[float, float]],
-    law: Sequence[float],
-    words: str,
-    name: str,
-    title: str,
-    *,
-    log_x: bool = False,
+    points: Sequence[tuple[float, float]], law: Sequence[float], words: str, name: str, *, log_x: bool = False
 ) -> Figure:
-    figure, (axes,) = panels(1, title)
+    figure, (axes,) = panels(1, "")
     x, errors = zip(*points, strict=True)
     axes.set_xscale("log" if log_x else "linear")
     axes.plot(x, errors, "o-", color="#0072b2", label="measured, float64")

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from algoformer.algorithms import GradientDescent, Newton
+from algoformer.common.names import check_choice
 from algoformer.problems import pairs
 from algoformer.theory.blueprint import blueprint_of
 from algoformer.theory.newton import newton
@@ -64,8 +65,7 @@ def statement(name: str) -> Statement:
     Raises:
         ValueError: there is no such statement.
     """
-    if name not in REGISTRY:
-        raise ValueError(f"no statement is named {name!r}; there are {', '.join(REGISTRY)}")
+    check_choice("statement", name, REGISTRY)
     return REGISTRY[name]
 
 

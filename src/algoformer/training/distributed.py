@@ -8,12 +8,13 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Literal, cast, get_args
+from typing import Any, Literal, cast
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
+from algoformer.common.plain_data import read_value
 from algoformer.data.protocol import Loss
 from algoformer.trace import Unroll
 from algoformer.training import sharded
@@ -62,8 +63,7 @@ def plan_group(wanted: ParallelName, *, device: torch.device) -> ProcessGroup:
     Raises:
         ValueError: there is no such way, or no group of processes.
     """
-    if wanted not in get_args(ParallelName):
-        raise ValueError(f"parallel must be one of {', '.join(get_args(ParallelName))}, got {wanted!r}")
+    read_value("parallel", ParallelName, wanted)
     if not (dist.is_available() and dist.is_initialized()):
         if wanted != "auto":
             raise ValueError(

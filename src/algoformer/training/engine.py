@@ -6,12 +6,13 @@ import importlib.util
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
 from algoformer.common.meta import on_meta
+from algoformer.common.plain_data import read_value
 from algoformer.model.algoformer import AlgoFormer
 from algoformer.training.compiled import compiled_body, compiled_pieces
 from algoformer.training.config import EngineName as EngineName
@@ -81,8 +82,7 @@ def plan_engine(
     Raises:
         ValueError: there is no such engine, or the device cannot do what was asked for.
     """
-    if wanted not in get_args(EngineName):
-        raise ValueError(f"engine must be one of {', '.join(get_args(EngineName))}, got {wanted!r}")
+    read_value("engine", EngineName, wanted)
     on_cuda = device.type == "cuda"
     if wanted in ("graph", "fused") and not on_cuda:
         raise ValueError(f"engine {wanted!r} needs a CUDA device, got {device}; choose 'eager' or 'auto'")

@@ -1,28 +1,19 @@
-from typing import Any
+from pathlib import Path
 
 import pytest
 
+from algoformer.insight import Identification
 from algoformer.report.explorer import verdict_of
 
-NEWTON = {"name": "Newton from αI", "share": 0.55}
+FOUND = Path(__file__).parents[3] / "results" / "insight" / "linear" / "identification.json"
 
 
-@pytest.mark.parametrize(
-    ("found", "words"),
-    [
-        ({"sentence": "It runs Newton.", "status": "runs"}, "It runs Newton."),
-        (
-            {"status": "runs", "families": [NEWTON]},
-            "Runs Newton from αI, which explains 0.550 of what is left.",
-        ),
-        (
-            {"status": "none of these", "families": [NEWTON, {"name": "zero", "share": 0.0}]},
-            "None of these; nearest is Newton from αI, which explains 0.550 of what is left.",
-        ),
-    ],
-)
-def test_the_verdict_is_a_sentence(found: dict[str, Any], words: str) -> None:
-    assert verdict_of(found) == {"verdict": words, "filters": None}
+def test_the_verdict_is_the_sentence_of_the_identification() -> None:
+    found = Identification.from_json(FOUND.read_text(encoding="utf-8"))
+    verdict = verdict_of(found.to_data())["verdict"]
+    assert verdict[0].isupper()
+    assert verdict.lower() == found.sentence.lower()
+    assert verdict_of(found.summary()) == {"verdict": found.sentence, "filters": None}
 
 
 def test_filters_are_those_of_the_model_and_its_candidates() -> None:
@@ -38,8 +29,6 @@ def test_filters_are_those_of_the_model_and_its_candidates() -> None:
         [],
         {},
         {"status": "runs"},
-        {"status": 3, "families": [NEWTON]},
-        {"status": "runs", "families": [{"name": "a", "share": None}]},
         {"sentence": "s", "curves": [1]},
         {"sentence": "s", "curves": {"eigenvalues": [1.0]}},
         {"sentence": "s", "curves": {"eigenvalues": [1.0, 2.0], "measured": [[1.0]]}},

@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from algoformer.evaluation import Evaluation
+from algoformer.evaluation.evaluation import UNLEARNED
 from algoformer.evaluation.tables import show
-
-UNLEARNED = 0.9
-"""A model with a larger error does hardly better than the answer 0, whose error is 1."""
+from algoformer.insight import Identification
 
 REMEDY = "write the file with algoformer identify MODEL --out FOLDER"
 
@@ -99,9 +98,8 @@ def _percent(share: float) -> str:
 def verdict_of(found: object) -> dict[str, Any]:
     """Return the verdict in words and the spectral filters of an identification, given as JSON data.
 
-    >>> found = {"status": "resembles", "families": [{"name": "Newton from αI", "share": 0.62}]}
-    >>> verdict_of(found)["verdict"]
-    'Resembles Newton from αI, which explains 0.620 of what is left.'
+    >>> verdict_of({"sentence": "Runs gradient descent."})
+    {'verdict': 'Runs gradient descent.', 'filters': None}
 
     Raises:
         ValueError: the data is not an identification, or its filters do not fit together.
@@ -114,18 +112,11 @@ def verdict_of(found: object) -> dict[str, Any]:
 def _sentence(found: Mapping[str, Any]) -> str:
     if isinstance(found.get("sentence"), str):
         return str(found["sentence"])
-    families = found.get("families")
-    nearest = families[0] if isinstance(families, list) and families else None
-    status = found.get("status")
-    if not isinstance(status, str) or not isinstance(nearest, Mapping):
-        raise ValueError(f"an identification needs a sentence, or a status and families; {REMEDY}")
-    name, share = str(nearest.get("name")), nearest.get("share")
-    if not isinstance(share, int | float):
-        raise ValueError(f"share of the nearest family must be a number, got {share!r}; {REMEDY}")
-    explained = f"{name}, which explains {show(float(share))} of what is left."
-    if status in ("runs", "resembles"):
-        return f"{status.capitalize()} {explained}"
-    return f"{status.capitalize()}; nearest is {explained}"
+    try:
+        sentence = Identification.from_data(found).sentence
+    except ValueError as error:
+        raise ValueError(f"{error}; {REMEDY}") from None
+    return f"{sentence[:1].upper()}{sentence[1:]}"
 
 
 def _filters(curves: object) -> dict[str, Any] | None:
