@@ -243,11 +243,6 @@ def _metadata(file: Any) -> tuple[str, str]:
     if HEADER not in metadata:
         raise ValueError("it is a safetensors file, but not one of algoformer's")
     outer = read_object(metadata[HEADER], "its header")
-    if outer.get("format") in (1, 2):
-        raise ValueError(
-            f"it has format {outer['format']}, made by an older version; "
-            "convert it with scripts/convert_checkpoints.py"
-        )
     digest, content = outer.get("sha256"), outer.get("content")
     if outer.get("format") != FORMAT or not isinstance(digest, str) or not isinstance(content, str):
         raise ValueError(f"it has format {str(outer.get('format'))[:40]!r}; this version reads {FORMAT}")
