@@ -98,7 +98,7 @@ BENCHMARKS = {
     # the number of rounds is part of the question, so that the answer of the last iteration alone counts
     "chain": Benchmark(
         task=tasks.ChainOfSolves(size=3, rounds=3),
-        programs=150,
+        programs=77,
         steps=900,
         final_steps=2700,
         hand_made={"steps": 12, "causal": False},
