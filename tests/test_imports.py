@@ -43,7 +43,22 @@ PUBLIC = [
     "Solver",
     "evaluate",
 ]
-ROOMS = ["programs", "tasks", "algorithms"]
+ROOMS = [
+    "algorithms",
+    "data",
+    "evaluation",
+    "insight",
+    "language",
+    "model",
+    "nn",
+    "onnx",
+    "programs",
+    "report",
+    "search",
+    "tasks",
+    "theory",
+    "training",
+]
 LAZY = ["data", "language", "model", "search", "training"]
 """Packages whose names are imported when they are first used."""
 
@@ -90,6 +105,23 @@ print(all(globals()[name] is getattr(algoformer, name) for name in {PUBLIC + ROO
 print(set({PUBLIC + ROOMS!r}) <= set(dir(algoformer)), hasattr(algoformer, "nothing"))
 """
     assert run(code).splitlines() == ["True", "True False"]
+
+
+def test_a_room_that_needs_an_extra_is_imported_when_it_is_used_only() -> None:
+    code = """
+import sys
+sys.modules["transformers"] = None
+import algoformer
+from algoformer import *
+print("hf" in dir(algoformer))
+try:
+    algoformer.hf
+except ModuleNotFoundError as error:
+    print(error)
+"""
+    listed, message = run(code).splitlines()
+    assert listed == "False"
+    assert message.endswith("pip install 'algoformer[hf]'")
 
 
 @pytest.mark.parametrize("name", PUBLIC + ROOMS)
@@ -142,8 +174,9 @@ for name in package.__all__:
     assert getattr(package, name) is not None, name
     assert name in dir(package)
 print(len(package.__all__) > 0, hasattr(package, "nothing"))
+print({{"TYPE_CHECKING", "lazy_attribute", "lazy_dir", "partial"}} & set(dir(package)))
 """
-    assert run(code) == "True False"
+    assert run(code).splitlines() == ["True False", "set()"]
 
 
 @pytest.mark.parametrize("room", LAZY)

@@ -1,10 +1,10 @@
-"""Transformers with algorithmic structure.
+"""A PyTorch library for looped transformers.
 
-Write the loop once; train it, prove it, time it, decode it, and see which algorithm it runs. A task samples
-prompts, a solver (trained, hand-built or textbook) answers them step by step, and the answers are measured.
+Describe the architecture as a value, train it, build it from a theorem, run it to any depth, decode with it,
+and find out which algorithm its loop runs.
 
-Names are imported when they are first asked for: the command line can then help, and be stopped by Ctrl-C,
-before PyTorch is there.
+Names are imported when they are first used, so that the command line prints help, and can be stopped by
+Ctrl-C, without waiting for PyTorch.
 """
 
 from functools import partial
@@ -13,17 +13,23 @@ from typing import TYPE_CHECKING
 from algoformer.common.lazy import lazy_attribute, lazy_dir
 
 if TYPE_CHECKING:
+    import algoformer.hf as hf  # noqa: F401
     from algoformer import algorithms as algorithms
     from algoformer import data as data
     from algoformer import evaluation as evaluation
     from algoformer import insight as insight
+    from algoformer import language as language
     from algoformer import model as model
     from algoformer import nn as nn
+    from algoformer import onnx as onnx
     from algoformer import problems as problems
     from algoformer import prompt as prompt
+    from algoformer import report as report
     from algoformer import search as search
     from algoformer import tasks as tasks
+    from algoformer import theory as theory
     from algoformer import trace as trace
+    from algoformer import training as training
     from algoformer.evaluation import evaluate as evaluate
     from algoformer.insight import certify as certify
     from algoformer.insight import identify as identify

@@ -31,12 +31,15 @@ def load(name: Path | str, *, best: bool = False) -> Checkpoint:
 def checkpoint_path(name: Path | str, *, best: bool = False) -> Path:
     """Return the file that `load` reads.
 
+    A folder without a checkpoint does not hide a shipped model of the same name.
+
     Raises:
         ValueError: the name is neither a path nor a shipped model.
     """
     path = Path(name)
     if path.is_dir():
-        return path / (BEST if best and (path / BEST).exists() else LATEST)
+        file = path / (BEST if best and (path / BEST).exists() else LATEST)
+        return file if file.exists() or str(name) not in shipped_names() else shipped_path(str(name))
     if path.exists() or path.suffix or len(path.parts) > 1:
         return path
     return shipped_path(str(name))

@@ -108,6 +108,8 @@ def _written(folder: Path) -> list[str]:
 
 def default_folder(runs: tuple[Path, ...]) -> Path | None:
     """Return where results go: into the folder of a single run; of a file or a shipped model, nowhere."""
+    from algoformer.shipped import checkpoint_path
+
     if len(runs) == 1:
-        return runs[0] if runs[0].is_dir() else None
+        return runs[0] if checkpoint_path(runs[0]).parent == runs[0] else None
     return Path("evaluation")

@@ -8,6 +8,9 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
+HELPERS = {"TYPE_CHECKING", "lazy_attribute", "lazy_dir", "partial"}
+"""What a package imports to be lazy: not names of its own."""
+
 
 def lazy_attribute(package: str, name: str) -> Any:
     """Import a public name of a package: bound to the package, its `__getattr__` (PEP 562).
@@ -21,28 +24,40 @@ def lazy_attribute(package: str, name: str) -> Any:
             __getattr__ = partial(lazy_attribute, __name__)
             __dir__ = partial(lazy_dir, __name__)
 
+    `import package.module as module` there makes a module available that is in neither `__all__` nor `dir`,
+    because it cannot be imported without an optional package.
+
     A submodule must not have the name of something that is imported this way: once it is loaded, Python
     makes it an attribute of the package.
     """
-    homes = _homes(package)
     if name == "__all__":
-        return list(homes)
+        return _listed(package)
+    homes = _homes(package)
     if name not in homes:
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
     module, attribute = homes[name]
-    found = import_module(f"{module}.{attribute}") if module == package else _import_from(module, attribute)
+    if not attribute:
+        found = import_module(module)
+    elif module == package:
+        found = import_module(f"{module}.{attribute}")
+    else:
+        found = _import_from(module, attribute)
     setattr(sys.modules[package], name, found)
     return found
 
 
 def lazy_dir(package: str) -> list[str]:
     """Return the names in a package: bound to the package, its `__dir__`."""
-    return sorted({*vars(sys.modules[package]), *_homes(package)})
+    return sorted({*vars(sys.modules[package]), *_listed(package)} - HELPERS)
+
+
+def _listed(package: str) -> list[str]:
+    return [name for name, (_, attribute) in _homes(package).items() if attribute]
 
 
 @cache
 def _homes(package: str) -> dict[str, tuple[str, str]]:
-    """Return each name under `if TYPE_CHECKING:` with its module and its name there."""
+    """Return each name under `if TYPE_CHECKING:` with its module and its name there, empty for a module."""
     loader: Any = sys.modules[package].__spec__.loader  # type: ignore[union-attr]
     homes: dict[str, tuple[str, str]] = {}
     for node in ast.parse(loader.get_source(package)).body:
@@ -50,6 +65,8 @@ def _homes(package: str) -> dict[str, tuple[str, str]]:
             for line in node.body:
                 if isinstance(line, ast.ImportFrom) and line.module:
                     homes |= {one.asname or one.name: (line.module, one.name) for one in line.names}
+                elif isinstance(line, ast.Import):
+                    homes |= {one.asname: (one.name, "") for one in line.names if one.asname}
     return homes
 
 
