@@ -184,7 +184,7 @@ def draw_depth(results: Results, scale: Scale) -> Iterator[Drawn]:
     plain = {name: words for name, words in VARIANTS.items() if name not in WAITING}
     for title, group, variants in (
         ("linear regression", "depth-linear", plain),
-        ("with a curriculum that waits", "depth-linear", WAITING),
+        ("with a delayed curriculum", "depth-linear", WAITING),
         (TASKS["representation"], "depth-representation", plain),
     ):
         runs = {words: seeds_so_far(results, f"{group}/{name}") for name, words in variants.items()}
@@ -214,8 +214,8 @@ VARIANTS = {
     "ramp": "growing iterations",
     "gate": "gated injection",
     "fp32": "fp32",
-    "late": "a curriculum that waits",
-    "late-fixed": "a curriculum that waits, fixed depth",
+    "late": "delayed curriculum",
+    "late-fixed": "delayed curriculum, fixed depth",
 }
 """The rows of the ablation: the recommended recipe, and what is changed in it."""
 

@@ -110,7 +110,7 @@ def test_a_second_seed_alone_is_drawn_as_well() -> None:
     results = {name: run for name, run in EVERYTHING["depth"].items() if "/late" in name}
     del results["depth-linear/late-fixed"]
     ((_, figure),) = RECIPES["depth"].draw(results, "short")
-    assert [axes.get_title() for axes in figure.axes] == ["with a curriculum that waits, 5,000 steps"]
+    assert [axes.get_title() for axes in figure.axes] == ["with a delayed curriculum, 5,000 steps"]
     assert rows_of(figure) == ["random burn-in", "fixed depth"]
 
 

@@ -1,4 +1,4 @@
-"""Programs with a name: the paper's three models, and two that go beyond them.
+"""Preset programs: the paper's three models, a loop in a loop, and two loops in a row.
 
 >>> print(algoformer(pre=1, loop=1, post=1, steps=20))
 pre   1 layer × 8 heads
@@ -59,10 +59,10 @@ def nested(
     inject: str = "add",
     **layer: Any,
 ) -> Program:
-    """A loop in a loop: each of `steps` rounds re-weights (`outer`), then solves by `inner_steps` iterations.
+    """A loop whose body is a stack of layers (`outer`) followed by an inner loop of `inner_steps` iterations.
 
-    Made for `tasks.RobustRegression`, whose textbook method, iteratively reweighted least squares, has
-    this very shape: outer rounds that decide which examples to trust, inner ones that solve.
+    Made for `tasks.RobustRegression`, whose textbook method, iteratively reweighted least squares, has the
+    same shape: outer iterations compute the weights of the examples, inner ones solve the weighted problem.
     """
     body = Program(
         Layers(outer, name="outer", **layer),

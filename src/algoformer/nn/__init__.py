@@ -1,4 +1,4 @@
-"""Parameters: attention, feed-forward, norms, positions, the layer. This room knows no prompt and no loop."""
+"""Transformer layers: attention, feed-forward, norms, positions."""
 
 from algoformer.nn.layer import Attention as Attention
 from algoformer.nn.layer import AttentionContext as AttentionContext

@@ -50,22 +50,22 @@ class Layers:
     Attributes:
         count: how many layers.
         heads: attention heads of each layer.
-        head_width: of one head; None means the stream's width divided by the heads.
+        head_width: width of a head; None means the stream's width divided by the heads.
         hidden: width of the feed-forward network; None means four times the stream.
         causal: whether a token attends only to itself and to earlier tokens.
         norm: the norm of attention and feed-forward, a name in `nn.NORMS`: "layer", "rms", "none", ...
         scaled: whether scores are divided by √head_width.
         activation: the activation of the feed-forward network, a name in `nn.ACTIVATIONS`.
-        bias: whether the layers' products have biases; "qkv" gives them to queries, keys and values alone.
+        bias: whether linear maps have biases; "qkv" gives them to queries, keys and values only.
         positions: the positions, a name in `nn.POSITIONS`: "learned" (added on entry, in a loop at every
             iteration), "rope" (rotates queries and keys), "none", ...
-        final_norm: whether a norm stands at the end (in a loop: at every iteration); it is of the same kind
-            as the others, or a layer norm where there are no others.
+        final_norm: whether the stack ends with a norm (in a loop: at every iteration); it is of the same kind
+            as the others, or a layer norm if there are no others.
         name: for addresses and outlines; empty means the part's place in its program.
         rope_base: base of the angles of "rope".
         norm_at: where the norms stand: "in" for f(norm(x)), "out" for x + norm(f(x)), "after" for
             norm(x + f(x)), or several, such as "in+out".
-        norm_eps: what a norm adds to the mean square before it takes the root.
+        norm_eps: epsilon of the norms.
         kv_heads: heads of keys and values; fewer than `heads` is grouped-query attention, None means as many.
         qk_norm: the RMS norm of queries and keys: "none", over each "head", over all heads ("full"), or
             "plain", over each head without weights.

@@ -24,7 +24,7 @@ class LayerSizes:
         width: width of the residual stream.
         head_width: width of one attention head.
         context: the most tokens of a sequence.
-        norm_eps: what a norm adds to the mean square before it takes the root.
+        norm_eps: epsilon of the norms.
         settings: the `Layers` of the program; None where a loop builds its start and injection.
     """
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class SearchCallback:
-    """Receives the news of a worker; override what is of interest."""
+    """Callback with hooks for the events of a worker; override those you need."""
 
     def on_trial(self, number: int, candidate: Candidate) -> None:
         """Called before a trial is trained."""

@@ -43,10 +43,10 @@ def search(
     interval: float = INTERVAL,
     grace: float = GRACE,
 ) -> SearchResult:
-    """Work on a study until it has so many trials; return what it found.
+    """Run the trials of a study until it has `trials` of them; return the result.
 
-    Called again, also by several processes or machines at once, it goes on with the same study. A killed
-    worker loses at most the trial it was training; another worker takes that trial up.
+    Another call with the same storage continues the study; several processes or machines may do so at the
+    same time. If a worker is killed, at most its current trial is lost, and another worker continues it.
 
     Args:
         settings: what is searched.

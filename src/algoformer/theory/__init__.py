@@ -1,4 +1,4 @@
-"""Theorems as weights: builders of ordinary models, and checks that hold them to the algorithm.
+"""Theorems as weights: functions that build ordinary models, and comparisons with the textbook algorithm.
 
 A builder returns an `AlgoFormer` of Equation-1 layers whose loop can be run for any number of steps:
 

@@ -32,7 +32,7 @@ ShowRun = Callable[[str, int, int, Mapping[str, float]], None]
 
 
 class Callback:
-    """Receives the news of a run; override what is of interest. On several processes only rank zero calls."""
+    """Callback with hooks for training events; override those you need. Only rank zero calls them."""
 
     def on_start(self, step: int, steps: int) -> None:
         """Called once before the first step of this session, with the steps done and the steps in all."""

@@ -39,9 +39,9 @@ BOARD_HINT = (
     "number is the iteration since which it stands. Choose a cell and type to change it."
 )
 SEQUENCE_HINT = (
-    "The model reads these symbols and answers where it is asked, after every iteration of its loop. The bar "
-    "below an answer is its probability, and the small number is the iteration since which it stands. Choose "
-    "a position to change its symbol."
+    "The row shows these symbols with the model's predictions at the answer positions, after every iteration "
+    "of its loop. The bar below a prediction is its probability, and the small number is the iteration since "
+    "which it stands. Choose a position to change its symbol."
 )
 ABOUT = (
     "Everything on this page is computed here: the model's weights are in the file and run in this browser. "
