@@ -45,10 +45,18 @@ class ProgramModel(transformers.PreTrainedModel):
         # read once: a program that is read from its configuration in a forward pass could not be compiled
         self.program_steps = default_steps(self.model.program)
         self.gradient_checkpointing = False
+        self.built = False
         self.post_init()
+        self.built = True
 
     def _init_weights(self, module: nn.Module) -> None:
-        """Keep the initial weights of the model itself."""
+        """Draw the weights that a folder does not hold; a new model has drawn all of its own."""
+        if not self.built:
+            return
+        if isinstance(module, nn.Linear | nn.Embedding):
+            super()._init_weights(module)
+        elif reset := getattr(module, "reset_parameters", None):
+            reset()
 
     def get_input_embeddings(self) -> nn.Embedding:
         """Return the embedding of the tokens."""

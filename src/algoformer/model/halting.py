@@ -59,8 +59,14 @@ class GateMap(nn.Module):
     def __init__(self, width: int, *, bias: float) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.empty(1, width))
-        self.bias = nn.Parameter(torch.full((1,), bias))
+        self.bias = nn.Parameter(torch.empty(1))
+        self.first_bias = bias
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw the map and set its bias to its first value."""
         nn.init.normal_(self.weight, std=0.02)
+        nn.init.constant_(self.bias, self.first_bias)
 
     def forward(self, state: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch 1"]:
         """Return the logit of each state."""

@@ -60,9 +60,15 @@ class GatedInput(nn.Module):
 
     def __init__(self, width: int) -> None:
         super().__init__()
+        self.keep_gate = nn.Parameter(torch.empty(width))
+        self.input_gate = nn.Parameter(torch.empty(width))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Set the gates to their first values."""
         # sigmoid(3) = 0.95: close to plain addition at the start, and never an expansion of the state
-        self.keep_gate = nn.Parameter(torch.full((width,), 3.0))
-        self.input_gate = nn.Parameter(torch.ones(width))
+        nn.init.constant_(self.keep_gate, 3.0)
+        nn.init.ones_(self.input_gate)
 
     def forward(self, state: Tensor, entry: Tensor) -> Tensor:
         """Return the gated sum."""
@@ -91,10 +97,16 @@ class DecayedState(nn.Module):
 
     def __init__(self, width: int) -> None:
         super().__init__()
-        decay = -math.log(math.sqrt(0.2))  # Δ e^a with a = 0
-        self.log_rate = nn.Parameter(torch.zeros(width))
-        self.log_delta = nn.Parameter(torch.full((width,), math.log(math.expm1(decay))))
+        self.log_rate = nn.Parameter(torch.empty(width))
+        self.log_delta = nn.Parameter(torch.empty(width))
         self.input_map = nn.Linear(width, width, bias=False)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Set the decay to √(1/5) and the map to the identity."""
+        decay = -math.log(math.sqrt(0.2))  # Δ e^a with a = 0
+        nn.init.zeros_(self.log_rate)
+        nn.init.constant_(self.log_delta, math.log(math.expm1(decay)))
         nn.init.eye_(self.input_map.weight)
 
     def forward(self, state: Tensor, entry: Tensor) -> Tensor:
@@ -125,6 +137,10 @@ class VectorStart(nn.Module):
     def __init__(self, width: int) -> None:
         super().__init__()
         self.vector = nn.Parameter(torch.empty(width))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw the vector."""
         nn.init.trunc_normal_(self.vector)
 
     def forward(self, entry: Tensor) -> Tensor:

@@ -188,6 +188,10 @@ class LearnedPositions(nn.Module):
     def __init__(self, *, context: int, width: int) -> None:
         super().__init__()
         self.table = nn.Parameter(torch.empty(context, width))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw the vectors."""
         nn.init.normal_(self.table, std=0.02)
 
     def forward(
