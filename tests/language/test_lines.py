@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from algoformer.language.lines import by_length, one_line
+from algoformer.language.lines import by_length, one_line, prepared
 
 
 @given(st.text())
@@ -20,3 +20,7 @@ def test_groups_alike_in_length_hold_everything_once(lengths: list[int], size: i
     assert all(len(group) <= size for group in groups)
     ordered = [lengths[place] for group in groups for place in group]
     assert ordered == sorted(ordered)
+
+
+def test_a_decomposed_letter_is_one_letter_of_a_word() -> None:
+    assert prepared("Za\u0308hne, cafe\u0301!", lowercase=True, only_words=True) == "zähne café"

@@ -48,7 +48,8 @@ def prepared(line: str, *, lowercase: bool, only_words: bool = False) -> str:
     >>> prepared("Coquerel's coua (Coua coquereli).", lowercase=True, only_words=True)
     'coquerel s coua coua coquereli'
     """
-    text = plain(SIGN.sub(" ", line)) if only_words else plain(line)
+    text = plain(line)  # first, because a letter and its combining mark are two characters before NFC
+    text = one_line(SIGN.sub(" ", text)) if only_words else text
     return text.lower() if lowercase else text
 
 

@@ -10,7 +10,8 @@
   // A line as the training text is spelled: NFC, single spaces, optionally lower case and words only.
   function spell(line, {plain, lowercase, only_words: onlyWords}) {
     if (!plain) return line;
-    const text = (onlyWords ? line.replace(SIGNS, " ") : line).normalize("NFC").replace(BLANKS, " ").replace(/^ | $/g, "");
+    const composed = line.normalize("NFC");
+    const text = (onlyWords ? composed.replace(SIGNS, " ") : composed).replace(BLANKS, " ").replace(/^ | $/g, "");
     return lowercase ? text.toLowerCase() : text;
   }
 
