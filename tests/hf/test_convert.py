@@ -10,10 +10,12 @@ pytest.importorskip("transformers")
 pytest.importorskip("tokenizers")
 
 from algoformer.hf import AlgoformerForSequenceClassification, to_hf, to_hf_tokenizer
+from algoformer.language.checkpoint import TextCheckpoint
 from algoformer.language.classifier import TextClassifier
+from algoformer.language.lines import prepared
 from algoformer.language.token_model import TokenModel
 from algoformer.language.tokenizer import Tokenizer
-from algoformer.model import presets
+from algoformer.model import AlgoFormer, presets
 from tests.hf.families import transformers
 
 TEXTS = ["the dog", " the dog", "  two spaces", "", "Ünïcode ⟨pad⟩ ⟨eos⟩ 🎉", "a\nb ", " ", "\n", "don't."]
@@ -73,3 +75,53 @@ def test_a_classifier_keeps_its_labels_and_scores(tmp_path: Path) -> None:
     loss = F.cross_entropy(expected, torch.tensor([0, 2, 1, 1]))
     torch.testing.assert_close(output.loss, loss, rtol=0, atol=1e-6)
     assert not torch.equal(opened(ids, mask, steps=6).logits, expected)
+
+
+SPELLED = [
+    "Coquerel's coua (Coua coquereli).",
+    "Za\u0308hne cafe\u0301 NA\u00cfVE, 3.14 and 1½",
+    " leading, \u0085 trailing \x1c four \n",
+    "東京 नमस्ते 👩\u200d👩 _under_ İ ΣΊΣΥΦΟΣ Σ.",
+    "... !",
+    "",
+]
+
+
+@pytest.mark.parametrize("lowercase", [False, True])
+@pytest.mark.parametrize("only_words", [False, True])
+def test_the_tokenizer_of_a_classifier_spells_a_text_as_classify_does(
+    tokenizer: Tokenizer, lowercase: bool, only_words: bool, tmp_path: Path
+) -> None:
+    program = presets.algoformer(heads=2, steps=3, causal=False)
+    model = TextClassifier(program, labels=("a", "b"), vocabulary=len(tokenizer), context=16, width=16)
+    spelling = {"lowercase": lowercase, "only_words": only_words}
+    checkpoint = TextCheckpoint(model=model, tokenizer=tokenizer.to_json(), card=spelling)
+    to_hf_tokenizer(checkpoint).save_pretrained(tmp_path)
+    opened = transformers.AutoTokenizer.from_pretrained(tmp_path)
+    for text in SPELLED:
+        assert opened(text)["input_ids"] == tokenizer.encode(prepared(text, **spelling))
+
+
+def test_a_checkpoint_is_converted_with_its_tokenizer(tokenizer: Tokenizer) -> None:
+    model = TokenModel(presets.standard(1, heads=2), vocabulary=len(tokenizer), context=32, width=16)
+    checkpoint = TextCheckpoint(model=model, tokenizer=tokenizer.to_json(), card={"lowercase": True})
+    assert to_hf(checkpoint).model is model
+    # the prompt of a language model is read as it is
+    assert to_hf_tokenizer(checkpoint)(" The\ndog ")["input_ids"] == tokenizer.encode(" The\ndog ")
+
+
+def test_truncation_ends_at_the_context_of_the_model(tokenizer: Tokenizer) -> None:
+    model = TokenModel(presets.standard(1, heads=2), vocabulary=len(tokenizer), context=5, width=16)
+    text = "the dog sees the cat and the dog"
+    assert to_hf_tokenizer(tokenizer, model)(text, truncation=True)["input_ids"] == tokenizer.encode(text)[:5]
+
+
+@pytest.mark.usefixtures("as_a_user")
+def test_what_is_neither_a_model_nor_a_tokenizer_is_named(tokenizer: Tokenizer) -> None:
+    model = TokenModel(presets.standard(1, heads=2), vocabulary=len(tokenizer), context=5, width=16)
+    with pytest.raises(ValueError, match="must be a Tokenizer or a checkpoint, got str; give the checkpoint"):
+        to_hf_tokenizer(tokenizer.to_json(), model)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="the checkpoint has no tokenizer"):
+        to_hf_tokenizer(TextCheckpoint(model=model))
+    with pytest.raises(ValueError, match="a TextClassifier or a checkpoint of one, got AlgoFormer"):
+        to_hf(AlgoFormer(presets.standard(1, heads=2), dim=2, out=1, context=4, width=8))  # type: ignore[arg-type]

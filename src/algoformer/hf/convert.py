@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -13,6 +14,7 @@ from algoformer.hf.config import AlgoformerConfig
 from algoformer.hf.importers import FAMILIES, Family, module_at, stored_layers
 from algoformer.hf.installed import transformers
 from algoformer.hf.model import AlgoformerForCausalLM, AlgoformerForSequenceClassification
+from algoformer.language.checkpoint import TextModelFile
 from algoformer.language.classifier import TextClassifier
 from algoformer.language.token_model import TokenModel
 from algoformer.language.tokenizer import BOS, EOS, PAD, SPECIALS, Tokenizer
@@ -23,7 +25,7 @@ from algoformer.model.program import Layers, Loop, Program, modules_of
 SPECIAL_TOKENS = {"pad_token_id": PAD, "bos_token_id": BOS, "eos_token_id": EOS}
 
 
-def to_hf(model: TokenModel | TextClassifier, format: str = "algoformer") -> Any:
+def to_hf(model: TokenModel | TextClassifier | TextModelFile, format: str = "algoformer") -> Any:
     """Return a language model or a classifier as a model of `transformers`.
 
     As "algoformer" the weights are shared, not copied, and `save_pretrained` of the result writes a folder
@@ -34,14 +36,20 @@ def to_hf(model: TokenModel | TextClassifier, format: str = "algoformer") -> Any
     `programs.servable(program)` says which format fits a program.
 
     Args:
-        model: the model to convert.
+        model: the model to convert, or a checkpoint of one, as `algoformer.load` returns it.
         format: "algoformer" for any program, or a name in `model.formats.FORMATS`: "llama", "hrm_text", ...
 
     Raises:
-        ValueError: the model is a prefix language model, which `generate` of `transformers` cannot run, or
-            it is not one of the format.
+        ValueError: the model is not one of text, is a prefix language model, which `generate` of
+            `transformers` cannot run, or is not one of the format.
     """
     check_choice("format", format, ("algoformer", *FORMATS))
+    if isinstance(model, TextModelFile):
+        return to_hf(model.model, format)  # type: ignore[arg-type]
+    if not isinstance(model, TokenModel | TextClassifier):
+        raise ValueError(
+            f"model must be a TokenModel, a TextClassifier or a checkpoint of one, got {type(model).__name__}"
+        )
     if isinstance(model, TokenModel) and model.prefix_lm:
         raise ValueError("a model with prefix_lm=True cannot be generated from by transformers")
     if format != "algoformer":
@@ -71,29 +79,46 @@ def to_hf(model: TokenModel | TextClassifier, format: str = "algoformer") -> Any
     return wrapped.train(model.training)
 
 
-def to_hf_tokenizer(tokenizer: Tokenizer, model: TokenModel | TextClassifier | None = None) -> Any:
+def to_hf_tokenizer(
+    tokenizer: Tokenizer | TextModelFile, model: TokenModel | TextClassifier | None = None
+) -> Any:
     """Return a tokenizer as one of `transformers`, with the same token numbers for every text.
 
     The special tokens are never read from text: a text that spells one is encoded letter by letter. Decoding
     keeps the space before the first word, so that a continuation can be put behind its prompt.
 
     Args:
-        tokenizer: the tokenizer.
-        model: the model that it is for, to check that the model has all of its tokens.
+        tokenizer: the tokenizer, or a checkpoint, as `algoformer.load` returns it. The tokenizer of a
+            classifier's checkpoint spells a text as `algoformer classify` does: NFC, single spaces, and lower
+            case or words only if its card says so.
+        model: the model that it is for, to check that the model has all of its tokens, and to know the most
+            tokens of a text; by default that of the checkpoint.
 
     Raises:
-        ValueError: the tokenizer has more tokens than the model.
+        ValueError: the tokenizer has more tokens than the model, or there is none.
     """
+    tokenizers = require("tokenizers", extra="text")
+    spelling = []
+    if isinstance(tokenizer, TextModelFile):
+        checkpoint, tokenizer = tokenizer, _stored_tokenizer(tokenizer)
+        model = checkpoint.model if model is None else model  # type: ignore[assignment]
+        if isinstance(checkpoint.model, TextClassifier):
+            spelling = _spelling(checkpoint.card)
+    if not isinstance(tokenizer, Tokenizer):
+        raise ValueError(
+            f"tokenizer must be a Tokenizer or a checkpoint, got {type(tokenizer).__name__}; "
+            "give the checkpoint itself, or Tokenizer.from_json(text)"
+        )
     if model is not None and len(tokenizer) > model.vocabulary:
         raise ValueError(
             f"the tokenizer has {len(tokenizer)} tokens and the model {model.vocabulary}; "
             "use the tokenizer that the model was trained with"
         )
-    tokenizers = require("tokenizers", extra="text")
-    model = tokenizers.models.BPE(vocab=tokenizer.pieces, merges=list(tokenizer.merges))
-    encoder = tokenizers.Tokenizer(model)
+    encoder = tokenizers.Tokenizer(
+        tokenizers.models.BPE(vocab=tokenizer.pieces, merges=list(tokenizer.merges))
+    )
     # one space is put before the first word of every text that is not empty, also if it begins with a space
-    encoder.normalizer = tokenizers.normalizers.Prepend(" ")
+    encoder.normalizer = tokenizers.normalizers.Sequence([*spelling, tokenizers.normalizers.Prepend(" ")])
     encoder.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
     encoder.decoder = tokenizers.decoders.ByteLevel()
     return transformers.PreTrainedTokenizerFast(
@@ -103,7 +128,31 @@ def to_hf_tokenizer(tokenizer: Tokenizer, model: TokenModel | TextClassifier | N
         eos_token=SPECIALS[EOS],
         split_special_tokens=True,
         clean_up_tokenization_spaces=False,
+        **({} if model is None else {"model_max_length": model.context}),
     )
+
+
+def _stored_tokenizer(checkpoint: TextModelFile) -> Tokenizer:
+    if not checkpoint.tokenizer:
+        raise ValueError("the checkpoint has no tokenizer; give a checkpoint of a model of text")
+    return Tokenizer.from_json(checkpoint.tokenizer)
+
+
+def _spelling(card: Mapping[str, Any]) -> list[Any]:
+    """Return what `language.lines.prepared` does to a text as steps of a tokenizer."""
+    tokenizers = require("tokenizers", extra="text")
+    normalizers, regex = tokenizers.normalizers, tokenizers.Regex
+    blank = r"\s\x1c-\x1f"  # as Python splits
+    signs = [normalizers.Replace(regex(rf"[^\p{{L}}\p{{N}}{blank}]"), " ")]
+    # the sigma at the end of a word has a lower case of its own
+    lower = [normalizers.Replace(regex(r"(?<=\p{L})Σ(?!\p{L})"), "ς"), normalizers.Lowercase()]
+    return [
+        normalizers.NFC(),
+        *(signs if card.get("only_words") is True else []),
+        normalizers.Replace(regex(f"[{blank}]+"), " "),
+        normalizers.Strip(),
+        *(lower if card.get("lowercase") is True else []),
+    ]
 
 
 @torch.no_grad()
