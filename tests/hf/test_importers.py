@@ -11,7 +11,8 @@ pytest.importorskip("transformers")
 from algoformer.hf import from_hf, loopify, to_hf
 from algoformer.hf.importers import FAMILIES
 from algoformer.language import generate
-from algoformer.model.program import Loop
+from algoformer.language.classifier import TextClassifier
+from algoformer.model.program import Layers, Loop, Program
 from tests.hf.families import tiny, transformers
 
 PLAIN = {
@@ -156,6 +157,14 @@ def test_the_weights_are_a_copy() -> None:
         ("gemma2", {"sliding_window": 64}, "cannot import this gemma2: it has capped scores"),
         ("hrm_text", {}, "cannot import this hrm_text: it has a fast state that does not start at zero"),
         ("llama", {"attention_bias": True}, "cannot import this llama: it has biases"),
+        ("llama", {"hidden_act": "tanh"}, "cannot import this llama: it has an activation tanh"),
+        ("gpt2", {"activation_function": "tanh"}, "cannot import this gpt2: it has an activation tanh"),
+        ("gpt2", {"scale_attn_weights": False}, "cannot import this gpt2: it has unscaled scores"),
+        (
+            "gemma2",
+            {**PLAIN["gemma2"], "hidden_activation": "tanh"},
+            "cannot import this gemma2: it has an activation tanh",
+        ),
     ],
 )
 def test_what_programs_cannot_express_is_named(family: str, options: dict[str, Any], message: str) -> None:
@@ -163,9 +172,47 @@ def test_what_programs_cannot_express_is_named(family: str, options: dict[str, A
         from_hf(tiny(family, **options))
 
 
+@pytest.mark.usefixtures("as_a_user")
+def test_what_is_no_causal_language_model_is_refused_in_one_line() -> None:
+    llama = tiny("llama")
+    for model, message in (
+        ("llama", "needs a model of transformers, got str; open one with AutoModelForCausalLM"),
+        (torch.nn.Linear(2, 2), "needs a model of transformers, got Linear"),
+        (llama.model, "got LlamaModel, which scores no tokens; open it with AutoModelForCausalLM"),
+        (
+            transformers.LlamaForSequenceClassification(llama.config),
+            "got LlamaForSequenceClassification, which scores no tokens",
+        ),
+    ):
+        with pytest.raises(ValueError, match=message):
+            from_hf(model)
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning")  # of the package peft
+def test_an_adapter_is_merged_first() -> None:
+    peft = pytest.importorskip("peft")
+    settings = peft.LoraConfig(target_modules=["q_proj"], init_lora_weights=False)
+    model = peft.get_peft_model(tiny("llama"), settings).eval()
+    with pytest.raises(ValueError, match="merge the adapter first"):
+        from_hf(model)
+    expected = model(TOKENS).logits
+    found = from_hf(model.merge_and_unload())(TOKENS)[0]
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
+
+
+def test_a_classifier_of_ours_comes_back_as_it_is() -> None:
+    program = Program(Layers(1, heads=2, causal=False))
+    ours = TextClassifier(program, labels=("a", "b"), vocabulary=8, context=4, width=8)
+    assert from_hf(to_hf(ours)) is ours
+
+
+def test_the_norms_of_a_single_key_head_are_those_of_the_family() -> None:
+    model = tiny("olmo2", num_key_value_heads=1)
+    torch.testing.assert_close(from_hf(model)(TOKENS)[0], model(TOKENS).logits, rtol=0, atol=1e-5)
+
+
 def test_albert_is_one_layer_with_norms_after_it_in_a_loop() -> None:
     from algoformer.model.parts import ProgramModule
-    from algoformer.model.program import Layers, Program
 
     sizes = {"vocab_size": 64, "embedding_size": 16, "hidden_size": 32, "num_hidden_layers": 6}
     config = transformers.AlbertConfig(**sizes, num_attention_heads=4, intermediate_size=48)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, overload
 
 import torch
 from torch import Tensor
 
+from algoformer.hf.installed import transformers
 from algoformer.hf.loopify import LoopedConfig
-from algoformer.hf.model import AlgoformerForCausalLM
+from algoformer.hf.model import AlgoformerForSequenceClassification, ProgramModel
+from algoformer.language.classifier import TextClassifier
 from algoformer.language.token_model import TokenModel
 from algoformer.model.program import Layers, Loop, Part, Program
 from algoformer.model.two_states import TwoStates
@@ -98,7 +100,15 @@ FAMILIES = {
 """The families that are imported, by `model_type`."""
 
 
-def from_hf(model: Any) -> TokenModel:
+@overload
+def from_hf(model: AlgoformerForSequenceClassification) -> TextClassifier: ...
+
+
+@overload
+def from_hf(model: Any) -> TokenModel: ...
+
+
+def from_hf(model: Any) -> TokenModel | TextClassifier:
     """Return a decoder of `transformers` as a `TokenModel` with a copy of its weights.
 
     A model that `loopify` has looped becomes a program with that loop. The result computes the logits of the
@@ -108,15 +118,28 @@ def from_hf(model: Any) -> TokenModel:
         model: a causal language model of one of `FAMILIES`, or what `to_hf` returned.
 
     Raises:
-        ValueError: the family is not known, or the model uses a feature that programs do not have.
+        ValueError: it is no causal language model, the family is not known, or the model uses a feature that
+            programs do not have.
     """
-    if isinstance(model, AlgoformerForCausalLM):
+    if isinstance(model, ProgramModel):
         return model.model
+    if hasattr(model, "peft_config"):
+        raise ValueError("from_hf needs plain weights; merge the adapter first: model.merge_and_unload()")
+    if not isinstance(model, transformers.PreTrainedModel):
+        raise ValueError(
+            f"from_hf needs a model of transformers, got {type(model).__name__}; "
+            "open one with AutoModelForCausalLM.from_pretrained"
+        )
     config = model.config
     family = FAMILIES.get(config.model_type)
     if family is None:
         raise ValueError(
             f"from_hf does not know the family {config.model_type!r}; it knows {', '.join(FAMILIES)}"
+        )
+    if model.get_output_embeddings() is None:
+        raise ValueError(
+            f"from_hf needs a causal language model, got {type(model).__name__}, which scores no tokens; "
+            "open it with AutoModelForCausalLM"
         )
     _check_features(config)
     if config.model_type == "hrm_text" and bool(model.model.z_L_init.any()):
@@ -173,7 +196,7 @@ def _llama_layers(config: Any, family: Family) -> Layers:
         "norm_eps": config.rms_norm_eps,
         "positions": "rope",
         "rope_base": config.rope_parameters["rope_theta"],
-        "activation": ACTIVATIONS[getattr(config, "hidden_act", None) or config.hidden_activation],
+        "activation": ACTIVATIONS[_activation(config)],
         "gated": True,
         "bias": False,
         "hidden": config.intermediate_size,
@@ -188,9 +211,15 @@ def _gpt2_layers(config: Any) -> Layers:
         1,
         config.n_head,
         hidden=config.n_inner or 4 * config.n_embd,
-        activation=ACTIVATIONS[config.activation_function],
+        activation=ACTIVATIONS[_activation(config)],
         norm_eps=config.layer_norm_epsilon,
     )
+
+
+def _activation(config: Any) -> str:
+    # families keep it under different names
+    names = ("hidden_activation", "hidden_act", "activation_function")
+    return str(next(filter(None, (getattr(config, name, None) for name in names))))
 
 
 def _check_features(config: Any) -> None:
@@ -207,8 +236,8 @@ def _check_features(config: Any) -> None:
         "another scale of scores": getattr(config, "query_pre_attn_scalar", head_width) != head_width,
         "biases": bool(getattr(config, "attention_bias", False) or getattr(config, "mlp_bias", False)),
         "scores scaled by layer": bool(getattr(config, "scale_attn_by_inverse_layer_idx", False)),
-        "an activation " + str(getattr(config, "hidden_act", "")): getattr(config, "hidden_act", "silu")
-        not in ACTIVATIONS,
+        "unscaled scores": not getattr(config, "scale_attn_weights", True),
+        f"an activation {_activation(config)}": _activation(config) not in ACTIVATIONS,
     }
     for feature, present in unknown.items():
         if present:
@@ -270,7 +299,7 @@ def _layer_weights(layer: Any, family: Family) -> dict[str, Tensor]:
         modules = [module_at(layer, path) for path in theirs]
         if modules[0] is None:
             continue
-        over_heads = ours.endswith("_norm") and modules[0].weight.numel() != layer.self_attn.head_dim
+        over_heads = ours.endswith("_norm") and family.words.get("qk_norm") == "full"
         for name, _ in modules[0].named_parameters():
             weight = torch.cat([module.get_parameter(name) for module in modules])
             # a norm over all heads together is a module around the norm
