@@ -73,6 +73,9 @@ TOKEN_PROGRAMS = {
         Layers(1, **LLAMA, final_norm=False),
         Loop(Layers(1, **LLAMA), steps=2, inject="concat", damp=0.5, step_signal="sinusoid"),
     ),
+    "halting and a signal": Program(
+        Loop(Layers(1, heads=2), steps=2, halt="act", step_signal="sinusoid"), Layers(1, heads=2)
+    ),
     "two states": programs.hrm_text(1, steps=2, low_steps=3, heads=2, head_width=8),
 }
 

@@ -23,7 +23,7 @@ from algoformer.extras import require
 from algoformer.language.token_model import TokenModel
 from algoformer.model.algoformer import AlgoFormer
 from algoformer.model.parts import LoopModule, ProgramModule
-from algoformer.nn import LearnedPositions, sinusoids
+from algoformer.nn import LearnedPositions
 
 LARGEST = 2**31 - 2**20
 """The most bytes that one ONNX file can hold, with room for the graph."""
@@ -67,7 +67,7 @@ def run_program(body: ProgramModule, stream: Tensor, steps: Tensor | None) -> Te
 
     def iterate(iteration: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
         if loop.settings.step_signal != "none":
-            state = state + sinusoids(iteration[None] + 1, loop.width).to(state)
+            state = state + loop.signal(iteration[None] + 1).to(state)
         return iteration + 1, loop.step(state, entry)
 
     first = torch.zeros((), dtype=torch.int64, device=stream.device)
