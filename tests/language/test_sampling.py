@@ -46,6 +46,27 @@ def test_top_p_keeps_the_fewest_tokens_that_reach_it(top_p: float, kept: int) ->
     assert sum(found) == pytest.approx(1, abs=1e-12)
 
 
+def test_top_p_is_counted_among_the_top_k() -> None:
+    # of the three most probable, 4/9 and 3/9 together reach 0.75; of all four, 0.4 and 0.3 do not
+    found = probabilities(temperature=1.0, top_k=3, top_p=0.75)
+    assert found == pytest.approx([4 / 7, 3 / 7, 0, 0], abs=1e-12)
+
+
+@pytest.mark.parametrize(("top_k", "top_p"), [(1, 0.5), (5, 0.6), (12, 0.9), (40, 0.3), (50, 1.0)])
+def test_tokens_are_drawn_from_the_distribution_of_transformers(top_k: int, top_p: float) -> None:
+    processors = pytest.importorskip("transformers").generation.logits_process
+    logits = 2 * torch.randn(40, generator=torch.Generator().manual_seed(top_k), dtype=torch.float64)
+    scores = logits[None]
+    for processor in (
+        processors.TemperatureLogitsWarper(0.7),
+        processors.TopKLogitsWarper(top_k),
+        processors.TopPLogitsWarper(top_p),
+    ):
+        scores = processor(torch.zeros(1, 0, dtype=torch.int64), scores)
+    found = next_token_probabilities(logits, Sampling(temperature=0.7, top_k=top_k, top_p=top_p))
+    torch.testing.assert_close(found, scores[0].softmax(dim=0), rtol=0, atol=1e-12)
+
+
 def test_greedy_text_is_the_most_probable_token_again_and_again(writer: Writer) -> None:
     prompt, tokens = "ab", writer.tokenizer.encode("ab")
     decoder = UncachedDecoder(writer.model)

@@ -27,7 +27,8 @@ class Sampling:
         max_new_tokens: the maximum number of new tokens.
         temperature: logits are divided by it; 0 takes the most probable token (greedy decoding).
         top_k: draw from this many most probable tokens only; None means all.
-        top_p: draw from the smallest set of most probable tokens with this total probability; 1 means all.
+        top_p: draw from the smallest set of most probable tokens with this total probability, which is
+            counted among the `top_k` most probable ones if that is set; 1 means all.
         stop: the text ends before the first of these strings.
         seed: the seed of the draws: the same prompt and seed give the same text.
         steps: iterations of the loop for every token; None means as many as in training.
@@ -73,12 +74,12 @@ def next_token_probabilities(
     below = logits.double() - logits.max()
     probabilities = (below / sampling.temperature).softmax(dim=-1)
     ordered, places = probabilities.sort(descending=True, stable=True)
+    if sampling.top_k is not None:
+        ordered[sampling.top_k :] = 0
+        ordered = ordered / ordered.sum()
     # a token is kept while the tokens before it have not reached top_p, so that one always stays
     kept = ordered.cumsum(0) - ordered < sampling.top_p - 1e-12
-    if sampling.top_k is not None:
-        kept[sampling.top_k :] = False
-    allowed = torch.zeros_like(kept).scatter(0, places, kept)
-    limited = probabilities * allowed
+    limited = torch.zeros_like(probabilities).scatter(0, places, ordered * kept)
     return (limited / limited.sum()).to(logits.dtype)
 
 
