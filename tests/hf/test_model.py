@@ -322,3 +322,54 @@ def test_a_model_from_a_configuration_is_the_token_model_of_the_same_seed() -> N
     model = transformers.AutoModelForCausalLM.from_config(config).model
     for key, weight in expected.state_dict().items():
         assert torch.equal(model.state_dict()[key], weight)
+
+
+@pytest.mark.filterwarnings("ignore:The new")
+@pytest.mark.parametrize("tied", [True, False])
+@pytest.mark.parametrize("mean_resizing", [True, False])
+def test_a_vocabulary_grows_and_keeps_the_scores_of_its_tokens(
+    tied: bool, mean_resizing: bool, tmp_path: Path
+) -> None:
+    model = to_hf(token_model(PROGRAMS["algoformer"], tied=tied))
+    before = model(**prompts()).logits
+    model.resize_token_embeddings(37, mean_resizing=mean_resizing)
+    grown = model(input_ids=torch.tensor([[36, 3, 4]])).logits
+    assert grown.isfinite().all()
+    assert model.model.vocabulary == model.config.vocab_size == grown.shape[-1] == 37
+    torch.testing.assert_close(model(**prompts()).logits[..., :32], before, rtol=0, atol=1e-6)
+    if not mean_resizing:
+        assert float(model.get_input_embeddings().weight[32:].detach().std()) < 0.04
+    assert model.model.rebuildable() is None
+    model.save_pretrained(tmp_path)
+    opened = AlgoformerForCausalLM.from_pretrained(tmp_path)
+    assert torch.equal(opened(**prompts()).logits, model(**prompts()).logits)
+    model.resize_token_embeddings(32)
+    torch.testing.assert_close(model(**prompts()).logits, before, rtol=0, atol=1e-6)
+
+
+def test_without_return_dict_the_output_is_a_tuple() -> None:
+    model = to_hf(token_model(PROGRAMS["algoformer"]))
+    found = model(**prompts(), return_dict=False, use_cache=False, labels=prompts()["input_ids"])
+    expected = model(**prompts(), use_cache=False, labels=prompts()["input_ids"])
+    assert isinstance(found, tuple)
+    assert torch.equal(found[0], expected.loss)
+    assert torch.equal(found[1], expected.logits)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"output_hidden_states": True}, "output_hidden_states=True is not supported; model.model.trace"),
+        ({"output_attentions": True}, "output_attentions=True is not supported; model.model.trace"),
+        ({"input_ids": None, "inputs_embeds": torch.zeros(3, 8, 16)}, "inputs_embeds is not supported"),
+        ({"steps": 0}, "a loop runs at least once, got steps=0"),
+    ],
+)
+def test_what_a_call_cannot_give_is_refused_in_one_line(options: dict[str, Any], message: str) -> None:
+    model = to_hf(token_model(PROGRAMS["algoformer"]))
+    with pytest.raises(ValueError, match=message):
+        model(**prompts() | options)
+    if "steps" in options:
+        with pytest.raises(ValueError, match="steps must be a whole number from 1"):
+            decoded(model, steps=0)
+        assert model.config.steps is None

@@ -76,9 +76,9 @@ class AlgoformerConfig(transformers.PreTrainedConfig):
                 raise ValueError(f"{name} must be a number from 0 to below 1, got {short(value)}")
         return from_data(self.program)
 
-    def run_steps(self, steps: int | None = None) -> int:
-        """Return how often the traced loop runs: as asked, as configured, or as the program says."""
-        return steps or self.steps or default_steps(self.as_program())
+    def run_steps(self) -> int:
+        """Return how often the traced loop runs: as configured, or as the program says."""
+        return default_steps(self.as_program()) if self.steps is None else self.steps
 
     @property
     def num_hidden_layers(self) -> int:

@@ -5,7 +5,7 @@ The KV cache is a stock cache of `transformers` with one entry for each loop, it
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -63,11 +63,33 @@ class ProgramModel(transformers.PreTrainedModel):
         embedding: nn.Embedding = self.model.trunk.embedding
         return embedding
 
+    def set_input_embeddings(self, value: nn.Embedding) -> None:
+        """Replace the embedding of the tokens."""
+        self.model.trunk.embedding = value
+        self.model.trunk.vocabulary = value.num_embeddings
+
+    def check_inputs(self, input_ids: Tensor | None, options: Mapping[str, Any]) -> Tensor:
+        """Return the tokens; refuse inputs and outputs that models of `transformers` have and these do not.
+
+        Raises:
+            ValueError: the message says what to use instead.
+        """
+        for name in ("output_hidden_states", "output_attentions"):
+            if options.get(name, getattr(self.config, name)):
+                raise ValueError(
+                    f"{name}=True is not supported; model.model.trace(input_ids, unroll) returns the states "
+                    "that unroll.keep names"
+                )
+        if input_ids is None:
+            raise ValueError("input_ids must be given; inputs_embeds is not supported")
+        return input_ids
+
     def unroll(self, steps: int | None) -> Unroll:
         """Return how far to run: `steps` of the traced loop, by default as configured."""
         checkpointing = self.gradient_checkpointing and self.training
-        run = steps or self.config.steps or self.program_steps
-        return Unroll(steps=run, window=1, gradient_checkpointing=checkpointing)
+        steps = self.config.steps if steps is None else steps
+        steps = self.program_steps if steps is None else steps
+        return Unroll(steps=steps, window=1, gradient_checkpointing=checkpointing)
 
 
 class AlgoformerForCausalLM(ProgramModel, transformers.GenerationMixin):
@@ -91,18 +113,23 @@ class AlgoformerForCausalLM(ProgramModel, transformers.GenerationMixin):
         output: nn.Linear | None = self.model.output
         return output
 
+    def set_output_embeddings(self, value: nn.Linear) -> None:
+        """Replace the map to scores."""
+        self.model.output = value
+
     def generate(self, *args: Any, steps: int | None = None, **kwargs: Any) -> Any:
         """Generate tokens as `GenerationMixin.generate` does; `steps` sets how often the traced loop runs."""
         configured = self.config.steps
-        self.config.steps = steps or configured  # caches are sized by the configuration
+        self.config.steps = configured if steps is None else steps  # caches are sized by the configuration
         try:
             return super().generate(*args, **kwargs)
         finally:
             self.config.steps = configured
 
+    @transformers.utils.can_return_tuple  # type: ignore[untyped-decorator]
     def forward(
         self,
-        input_ids: Tensor,
+        input_ids: Tensor | None = None,
         attention_mask: Tensor | None = None,
         position_ids: Tensor | None = None,
         past_key_values: Any = None,
@@ -124,8 +151,9 @@ class AlgoformerForCausalLM(ProgramModel, transformers.GenerationMixin):
             use_cache: whether to return a cache; by default as configured, and not while training.
             logits_to_keep: number of last tokens whose logits are computed, 0 for all, or their indices.
             steps: how often the traced loop runs; by default as configured.
-            kwargs: passed to the loss function.
+            kwargs: passed to the loss function, except `return_dict`.
         """
+        input_ids = self.check_inputs(input_ids, kwargs)
         unroll = self.unroll(steps)
         use_cache = (self.config.use_cache and not self.training) if use_cache is None else use_cache
         if use_cache and past_key_values is None:
@@ -220,9 +248,10 @@ class AlgoformerForSequenceClassification(ProgramModel):
         labels = [config.id2label[number] for number in range(config.num_labels)]
         super().__init__(config, TextClassifier, labels=labels)
 
+    @transformers.utils.can_return_tuple  # type: ignore[untyped-decorator]
     def forward(
         self,
-        input_ids: Tensor,
+        input_ids: Tensor | None = None,
         attention_mask: Tensor | None = None,
         labels: Tensor | None = None,
         steps: int | None = None,
@@ -235,8 +264,9 @@ class AlgoformerForSequenceClassification(ProgramModel):
             attention_mask: which tokens are not padding; by default all.
             labels: the number of each sequence's label.
             steps: how often the traced loop runs; by default as configured.
-            kwargs: passed to the loss function.
+            kwargs: passed to the loss function, except `return_dict`.
         """
+        input_ids = self.check_inputs(input_ids, kwargs)
         mask = torch.ones_like(input_ids) if attention_mask is None else attention_mask
         logits = self.model(input_ids, mask.bool(), self.unroll(steps))[0]
         loss = None
