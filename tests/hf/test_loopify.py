@@ -14,7 +14,7 @@ from torch import Tensor
 pytest.importorskip("transformers")
 
 from algoformer.hf import loopify, set_steps
-from tests.hf.families import OPTIONS, SHAPE, tiny, transformers
+from tests.hf.families import GROUPED, OPTIONS, SHAPE, tiny, transformers
 
 SPLIT = {"prelude": 1, "core": 2, "coda": 1}
 UNROLLED = [0, *[1, 2] * 3, 3]
@@ -186,6 +186,24 @@ def test_a_split_that_does_not_fit_is_one_clear_line(change: dict[str, int], mes
     with pytest.raises(ValueError, match=message):
         loopify(model, **{**SPLIT, "steps": 3, **change})
     assert len(model.model.layers) == 4
+
+
+@pytest.mark.parametrize("per_layer", [8, 0])
+def test_a_decoder_whose_layers_read_inputs_of_their_own_is_refused(per_layer: int) -> None:
+    if not hasattr(transformers, "Gemma4ForCausalLM"):
+        pytest.skip("this version of transformers has no Gemma 4")
+    config = transformers.Gemma4TextConfig(
+        **GROUPED,
+        vocab_size_per_layer_input=64,
+        num_hidden_layers=4,
+        head_dim=8,
+        global_head_dim=8,
+        hidden_size_per_layer_input=per_layer,
+        num_kv_shared_layers=0,
+    )
+    model = transformers.Gemma4ForCausalLM(config)
+    with pytest.raises(ValueError, match="the decoder of Gemma4ForCausalLM fixes what a layer reads"):
+        loopify(model, **SPLIT, steps=2)
 
 
 def test_models_that_cannot_be_looped_are_refused_by_name() -> None:

@@ -139,7 +139,7 @@ def _find_layers(model: Any) -> tuple[Any, str]:
             f"loopify does not know the family of {family}: it needs one list of layers named "
             f"{', '.join(LISTS[:-1])} or {LISTS[-1]}, each with its own layer_idx, and found {len(decoders)}"
         )
-    _check_attention(model, decoders[0][0].config)
+    _check_layers(model, decoders[0][0])
     return decoders[0]
 
 
@@ -154,8 +154,8 @@ def _has_cached_layers(module: nn.Module, name: str) -> bool:
     )
 
 
-def _check_attention(model: Any, config: Any) -> None:
-    family = type(model).__name__
+def _check_layers(model: Any, decoder: Any) -> None:
+    family, config = type(model).__name__, decoder.config
     if model._is_stateful or "linear_attention" in (getattr(config, "layer_types", None) or ()):
         raise ValueError(
             f"loopify needs attention in every layer; {family} has layers with a recurrent state"
@@ -164,6 +164,11 @@ def _check_attention(model: Any, config: Any) -> None:
     if shared:
         raise ValueError(
             f"loopify needs layers with keys and values of their own; {family} shares them in {shared} layers"
+        )
+    if getattr(config, "hidden_size_per_layer_input", 0) or hasattr(decoder, "first_kv_shared_layer_idx"):
+        raise ValueError(
+            f"loopify needs layers that run at any index; the decoder of {family} fixes what a layer reads "
+            "by its index (hidden_size_per_layer_input, first_kv_shared_layer_idx)"
         )
 
 
