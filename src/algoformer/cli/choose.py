@@ -40,6 +40,9 @@ Own = TypeVar("Own", bound=FirstOptions)
 STRUCTURE = {"name", "body", "branches"}
 """Fields that say how a program is put together, which options do not change."""
 
+NAMING = ("data", "program", "scale", "config")
+"""The options that name an experiment; each is given once, and the last one in place of the others."""
+
 CURRICULA = ("dims", "samples", "iterations")
 """The settings of training that are curricula."""
 
@@ -121,6 +124,9 @@ def _start(arguments: list[str]) -> Experiment:
 
     chosen = _first_words(arguments)
     if "config" in chosen:
+        for other in NAMING[:-1]:
+            if other in chosen:
+                raise ValueError(f"--config stands in place of --{other}; leave one of them out")
         path = Path(chosen["config"][0])
         try:
             return Experiment.from_data(read_json(path))
@@ -140,6 +146,8 @@ def _first_words(arguments: list[str]) -> dict[str, list[str]]:
     for word in arguments:
         if word.startswith("--"):
             name, equals, value = word[2:].partition("=")
+            if name in found and name in NAMING:
+                raise ValueError(f"--{name} is given twice; leave one of them out")
             current = found.setdefault(name, []) if hasattr(FirstOptions, name) else None
             if current is not None and equals:
                 current.append(value)
