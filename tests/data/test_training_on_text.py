@@ -192,6 +192,11 @@ def test_a_run_is_not_resumed_with_other_text(tmp_path: Path) -> None:
             train(small_experiment(data={"packed": changed}), tmp_path / "run", resume=True)
 
 
+def test_the_error_of_a_classifier_is_the_share_of_wrong_labels() -> None:
+    metrics = {"valid_accuracy": 0.75, "valid_loss": 2.0}
+    assert small_data("labels").merit(metrics) == (-0.25, -2.0)
+
+
 @pytest.mark.parametrize("kind", ["translation", "labels"])
 def test_a_run_is_not_evaluated_with_other_text(kind: Kind) -> None:
     data = small_data(kind)
