@@ -37,6 +37,7 @@ WRONG = [
     (["search", *SMALL, "--space", "x.json"], "x.json is not a search space: SearchSpace has no field 'a'"),
     (["search", *SMALL, "--flops", "1e30"], "flops=1e+30 is too large"),
     (["search", *SMALL, "--flops", "nan"], "flops must be a positive number"),
+    (["train", "--data", "translatoin", "a", "b"], "'translatoin' (did you mean 'translation'?)"),
     (["train", "--program", "looped", "--program", "standard"], "--program is given twice; leave one"),
     (["train", "--data", "linear", "--data=chain"], "--data is given twice; leave one"),
     (["train", "--config", "x.json", "--program", "looped"], "--config stands in place of --program; leave"),

@@ -8,6 +8,7 @@ from algoformer.model.program import modules_of
 from algoformer.tasks import TASKS
 from algoformer.training.config import iterations_at
 from algoformer.training.presets import experiment, named_experiment
+from algoformer.training.text_recipes import text_experiment
 
 
 def whole(task: tasks.Task) -> dict[str, int]:
@@ -102,6 +103,12 @@ def test_an_unknown_name_is_refused_with_the_nearest_one() -> None:
         experiment("chian", "algoformer")
     with pytest.raises(ValueError, match="unknown program 'qqq'; choose from standard"):
         experiment("linear", "qqq")
+    with pytest.raises(ValueError, match="unknown program 'ouro'; choose from standard"):
+        experiment("linear", "ouro")
+    with pytest.raises(ValueError, match="unknown program 'ouro'; choose from standard"):
+        text_experiment("labels", "ouro")
+    with pytest.raises(ValueError, match=r"unknown program 'uoro' \(did you mean 'ouro'\?\)"):
+        named_experiment("linear", "uoro")
 
 
 def test_the_demo_compares_models_under_the_same_conditions(tmp_path) -> None:
