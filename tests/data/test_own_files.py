@@ -207,6 +207,14 @@ def test_a_language_model_trains_on_a_file_and_goes_on(tmp_path: Path, tokenize:
         train(experiment.__class__(**_parts(experiment, data)), tmp_path / "parts", resume=True)
 
 
+def test_a_file_to_train_on_is_not_one_to_test_on(tmp_path: Path) -> None:
+    book = _book(tmp_path)
+    for name in ("validation", "test"):
+        data = TextData(files=str(tmp_path), tokenize="char", **{name: str(book)})
+        with pytest.raises(ValueError, match=rf"book\.txt is among files and {name}; leave it out"):
+            _ = data.known_tokenizer
+
+
 def test_text_that_has_changed_since_the_training_is_not_evaluated_on(tmp_path: Path) -> None:
     book = _book(tmp_path)
     before = book.read_text()

@@ -47,9 +47,10 @@ class EvaluateOptions:
 def run_evaluate(arguments: list[str]) -> int:
     """Measure, print, draw."""
     chosen = parse(EvaluateOptions, arguments, command="evaluate", description=DESCRIPTION)
-    from algoformer.algorithms import SOLVERS, build_solver
+    from algoformer.algorithms import SOLVERS
     from algoformer.cli.measure import TEXTBOOK, measure_runs, measure_text, refuse_folder
     from algoformer.common.devices import pick_device
+    from algoformer.common.names import check_choice
     from algoformer.evaluation import summary_table
     from algoformer.model.stopping import parse_stopping
     from algoformer.shipped import load
@@ -60,9 +61,8 @@ def run_evaluate(arguments: list[str]) -> int:
     if not chosen.runs:
         raise ValueError("evaluate needs a run folder, a checkpoint file or a shipped model")
     against = [name.strip() for name in chosen.against.split(",") if name.strip()]
-    for name in against:
-        if name != TEXTBOOK:
-            build_solver(name)  # an unknown name is refused before anything is measured
+    for name in against:  # an unknown name is refused before anything is measured
+        check_choice("solver", name, [*SOLVERS, TEXTBOOK])
     if chosen.iterations is not None and chosen.iterations < 1:
         raise ValueError(f"iterations must be at least 1, got {chosen.iterations}")
     out = chosen.out or default_folder(chosen.runs)

@@ -195,7 +195,13 @@ class TextData(BaseTextData):
 
     @property
     def _files(self) -> dict[str, list[Path]]:
-        return {split: text_files(self._paths(name)) for split, name in GIVEN.items() if self._paths(name)}
+        found = {split: text_files(self._paths(name)) for split, name in GIVEN.items() if self._paths(name)}
+        trained = {path.resolve() for path in found["train"]}
+        for split, name in GIVEN.items():
+            both = [path for path in found.get(split, ()) if split != "train" and path.resolve() in trained]
+            if both:
+                raise ValueError(f"{both[0]} is among files and {name}; leave it out of one of them")
+        return found
 
     def _training_blocks(self) -> Iterator[str]:
         return (block for block in split_blocks(self._files, "train", self.split_seed) if block is not None)
