@@ -6,10 +6,10 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from algoformer.common.names import suggests_keywords
-from algoformer.common.plain_data import MOST, read_value
+from algoformer.common.plain_data import MOST, field_types, read_value
 from algoformer.common.terminal import short
 from algoformer.depth import Depth as Depth
 
@@ -65,10 +65,6 @@ def ramp_value(ramp: Ramp | None, step: int, *, steps: int, end: int) -> int:
     rounds = max(0.0, (step - ramp.delay * steps) / (ramp.interval * steps) + 1e-9)
     return end if rounds >= end else min(end, ramp.start + ramp.increment * int(rounds))
 
-
-CHOICES = {"optimizer": OptimizerName, "schedule": Schedule, "loss": LossName}
-CHOICES |= {"init": Initialization, "precision": Precision}
-"""The settings that have a choice of words."""
 
 COUNTED = ("steps", "batch_size", "window", "segments", "log_every", "checkpoint_every")
 BOUNDS: dict[str, tuple[Callable[[Any], bool], str]] = {
@@ -188,13 +184,14 @@ class TrainConfig:
     """Steps between two checkpoints."""
 
     def __post_init__(self) -> None:
+        for name, kind in field_types(type(self)).items():
+            value = getattr(self, name)
+            plain = value.tolist() if hasattr(value, "tolist") else value  # a number of NumPy or PyTorch
+            object.__setattr__(self, name, read_value(name, kind, plain))
         for name, (holds, words) in BOUNDS.items():
             value = getattr(self, name)
-            absent = value is None and name in ("ema", "clip_norm", "patience")
-            if not absent and not holds(value):
+            if value is not None and not holds(value):
                 raise ValueError(f"{name} {words}, got {value}")
-        for name, kind in CHOICES.items():
-            read_value(name, kind, getattr(self, name))
         self._check_iterations()
         self._check_optimizer()
         every = self.validate_every
@@ -207,21 +204,16 @@ class TrainConfig:
     def _check_iterations(self) -> None:
         if self.inner_depth is not None and self.inner_depth.per == "sequence":
             raise ValueError(f"inner_depth={self.inner_depth}: inner loops have one depth for a whole batch")
-        if isinstance(self.backprop, str):
-            if self.backprop not in get_args(Backprop):
-                got = short(self.backprop)
-                raise ValueError(
-                    f"backprop must be one of window, full, or a number of iterations, got {got}"
-                )
-        elif not self.window <= self.backprop <= MOST:
+        if not isinstance(self.backprop, str) and not self.window <= self.backprop <= MOST:
             raise ValueError(
                 f"backprop must reach through the window of {self.window} iterations, got {self.backprop}"
             )
         weights = self.loss_weights
-        if isinstance(weights, str):
-            if weights not in get_args(LossWeights):
-                raise ValueError(f"loss_weights must be mean, linear, last or a list, got {short(weights)}")
-        elif len(weights) != self.window or min(weights) < 0 or not 0 < weights[-1] < math.inf:
+        if not isinstance(weights, str) and (
+            len(weights) != self.window
+            or not all(0 <= weight < math.inf for weight in weights)
+            or not weights[-1]
+        ):
             raise ValueError(
                 f"loss_weights needs {self.window} numbers (the window), none negative and the last one "
                 f"positive, got {short(weights)}"
@@ -240,7 +232,7 @@ class TrainConfig:
                 f"optimizer 'adam' has no weight decay, got weight_decay {self.weight_decay}; "
                 "choose 'adamw' or 'muon', or leave it out"
             )
-        if len(self.betas) != 2 or not all(0 <= beta < 1 for beta in self.betas):
+        if not all(0 <= beta < 1 for beta in self.betas):
             raise ValueError(f"betas must be two numbers in [0, 1), got {short(self.betas)}")
         if not (self.cooldown >= 0 and self.warmup + self.cooldown <= 1):
             raise ValueError(

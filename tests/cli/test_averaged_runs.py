@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from algoformer.checkpoint import BEST, LATEST, save_checkpoint
 from algoformer.cli import main
 from algoformer.training import load_checkpoint, load_experiment
 from algoformer.training.step import raw_model
@@ -62,6 +63,24 @@ def test_an_export_holds_the_average_and_says_so(
     assert "average of weights only, without the weights themselves; leave out --raw" in (
         capsys.readouterr().err
     )
+
+
+def test_the_best_weights_are_measured_and_exported_unless_the_last_are_asked_for(
+    tiny_run: Path, tmp_path: Path
+) -> None:
+    last = load_checkpoint(tiny_run / LATEST)
+    best = load_checkpoint(tiny_run / LATEST)
+    best.model.read_out.weight.data.mul_(100)
+    save_checkpoint(tiny_run / BEST, best)
+    options = ["--prompts", "16", "--depths", "4", "--no-half", "--no-certify"]
+    errors = []
+    for name, raw, expected in (("best", [], best), ("last", ["--raw"], last)):
+        measured, file = tmp_path / name, tmp_path / f"{name}.safetensors"
+        assert main(["evaluate", str(tiny_run), "--prompts", "16", "--out", str(measured), *raw]) == 0
+        assert main(["export", str(tiny_run), str(file), *options, *raw]) == 0
+        assert same_weights(load_checkpoint(file).model, expected.model)
+        errors.append(_error(measured))
+    assert errors[0] > 10 * errors[1]
 
 
 @pytest.mark.parametrize(

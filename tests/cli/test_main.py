@@ -47,7 +47,7 @@ def test_each_command_explains_itself(name: str, capsys: pytest.CaptureFixture[s
         (["train", "--config", "nowhere.json"], ["nowhere.json does not exist"]),
         (["train", "--resume", "--out", "nowhere"], ["nowhere holds no run to resume"]),
         (["evaluate", "nowhere"], ["'nowhere' is neither a file nor a shipped model"]),
-        (["evaluate", "nowhere", "--against", "newtom"], ["unknown solver 'newtom'", "newton"]),
+        (["evaluate", "nowhere", "--against", "newtom"], ["unknown solver 'newtom'", "newton", "textbook"]),
         (["tasks", "chian"], ["unknown task 'chian'", "chain"]),
         (["programs", "nestd"], ["unknown program 'nestd'", "nested"]),
         (["programs", "--svg", "x.svg"], ["need the name of a program"]),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import math
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,7 +13,7 @@ from typing import Any
 import pytest
 
 from algoformer import load
-from algoformer.checkpoint import Checkpoint, save_checkpoint
+from algoformer.checkpoint import BEST, LATEST, Checkpoint, load_checkpoint, save_checkpoint
 from algoformer.cli import main
 from algoformer.data import TranslationData
 from algoformer.language import Tokenizer, TokenModel
@@ -101,6 +103,21 @@ def test_a_language_model_is_scored_after_each_iteration(
     assert main(["evaluate", str(writer), "--device", "cpu"]) == 0
     rows = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert [row[0] for row in rows if row and row[0].isdigit()] == ["1", "2", "3"]
+
+
+def test_the_last_weights_of_a_text_model_are_scored_if_asked_for(writer: Path, tmp_path: Path) -> None:
+    shutil.copytree(writer, tmp_path / "run")
+    best = load_checkpoint(writer / LATEST)
+    for weight in best.model.parameters():
+        weight.data.zero_()
+    save_checkpoint(tmp_path / "run" / BEST, best)
+    found = []
+    for raw in ([], ["--raw"]):
+        assert main(["evaluate", str(tmp_path / "run"), "--device", "cpu", *raw]) == 0
+        scores = json.loads((tmp_path / "run" / "scores.json").read_text())["measurements"]
+        found.append(scores["cross_entropy"][-1])
+    assert found[0] == pytest.approx(math.log(len(best.data.known_tokenizer)), rel=1e-4)
+    assert found[1] != pytest.approx(found[0], rel=1e-4)
 
 
 def test_a_text_model_is_scored_under_a_stopping_rule(
@@ -254,6 +271,7 @@ def test_a_closed_stream_is_named(
         (["classify", "RUN", "--encoding", "utf-99"], "not known"),
         (["classify", "RUN/config.json"], "not a checkpoint"),
         (["evaluate", "RUN", "--against", "newton"], "--against is for models that answer prompts"),
+        (["evaluate", "RUN", "--prompts", "9"], "--prompts is for models that answer prompts"),
         (["evaluate", "RUN", "--stop", "soon"], "unknown stopping rule 'soon'"),
         (["evaluate", "linear", "--stop", "same:1"], "--stop is for models of text"),
         (["train", "--data", "translation", "one.de"], "takes two files, the source and the target, got 1"),

@@ -1,13 +1,18 @@
 import json
 import shlex
 import signal
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
 from algoformer.cli import main
-from algoformer.training import load_checkpoint, load_experiment, read_metrics
+from algoformer.cli.choose import FirstOptions, read_experiment
+from algoformer.cli.train import HELP
+from algoformer.model.presets import looped
+from algoformer.model.program import to_data
+from algoformer.training import Ramp, TrainConfig, load_checkpoint, load_experiment, read_metrics
 from algoformer.training.step import Step
 from tiny import TINY
 
@@ -37,6 +42,36 @@ def test_an_option_reaches_the_part_of_the_program_that_it_names(tmp_path: Path)
     assert loop.body.parts[0].heads == 1
     assert loop.body.parts[1].steps == 2
     assert loop.steps == 3
+
+
+def test_a_curriculum_of_the_recipe_can_be_turned_off() -> None:
+    assert _training().iterations == Ramp(start=4, increment=2, interval=0.001)
+    assert _training("--iterations", "None").iterations is None
+    assert _training("--samples=None", "--dims", "None") == replace(_training(), samples=None, dims=None)
+    chain = _training("--data", "chain", "--samples", "None", "--iterations", "None")
+    assert (chain.samples, chain.iterations) == (None, None)
+
+
+def test_burn_in_takes_the_place_of_the_recipes_curriculum_over_iterations() -> None:
+    burnt_in = _training("--burn-in", "0", "0", "8")
+    assert burnt_in == replace(_training(), burn_in=(0, 0, 8), iterations=None)
+    both = _training("--burn-in", "0", "8", "--iterations.start", "4")
+    assert both.iterations == _training().iterations
+
+
+def test_full_attention_has_no_curriculum_over_samples(tmp_path: Path) -> None:
+    (tmp_path / "full.json").write_text(json.dumps(to_data(looped(heads=2, steps=4, causal=False))))
+    for words in (
+        ["--program", str(tmp_path / "full.json")],
+        ["--program", "looped", "--model.loop.no-causal"],
+    ):
+        assert _training("--data", "linear", *words).samples is None
+    with pytest.raises(ValueError, match="with full attention only the last question"):
+        _training("--program", "looped", "--model.loop.no-causal", "--samples.start", "3")
+
+
+def _training(*words: str) -> TrainConfig:
+    return read_experiment(list(words), FirstOptions, command="train", short_help=HELP)[0].training
 
 
 def test_a_distribution_of_depth_is_one_word(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

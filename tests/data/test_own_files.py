@@ -207,6 +207,32 @@ def test_a_language_model_trains_on_a_file_and_goes_on(tmp_path: Path, tokenize:
         train(experiment.__class__(**_parts(experiment, data)), tmp_path / "parts", resume=True)
 
 
+def test_a_file_to_train_on_is_not_one_to_test_on(tmp_path: Path) -> None:
+    book = _book(tmp_path)
+    for name in ("validation", "test"):
+        data = TextData(files=str(tmp_path), tokenize="char", **{name: str(book)})
+        with pytest.raises(ValueError, match=rf"book\.txt is among files and {name}; leave it out"):
+            _ = data.known_tokenizer
+
+
+def test_text_that_has_changed_since_the_training_is_not_evaluated_on(tmp_path: Path) -> None:
+    book = _book(tmp_path)
+    before = book.read_text()
+    data = TextData(files=book, tokenize="char", vocabulary=300, context=16, cache=str(tmp_path / "cache"))
+    stored = replace(TextData.from_header(data.header()), cache=data.cache)
+    model = data.build_model(programs.standard(1, heads=2), 8, TrainConfig())
+    expected = data.evaluate(model, limit=500)
+    book.write_text("a new first line\n" + before)
+    with pytest.raises(ValueError, match=r"not the one that the run was trained on.* test files"):
+        replace(stored).evaluate(model, limit=500)
+    with pytest.raises(ValueError, match="other text as validation files"):
+        replace(stored).evaluate(model, limit=500, split="valid")
+    (tmp_path / "other.txt").write_text(before)
+    assert replace(stored, test=str(tmp_path / "other.txt")).evaluate(model, limit=500).tokens == 499
+    book.write_text(before)
+    assert replace(stored).evaluate(model, limit=500) == expected
+
+
 def _parts(experiment: Experiment, data: TextData) -> dict[str, Any]:
     fresh = TextData(**{"files": data.files, "tokenize": data.tokenize} | _sizes(data))
     return {

@@ -15,11 +15,19 @@ from algoformer.data.protocol import Share
 from algoformer.language.classify import Classifier
 from algoformer.language.packing import pack, unpack
 from algoformer.language.tokenizer import EOS, TRANSLATE
+from algoformer.language.tokens import TokenPairs, TokenTexts
 from algoformer.language.translate import Decoding, Translator
 from algoformer.model.program import default_steps
 from algoformer.model.stopping import ProbabilityShift, StateDifference
 from algoformer.trace import Unroll
-from algoformer.training import build_model, load_checkpoint, load_experiment, read_metrics, train
+from algoformer.training import (
+    TrainConfig,
+    build_model,
+    load_checkpoint,
+    load_experiment,
+    read_metrics,
+    train,
+)
 from algoformer.training.engine import Plan, open_engine, plan_for
 from algoformer.training.step import Step
 from tests.data.small_text import ENGLISH, GERMAN, LABELS, Kind, small_data, small_experiment, small_text
@@ -182,6 +190,28 @@ def test_a_run_is_not_resumed_with_other_text(tmp_path: Path) -> None:
     for changed in (other, replace(text, splits={**text.splits, "train": swapped})):
         with pytest.raises(ValueError, match="not the one that the run began with"):
             train(small_experiment(data={"packed": changed}), tmp_path / "run", resume=True)
+
+
+def test_the_error_of_a_classifier_is_the_share_of_wrong_labels() -> None:
+    metrics = {"valid_accuracy": 0.75, "valid_loss": 2.0}
+    assert small_data("labels").merit(metrics) == (-0.25, -2.0)
+
+
+@pytest.mark.parametrize("kind", ["translation", "labels"])
+def test_a_run_is_not_evaluated_with_other_text(kind: Kind) -> None:
+    data = small_data(kind)
+    model = data.build_model(small_experiment(kind).program, 16, TrainConfig())
+    stored, text = type(data).from_header(data.header()), small_text(kind)
+    assert len(replace(stored, packed=text).evaluate(model)) == 1
+    fewer = {**text.splits, "train": _changed(text.splits["train"])}
+    with pytest.raises(ValueError, match="not the one that the run was trained on"):
+        replace(stored, packed=replace(text, splits=fewer)).evaluate(model)
+
+
+def _changed(split: Any) -> Any:
+    if isinstance(split, TokenTexts):
+        return TokenTexts(texts=split.texts.take([1, 0]), labels=split.labels[:2])
+    return TokenPairs(source=split.target, target=split.source)
 
 
 def test_the_loss_is_the_mean_over_iterations_and_tokens_of_translations() -> None:

@@ -35,7 +35,7 @@ def training_flags(monkeypatch: pytest.MonkeyPatch) -> set[str]:
     for data in [*([task] for task in TASKS), ["translation"], ["labels"], ["text", "book.txt"]]:
         with pytest.raises(Recorded):
             choose.read_experiment(["--data", *data], TrainOptions, command="train", short_help=HELP)
-    return found
+    return found | {f"--{name}" for name in choose.CURRICULA}  # with None, which turns one off
 
 
 def declared_flags(folder: Path) -> Iterator[str]:

@@ -11,7 +11,7 @@ from algoformer.data.objective import error_at, stage_loss, window_loss
 from algoformer.evaluation import Evaluation, evaluate, evaluation_prompts
 from algoformer.model import AlgoFormer, Layers, Loop
 from algoformer.prompt import Prompt
-from algoformer.tasks import ChainOfSolves, Parity, Sudoku
+from algoformer.tasks import ChainOfSolves, Copy, Parity, Sudoku
 from algoformer.trace import Trace
 
 FULL = Program(Loop(Layers(1, heads=2, causal=False, positions="none"), steps=2, name="loop"))
@@ -55,6 +55,17 @@ def test_errors_are_shares_of_wrong_answers_and_a_prompt_is_solved_as_a_whole() 
     assert found.by_sample.x == (0.0,)
     assert error_at(answering([[0, 0], [1, 2]]), prompt, torch.tensor([1])).item() == 0.5
     assert Evaluation.from_json(found.to_json()) == found
+
+
+def test_every_symbol_of_a_copy_counts() -> None:
+    prompt = evaluation_prompts(Copy(length=3, symbols=2, least=3), count=2)
+    answers = prompt.targets.clone()
+    answers[0, 0] = answers[0, 0].roll(1)
+    found = evaluate(lambda _, unroll: Trace(predictions=answers[None]), prompt, steps=1)
+    assert found.by_sample.x == (0.0,)
+    assert found.error == 1 / 8
+    assert found.unsolved is not None
+    assert found.unsolved.error == (0.5,)
 
 
 def test_an_evaluation_of_numbers_is_stored_as_before() -> None:

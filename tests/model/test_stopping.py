@@ -258,3 +258,12 @@ def test_iterations_are_whole_numbers(rule: Callable[[Any], StoppingRule]) -> No
     for count in (2.5, True, "3"):
         with pytest.raises(ValueError, match="must be a whole number, got"):
             rule(count)
+
+
+@pytest.mark.usefixtures("as_a_user")
+def test_a_number_is_not_a_stopping_rule() -> None:
+    program = Program(Loop(Layers(1, heads=1), steps=2))
+    model = AlgoFormer(program, dim=1, out=1, context=4, width=2)
+    shown = Prompt.of_pairs(torch.ones(1, 2, 1), torch.ones(1, 2, 1))
+    with pytest.raises(ValueError, match=r"such as Fixed\(8\) for 8 iterations, got 5 of type int"):
+        model(shown, stop=5)  # type: ignore[arg-type]

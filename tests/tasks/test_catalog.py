@@ -8,10 +8,12 @@ from typing import Any, Literal
 
 import pytest
 
+from algoformer.cli import main
 from algoformer.common import names
 from algoformer.common.terminal import short
 from algoformer.tasks import TASKS, LinearRegression, find, from_data, register, to_data
 from algoformer.tasks.task import check_count, check_positive, check_spread
+from algoformer.training.presets import named_experiment
 
 STORED = {"name": "linear", "dim": 3, "points": 5, "noise": 0.0}
 
@@ -196,6 +198,20 @@ def test_an_installed_package_offers_tasks_by_entry_point(
     monkeypatch.setattr(names, "entry_points", lambda group: [offered] if group == "algoformer.tasks" else [])
     stored = {"name": "mine", "dim": 3, "points": 5, "noise": 0.0, "sign": True}
     assert type(from_data(stored)).__name__ == "Mine"
+
+
+def test_a_task_of_an_installed_package_is_named_on_the_command_line(
+    registry: dict[str, type],
+    importable: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    offered = metadata.EntryPoint(name="mine", value=f"{importable}:Mine", group="algoformer.tasks")
+    monkeypatch.setattr(names, "entry_points", lambda group: [offered] if group == "algoformer.tasks" else [])
+    assert type(named_experiment("mine", "looped").task).__name__ == "Mine"
+    del registry["mine"]  # offered again
+    assert main(["tasks", "mine"]) == 0
+    assert "sign=True" in capsys.readouterr().out
 
 
 HUGE = 10**400

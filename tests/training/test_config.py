@@ -2,11 +2,14 @@ import json
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from algoformer import Layers, Loop, Parallel, Program, programs, tasks
+from algoformer.common.plain_data import as_data
+from algoformer.config import iteration_shares
 from algoformer.training import Experiment, Ramp, TrainConfig, build_model
 from training.small import same_weights, small
 
@@ -47,17 +50,36 @@ pytestmark = pytest.mark.usefixtures("as_a_user")
             r"weight_decay must be a number in 0\.\.1e\+30",
         ),
         ({"betas": (0.9, 1.0)}, r"betas must be two numbers in \[0, 1\)"),
-        ({"betas": (0.9,)}, r"betas must be two numbers in \[0, 1\)"),
+        ({"betas": (0.9,)}, r"betas must be of type tuple\[float, float\], got \(0\.9,\)"),
         ({"ema": 1.0}, "ema is a decay between 0 and 1"),
         ({"ema": 0.0}, "ema is a decay between 0 and 1"),
         ({"loss": "huber"}, "loss must be one of mean, log, stages, exit, gate, got 'huber'"),
-        ({"backprop": "none"}, "backprop must be one of window, full"),
+        ({"backprop": "none"}, r"backprop must be of type .*'window', 'full'.* got 'none' of type str"),
+        ({"loss_weights": "first"}, "loss_weights must be of type .*'linear'.* got 'first' of type str"),
+        ({"loss_weights": (float("nan"), 1.0), "window": 2}, "loss_weights needs 2 numbers .* none negative"),
+        ({"loss_weights": (float("inf"), 1.0), "window": 2}, "loss_weights needs 2 numbers .* none negative"),
+        ({"loss_weights": (1.0, 0.0), "window": 2}, "loss_weights needs 2 numbers .* the last one positive"),
+        ({"burn_in": 3}, r"burn_in must be of type tuple\[int, \.\.\.\], got 3 of type int"),
+        ({"lr": "0.1"}, "lr must be of type float, got '0.1' of type str"),
+        ({"lr": None}, "lr must be of type float, got None"),
+        ({"steps": 6.5}, "steps must be of type int, got 6.5 of type float"),
+        ({"gradient_checkpointing": 1}, "gradient_checkpointing must be of type bool, got 1 of type int"),
         ({"precision": "fp16"}, "precision must be one of fp32, tf32, bf16"),
     ],
 )
 def test_a_bad_setting_is_named_with_its_bounds(settings: dict[str, Any], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         TrainConfig(**settings)
+
+
+def test_lists_and_numbers_of_numpy_are_stored_as_plain_values() -> None:
+    given = {"loss_weights": [1, 2], "burn_in": [0, 3], "betas": [0.9, 0.99], "window": 2}
+    config = TrainConfig(**given, lr=np.float64(0.5), steps=np.int64(6))
+    assert config == TrainConfig(
+        loss_weights=(1.0, 2.0), burn_in=(0, 3), betas=(0.9, 0.99), window=2, lr=0.5, steps=6
+    )
+    assert json.loads(json.dumps(as_data(config))) == as_data(config)
+    assert iteration_shares(config, 2) == (1 / 3, 2 / 3)
 
 
 @pytest.mark.parametrize(

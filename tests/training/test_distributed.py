@@ -15,6 +15,7 @@ import torch
 
 from algoformer import Layers, Loop, Program, programs
 from algoformer.cli import is_reported_by_rank_zero, main
+from algoformer.model.loop_models import LOOP_MODELS
 from algoformer.training import Run, load_checkpoint, read_metrics, train
 from algoformer.training.distributed import DistributedGroup, _Agreement, _to_send, plan_group
 from algoformer.training.engine import plan_engine
@@ -144,6 +145,27 @@ def test_a_loop_that_learns_to_halt_takes_the_same_steps(
     """The loss "gate" reaches the gate alone; the other weights have no gradient on any process."""
     program = Program(Loop(Layers(1, heads=2), 3, halt=halt))
     experiment = small(program, window=3, loss=loss, batch_size=4, steps=4, log_every=1)
+    first, second = pair.train(experiment, parallel=parallel)
+    run = train(experiment)
+    _check_curves(first, run, 1e-5)
+    _check_weights(first.weights, run)
+    assert first.metrics == second.metrics
+
+
+@pytest.mark.parametrize("parallel", ["ddp", "fsdp"])
+@pytest.mark.parametrize(
+    ("program", "settings"),
+    [
+        (Program(Loop(Layers(1, heads=2), 3, start="vector")), {"window": 1}),
+        (Program(Loop(Layers(1, heads=2), 3, inject="none")), {"window": 3, "segments": 2}),
+        (LOOP_MODELS["trm"](1, low_steps=2, heads=2), {"window": 1, "segments": 2}),
+    ],
+    ids=["vector", "input", "trm"],
+)
+def test_gradients_that_do_not_reach_the_start_of_a_loop_take_the_same_steps(
+    pair: Pair, program: Program, settings: dict[str, Any], parallel: str
+) -> None:
+    experiment = small(program, batch_size=4, steps=4, log_every=1, **settings)
     first, second = pair.train(experiment, parallel=parallel)
     run = train(experiment)
     _check_curves(first, run, 1e-5)

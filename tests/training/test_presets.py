@@ -4,10 +4,11 @@ from algoformer import tasks
 from algoformer.cli.demo_runs import MODELS, plan
 from algoformer.data.prompts import curricula
 from algoformer.model.presets import LOOP_MODELS, PRESETS
-from algoformer.model.program import modules_of
+from algoformer.model.program import Loop, modules_of
 from algoformer.tasks import TASKS
 from algoformer.training.config import iterations_at
 from algoformer.training.presets import experiment, named_experiment
+from algoformer.training.text_recipes import text_experiment
 
 
 def whole(task: tasks.Task) -> dict[str, int]:
@@ -102,6 +103,12 @@ def test_an_unknown_name_is_refused_with_the_nearest_one() -> None:
         experiment("chian", "algoformer")
     with pytest.raises(ValueError, match="unknown program 'qqq'; choose from standard"):
         experiment("linear", "qqq")
+    with pytest.raises(ValueError, match="unknown program 'ouro'; choose from standard"):
+        experiment("linear", "ouro")
+    with pytest.raises(ValueError, match="unknown program 'ouro'; choose from standard"):
+        text_experiment("labels", "ouro")
+    with pytest.raises(ValueError, match=r"unknown program 'uoro' \(did you mean 'ouro'\?\)"):
+        named_experiment("linear", "uoro")
 
 
 def test_the_demo_compares_models_under_the_same_conditions(tmp_path) -> None:
@@ -113,11 +120,19 @@ def test_the_demo_compares_models_under_the_same_conditions(tmp_path) -> None:
     assert all(len({getattr(run.training, name) for run in runs}) == 1 for name in same)
 
 
+def test_no_two_loop_models_are_the_same_small_program() -> None:
+    small = {name: named_experiment("linear", name).program for name in LOOP_MODELS}
+    cycle, sequence = small["mor_cycle"], small["mor_sequence"]
+    assert [part.name for part in cycle] == ["first", "loop", "last"]
+    assert sum(isinstance(part, Loop) for part in sequence) == 2
+    assert len({str(program.to_json()) for program in small.values()}) == len(small)
+
+
 @pytest.mark.parametrize("name", LOOP_MODELS)
 @pytest.mark.parametrize("data", ["linear", "sudoku", "labels"])
 def test_loop_models_are_named_as_programs_are(name: str, data: str) -> None:
     found = named_experiment(data, name)
     modules = modules_of(found.program)
-    assert {layers.count for layers in modules} <= {0, 1}
+    assert {layers.count for layers in modules} <= {0, 1, 2 if name == "mor_cycle" else 1}
     assert all(layers.causal == (data == "linear") for layers in modules if layers.count)
     assert found.program != LOOP_MODELS[name]()

@@ -8,7 +8,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from algoformer import programs
+from algoformer import Layers, Loop, Program, programs
+from algoformer.depth import Depth
 from algoformer.training import Checkpoint, build_model, load_checkpoint, save_checkpoint, train
 from training.small import same_weights, small, timeless, told
 
@@ -69,6 +70,32 @@ def test_two_halves_are_exactly_the_whole(tmp_path: Path, settings: dict[str, An
     assert one.state.keys() == other.state.keys()
     for name, value in one.state.items():
         assert torch.equal(value, other.state[name]), name
+
+
+def _learned_start(causal: bool = True) -> Program:
+    return Program(Loop(Layers(1, heads=2, causal=causal), steps=4, start="vector"))
+
+
+@pytest.mark.parametrize("optimizer", ["adam", "muon"])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"window": 1},  # no step reaches the start
+        {"window": 1, "segments": 2},
+        {"window": 4, "segments": 2},  # the first segment alone does
+        {"window": 1, "depth": Depth.parse("list:1,4"), "seed": 4},  # the third step and others do
+    ],
+    ids=["never", "segments", "first segment", "some steps"],
+)
+def test_two_halves_are_the_whole_if_few_steps_reach_the_learned_start(
+    tmp_path: Path, settings: dict[str, Any], optimizer: str
+) -> None:
+    settings = {"steps": 8, "log_every": 1, "optimizer": optimizer, **settings}
+    whole = train(small(_learned_start(), **settings))
+    _stop_at(2, tmp_path, program=_learned_start(), **settings)
+    rest = train(small(_learned_start(), **settings), tmp_path, resume=True)
+    assert same_weights(whole.model, rest.model)
+    assert timeless(whole.metrics) == timeless(rest.metrics)
 
 
 NEW = ("optimizer", "weight_decay", "betas", "ema", "cooldown")

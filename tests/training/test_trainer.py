@@ -218,3 +218,9 @@ def test_a_full_disk_is_named_and_keeps_the_run(tmp_path: Path, monkeypatch: pyt
     rest = train(experiment, tmp_path / "run", resume=True)
     assert same_weights(whole.model, rest.model)
     assert timeless(whole.metrics) == timeless(rest.metrics)
+
+
+def test_a_device_that_is_not_there_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(ValueError, match="device cuda was asked for, but PyTorch sees none; choose cpu"):
+        train(small(steps=1), device="cuda")

@@ -18,7 +18,7 @@ from algoformer.cli.parse import parse
 if TYPE_CHECKING:
     from algoformer.data import Data
     from algoformer.model.program import Part, Program
-    from algoformer.training.config import Experiment
+    from algoformer.training.config import Experiment, TrainConfig
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,12 @@ Own = TypeVar("Own", bound=FirstOptions)
 STRUCTURE = {"name", "body", "branches"}
 """Fields that say how a program is put together, which options do not change."""
 
+NAMING = ("data", "program", "scale", "config")
+"""The options that name an experiment; each is given once, and the last one in place of the others."""
+
+CURRICULA = ("dims", "samples", "iterations")
+"""The settings of training that are curricula."""
+
 Field = tuple[str, Any, Any]
 
 
@@ -56,25 +62,54 @@ def read_experiment(
     from algoformer.training.config import Experiment
 
     start = _start(arguments)
+    training, rest = _without_curricula(start.training, arguments)
     model, data = model_settings(start.program), _data_settings(start.data)
     kind = make_dataclass(
         "settings",
         [
             ("own", Annotated[own, tyro.conf.arg(name="")], own(width=start.width)),
-            ("training", Annotated[type(start.training), tyro.conf.arg(name="")], start.training),
+            ("training", Annotated[type(training), tyro.conf.arg(name="")], training),
             ("data_settings", Annotated[type(data), tyro.conf.arg(name="data")], data),
             ("model", type(model), model),
         ],
         frozen=True,
     )
     description = short_help.split("\n\n")[1]
-    settings = parse(kind, arguments, command=command, description=description, default=kind())
+    settings = parse(kind, rest, command=command, description=description, default=kind())
     program, chosen = start.program, start.data
     if settings.model != model:
         program = apply_settings(program, settings.model)
     if settings.data_settings != data:
         chosen = _with_settings(chosen, settings.data_settings)
-    return Experiment(program, chosen, settings.own.width, settings.training), settings.own
+    training = _fitting(settings.training, start.training, program, arguments)
+    return Experiment(program, chosen, settings.own.width, training), settings.own
+
+
+def _without_curricula(training: TrainConfig, arguments: list[str]) -> tuple[TrainConfig, list[str]]:
+    """Return the training without the curricula that `--NAME None` turns off, and the other arguments."""
+    rest, off = list(arguments), set()
+    for name in CURRICULA:
+        for words in ([f"--{name}", "None"], [f"--{name}=None"]):
+            for place in reversed(range(len(rest))):
+                if rest[place : place + len(words)] == words:
+                    del rest[place : place + len(words)]
+                    off.add(name)
+    changes: dict[str, Any] = dict.fromkeys(off)
+    return replace(training, **changes), rest
+
+
+def _fitting(
+    training: TrainConfig, start: TrainConfig, program: Program, arguments: list[str]
+) -> TrainConfig:
+    """Return the training without curricula that nobody asked for and other options rule out."""
+    from algoformer.model.program import modules_of
+
+    asked = {name for name in CURRICULA if any(word.startswith(f"--{name}") for word in arguments)}
+    if training.burn_in and not start.burn_in and "iterations" not in asked:
+        training = replace(training, iterations=None)
+    if not all(layers.causal for layers in modules_of(program)) and "samples" not in asked:
+        training = replace(training, samples=None)
+    return training
 
 
 def _option(kind: Any, text: str) -> Any:
@@ -89,6 +124,9 @@ def _start(arguments: list[str]) -> Experiment:
 
     chosen = _first_words(arguments)
     if "config" in chosen:
+        for other in NAMING[:-1]:
+            if other in chosen:
+                raise ValueError(f"--config stands in place of --{other}; leave one of them out")
         path = Path(chosen["config"][0])
         try:
             return Experiment.from_data(read_json(path))
@@ -108,6 +146,8 @@ def _first_words(arguments: list[str]) -> dict[str, list[str]]:
     for word in arguments:
         if word.startswith("--"):
             name, equals, value = word[2:].partition("=")
+            if name in found and name in NAMING:
+                raise ValueError(f"--{name} is given twice; leave one of them out")
             current = found.setdefault(name, []) if hasattr(FirstOptions, name) else None
             if current is not None and equals:
                 current.append(value)

@@ -37,7 +37,7 @@ class EvaluateOptions:
     iterations: int | None = None  # Iterations of the loop; by default as trained.
     stop: str | None = None  # Stopping rule of the loop of a text model, such as kl:1e-3.
     prompts: int = 1280  # Number of held-out prompts.
-    raw: bool = False  # Use the last weights of a run that keeps a moving average of them.
+    raw: bool = False  # Use the last weights of a run, not the best ones or their moving average.
     device: DeviceName = "auto"  # Where models run.
     out: Path | None = None  # Folder for numbers and plots; by default the folder of a single run.
     data_folder: str | None = None  # Folder with named corpora; by default $ALGOFORMER_DATA.
@@ -47,9 +47,10 @@ class EvaluateOptions:
 def run_evaluate(arguments: list[str]) -> int:
     """Measure, print, draw."""
     chosen = parse(EvaluateOptions, arguments, command="evaluate", description=DESCRIPTION)
-    from algoformer.algorithms import SOLVERS, build_solver
+    from algoformer.algorithms import SOLVERS
     from algoformer.cli.measure import TEXTBOOK, measure_runs, measure_text, refuse_folder
     from algoformer.common.devices import pick_device
+    from algoformer.common.names import check_choice
     from algoformer.evaluation import summary_table
     from algoformer.model.stopping import parse_stopping
     from algoformer.shipped import load
@@ -60,9 +61,8 @@ def run_evaluate(arguments: list[str]) -> int:
     if not chosen.runs:
         raise ValueError("evaluate needs a run folder, a checkpoint file or a shipped model")
     against = [name.strip() for name in chosen.against.split(",") if name.strip()]
-    for name in against:
-        if name != TEXTBOOK:
-            build_solver(name)  # an unknown name is refused before anything is measured
+    for name in against:  # an unknown name is refused before anything is measured
+        check_choice("solver", name, [*SOLVERS, TEXTBOOK])
     if chosen.iterations is not None and chosen.iterations < 1:
         raise ValueError(f"iterations must be at least 1, got {chosen.iterations}")
     out = chosen.out or default_folder(chosen.runs)
@@ -72,7 +72,13 @@ def run_evaluate(arguments: list[str]) -> int:
     if is_text:
         rule = {} if chosen.stop is None else {"early_exit": parse_stopping(chosen.stop)}
         table = measure_text(
-            chosen.runs[0], out=out, command=command, device=device, folder=chosen.data_folder, **rule
+            chosen.runs[0],
+            out=out,
+            command=command,
+            device=device,
+            raw=chosen.raw,
+            folder=chosen.data_folder,
+            **rule,
         )
     else:
         refuse_folder(chosen.data_folder)
@@ -99,6 +105,8 @@ def _refuse_options(chosen: EvaluateOptions, *, is_text: bool) -> None:
     if is_text and (chosen.against or chosen.iterations is not None):
         option = "--against" if chosen.against else "--iterations"
         raise ValueError(f"{option} is for models that answer prompts; this one was trained on text")
+    if is_text and chosen.prompts != EvaluateOptions.prompts:
+        raise ValueError("--prompts is for models that answer prompts; of text the whole test set is read")
 
 
 def _written(folder: Path) -> list[str]:

@@ -33,7 +33,7 @@ class ExportOptions:
     ]
     file: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="FILE", help="The file to write.")]
     half: bool = True  # Store in half precision; the model is measured as it will be read.
-    raw: bool = False  # Use the last weights of a run that keeps a moving average of them.
+    raw: bool = False  # Use the last weights of a run, not the best ones or their moving average.
     depths: tuple[int, ...] = (200, 1000)  # Further numbers of iterations to measure at.
     prompts: int = 1280  # Number of held-out prompts.
     certify: bool = True  # Store a depth certificate, measured on the CPU.
@@ -119,7 +119,7 @@ def _export_text(chosen: ExportOptions, device: str, command: str) -> None:
     from algoformer.cli.say import say
     from algoformer.training.export import export_text
 
-    checkpoint = load_text(chosen.run, folder=chosen.data_folder)
+    checkpoint = load_text(chosen.run, raw=chosen.raw, folder=chosen.data_folder)
     checkpoint.model.to(device).eval()
     found = export_text(chosen.file, checkpoint, half=chosen.half, command=command)
     say(score_table(found if hasattr(found[0], "scores") else found[0]))

@@ -41,12 +41,13 @@ def run_tasks(arguments: list[str]) -> int:
     chosen = parse(
         TasksOptions, arguments, command="tasks", description="The tasks.\n\nExample: algoformer tasks chain"
     )
-    from algoformer.tasks import TASKS
+    from algoformer.tasks import TASKS, find
 
     if chosen.name:
-        check_choice("task", chosen.name, TASKS)
-    for name, kind in TASKS.items():
+        check_choice("task", chosen.name, TASKS.names())
+    for name in TASKS.names():
         if chosen.name in ("", name):
+            kind = find(name)
             print(f"{name}\n  {_first_line(kind)}")
             print("  " + ", ".join(f"{item.name}={item.default}" for item in fields(kind)))
     return 0

@@ -50,22 +50,26 @@ class Contender:
         return default_steps(self.model.program)
 
 
+def load_weights(path: Path, *, raw: bool = False) -> Checkpoint:
+    """Load a model: the best weights of a run, or with `raw` its last ones, without their average."""
+    checkpoint = load(path, best=not raw)
+    if not raw:
+        return checkpoint
+    try:
+        return replace(checkpoint, model=raw_model(checkpoint), card={**checkpoint.card, "weights": "raw"})
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}; leave out --raw") from None
+
+
 def load_contender(path: Path, *, raw: bool = False) -> Contender:
-    """Load a model that answers prompts; `raw` takes the last weights of a run that keeps their average."""
-    checkpoint = load(path)
+    """Load a model that answers prompts; see `load_weights`."""
+    checkpoint = load_weights(path, raw=raw)
     if checkpoint.task is None:
         kind = "no data" if checkpoint.data is None else f"data of the kind {checkpoint.data.name!r}"
         raise ValueError(f"{path} has {kind}, so there are no prompts to measure it on")
-    try:
-        model: Any = raw_model(checkpoint) if raw else checkpoint.model
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}; leave out --raw") from None
-    return Contender(
-        label=path.name if path.is_dir() else path.stem,
-        model=model.eval(),
-        task=checkpoint.task,
-        card={**checkpoint.card, "weights": "raw"} if raw else checkpoint.card,
-    )
+    model: Any = checkpoint.model.eval()
+    label = path.name if path.is_dir() else path.stem
+    return Contender(label=label, model=model, task=checkpoint.task, card=checkpoint.card)
 
 
 def check_prompts(count: int) -> None:
@@ -168,13 +172,20 @@ def measure_runs(
 
 
 def measure_text(
-    path: Path, *, out: Path | None, command: str, device: str, folder: str | None = None, **options: Any
+    path: Path,
+    *,
+    out: Path | None,
+    command: str,
+    device: str,
+    raw: bool = False,
+    folder: str | None = None,
+    **options: Any,
 ) -> Table:
     """Score a model of text on its test set, with the options of its data's `evaluate`.
 
     With `out`, write `scores.json` there.
     """
-    checkpoint = load_text(path, folder=folder)
+    checkpoint = load_text(path, raw=raw, folder=folder)
     assert checkpoint.data is not None
     found = checkpoint.data.evaluate(checkpoint.model.to(device).eval(), **options)
     scores = [one.to_data() for one in found] if isinstance(found, list) else found.to_data()
@@ -191,9 +202,9 @@ def refuse_folder(folder: str | None) -> None:
         raise ValueError("--data-folder is for models of text; this one answers prompts of a task")
 
 
-def load_text(path: Path, *, folder: str | None = None) -> Checkpoint:
-    """Load a model of text and set the folder of its corpora; of a run, load its best weights."""
-    checkpoint = load(path, best=True)
+def load_text(path: Path, *, raw: bool = False, folder: str | None = None) -> Checkpoint:
+    """Load a model of text and set the folder of its corpora; see `load_weights`."""
+    checkpoint = load_weights(path, raw=raw)
     return checkpoint if folder is None else replace(checkpoint, data=with_folder(checkpoint.data, folder))
 
 

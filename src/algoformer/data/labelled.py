@@ -121,12 +121,12 @@ class LabelledData(TokenizedData[TokenTexts]):
         return {"valid_loss": nats / len(split), "valid_accuracy": right / len(split)}
 
     def merit(self, validation: Metrics) -> tuple[float, ...]:
-        """Return the accuracy, then the negative loss.
+        """Return the negative share of wrong labels, then the negative loss.
 
         A classifier's loss rises again once it is too sure of its few mistakes, while it still learns to make
         fewer of them.
         """
-        return validation["valid_accuracy"], -validation["valid_loss"]
+        return validation["valid_accuracy"] - 1, -validation["valid_loss"]
 
     def _answerer(self, checkpoint: TextCheckpoint, options: Mapping[str, Any]) -> Classifier:
         from algoformer.language.classify import Classifier

@@ -41,6 +41,9 @@ TOKENIZER_TEXT = 50_000
 EXIT_BATCH = 32
 """Sequences that are scored at a time under a stopping rule."""
 
+GIVEN = {"train": "files", "valid": "validation", "test": "test"}
+"""The setting with the files of each split."""
+
 NO_TEXT = "there is no text to validate or test on; give more text, or files of its own"
 
 
@@ -162,19 +165,24 @@ class TextData(BaseTextData):
                 decoding, and the first one of each sequence runs all iterations.
         """
         self.check_model(model)
-        split = self.splits[options.pop("split", "test")]
+        name = options.pop("split", "test")
         limit, rule = options.pop("limit", None), options.pop("early_exit", None)
         if options:
             raise ValueError(
                 f"plain text is evaluated with split, limit and early_exit, got {', '.join(options)}"
             )
+        split = self.splits[name]
+        self.check_held_out(GIVEN[name])
         return self._scores(model, split, window=None, limit=limit, bf16=False, early_exit=rule)
 
+    @property
+    def text_is_read(self) -> bool:
+        """True if the text was read and tokenized already."""
+        return "splits" in self.__dict__
+
     @cached_property
-    def train_digest(self) -> str:
+    def text_digest(self) -> str:
         """The SHA-256 of the training tokens' number and of their first and last million."""
-        if self.digest and "splits" not in self.__dict__:
-            return self.digest
         tokens = self.splits["train"].tokens
         digest = hashlib.sha256(str(len(tokens)).encode())
         for part in (tokens[:1_000_000], tokens[-1_000_000:]):
@@ -187,8 +195,13 @@ class TextData(BaseTextData):
 
     @property
     def _files(self) -> dict[str, list[Path]]:
-        given = {"train": "files", "valid": "validation", "test": "test"}
-        return {split: text_files(self._paths(name)) for split, name in given.items() if self._paths(name)}
+        found = {split: text_files(self._paths(name)) for split, name in GIVEN.items() if self._paths(name)}
+        trained = {path.resolve() for path in found["train"]}
+        for split, name in GIVEN.items():
+            both = [path for path in found.get(split, ()) if split != "train" and path.resolve() in trained]
+            if both:
+                raise ValueError(f"{both[0]} is among files and {name}; leave it out of one of them")
+        return found
 
     def _training_blocks(self) -> Iterator[str]:
         return (block for block in split_blocks(self._files, "train", self.split_seed) if block is not None)

@@ -70,8 +70,31 @@ class BaseTextData(ABC):
 
     @property
     @abstractmethod
+    def text_is_read(self) -> bool:
+        """True if the text was read and tokenized already."""
+
+    @property
+    @abstractmethod
+    def text_digest(self) -> str:
+        """The SHA-256 of the training tokens of the text as it is now."""
+
+    @property
     def train_digest(self) -> str:
         """The SHA-256 of the training tokens, or the stored one where the text was not read."""
+        return self.digest if self.digest and not self.text_is_read else self.text_digest
+
+    def check_held_out(self, files: str) -> None:
+        """Refuse a split held out from another text than the stored run was trained on.
+
+        Args:
+            files: the setting with the files of the split; a split with files of its own is not held out.
+        """
+        if self.digest and not self._paths(files) and self.text_digest != self.digest:
+            raise ValueError(
+                "the text is not the one that the run was trained on: its files, corpus or tokenizer have "
+                "changed, so that training text may be held out; restore it, or give other text as "
+                f"{files} files"
+            )
 
     def check(self, program: Program, training: TrainConfig) -> None:
         """Refuse settings of training that only prompts of a task have."""

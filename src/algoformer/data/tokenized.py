@@ -183,6 +183,7 @@ class TokenizedData(BaseTextData, Generic[Split]):
         from algoformer.data.scores import measure
 
         self.check_model(model)
+        self.check_held_out("test")
         return measure(self, model, options.pop("metrics", self.default_metrics), options)
 
     @torch.no_grad()
@@ -219,11 +220,14 @@ class TokenizedData(BaseTextData, Generic[Split]):
             raise ValueError("the text is not the one that the run began with: its tokenizer has changed")
         return super().resumed(stored)
 
+    @property
+    def text_is_read(self) -> bool:
+        """True if the text was read and tokenized already."""
+        return "text" in self.__dict__ or self.packed is not None
+
     @cached_property
-    def train_digest(self) -> str:
-        """The SHA-256 of the training tokens, or the stored one where the text was not read."""
-        if self.digest and "text" not in self.__dict__ and self.packed is None:
-            return self.digest
+    def text_digest(self) -> str:
+        """The SHA-256 of the training tokens of the text as it is now."""
         digest = hashlib.sha256()
         for table in self.text.splits["train"].tables().values():
             digest.update(np.ascontiguousarray(table.ids).data)

@@ -39,9 +39,9 @@ def samples_seen(prompt: Prompt) -> tuple[int, ...]:
 
     A question about y_i of a pair has seen i of them, every layer of a chain's sample i as well; in a
     series each row is a sample, so the question read at row r has seen r + 1. Prompts whose rows show no
-    answers have no samples: all their questions belong together.
+    answers have no samples, nor has a sequence of symbols: all their questions belong together.
     """
-    if not prompt.answers_in_rows:
+    if not prompt.answers_in_rows or (prompt.classes and prompt.parts == 1):
         return (0,) * prompt.points
     return tuple((row + 1) // prompt.parts for row in prompt.reads)
 

@@ -15,7 +15,7 @@ from algoformer.common.meta import on_meta, why_not_rebuilt
 from algoformer.model.driver import Edit, ForwardContext, select_rows
 from algoformer.model.parts import ProgramModule
 from algoformer.model.program import Part, Program, as_program, default_steps, modules_of
-from algoformer.model.settle import settle
+from algoformer.model.settle import check_rule, settle
 from algoformer.model.stopping import StoppingRule
 from algoformer.nn.tables import LearnedPositions
 from algoformer.prompt import Prompt
@@ -154,6 +154,7 @@ class AlgoFormer(nn.Module):
 
     @torch.no_grad()
     def _settle(self, prompt: Prompt, rule: StoppingRule) -> Trace:
+        check_rule(self.body, rule)
         access = self.body.access((), rule.max_steps or default_steps(self.program))
         context = ForwardContext(access=access, read_rows=self.read_rows(prompt))
         settled = settle(

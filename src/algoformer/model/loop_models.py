@@ -200,6 +200,8 @@ LOOP_MODELS: dict[str, Callable[..., Program]] = {
 def small_loop_model(name: str, *, heads: int, causal: bool = True) -> Program:
     """Return a loop model of the field with one layer in each module and `heads` heads, for small widths.
 
+    Mixture of Recursions has two layers in the middle: with one, its cycle and its sequence are the same.
+
     >>> print(small_loop_model("nanbeige", heads=4))
     loop  ⟲ 2 steps, inject none
       1 layer × 4 heads, RMS norm, no bias, RoPE, gated silu, 2 KV heads
@@ -207,6 +209,8 @@ def small_loop_model(name: str, *, heads: int, causal: bool = True) -> Program:
     preset = LOOP_MODELS[name]
     counts = {"layers", "prelude", "core", "coda"} & {*signature(preset).parameters}
     words: dict[str, Any] = dict.fromkeys(counts, 1)
+    if name in ("mor_cycle", "mor_sequence"):
+        words["core"] = 2
     if any(layers.kv_heads is not None for layers in modules_of(preset())):
         words["kv_heads"] = max(1, heads // 2)
     return preset(heads=heads, head_width=None, causal=causal, **words)

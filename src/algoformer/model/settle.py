@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from algoformer.common.terminal import short
 from algoformer.model.driver import DEFAULT, ForwardContext, LoopDriver, select_rows
 from algoformer.model.parts import LoopModule, ProgramModule
 from algoformer.model.stopping import StoppingRule, what_it_reads
@@ -54,8 +55,11 @@ def settle(
     return run_until(driver, loop, rule, output, max_steps=rule.max_steps or loop.steps)
 
 
-def check_rule(body: ProgramModule, rule: StoppingRule) -> None:
+def check_rule(body: ProgramModule, rule: object) -> None:
     """Refuse a stopping rule that cannot stop a program, or reads what its loop does not have."""
+    if not isinstance(rule, StoppingRule):
+        got = f"{short(rule)} of type {type(rule).__name__}"
+        raise ValueError(f"a stopping rule is needed, such as Fixed(8) for 8 iterations, got {got}")
     loop, _ = body.traced_loop()
     if what_it_reads(rule) == "gate" and loop.settings.halt == "none":
         raise ValueError(

@@ -170,14 +170,19 @@ def check_loop(program: Program, training: TrainConfig) -> None:
             f"window must lie in 1..{steps} (the loop's steps), got {training.window}; "
             "choose a smaller window or more steps of the loop"
         )
-    tracked = tracked_iterations(training, window=training.window, iterations=steps)
-    cut = tracked < steps or (training.depth is not None and training.backprop != "full")
-    burnt_in = training.burn_in and training.depth is None
-    if (cut or burnt_in) and sees_input_once(program):
+    if cuts_gradient(program, training) and sees_input_once(program):
         raise ValueError(
             "with inject='none' a gradient cut at the window never reaches what stands before the loop; "
             "choose backprop='full' without burn_in, or inject='add'"
         )
+
+
+def cuts_gradient(program: Program, training: TrainConfig) -> bool:
+    """Return whether the gradient of some steps does not reach the state before the first iteration."""
+    if training.depth is not None:
+        return training.backprop != "full"
+    steps = default_steps(program)
+    return bool(training.burn_in) or steps > tracked_iterations(training, training.window, steps)
 
 
 def build_model(experiment: Experiment, *, like: nn.Module | None = None) -> nn.Module:
@@ -252,7 +257,7 @@ def sequence_depths(config: TrainConfig, step: int) -> tuple[int, ...]:
     return config.depth.draw(f"{config.seed}/{step}/depth", count)
 
 
-def tracked_iterations(config: TrainConfig, *, window: int, iterations: int) -> int:
+def tracked_iterations(config: TrainConfig, window: int, iterations: int) -> int:
     """Return how many of the last iterations the gradient passes through, of so many that are run."""
     if isinstance(config.backprop, str):
         return window if config.backprop == "window" else iterations

@@ -11,6 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from algoformer.config import TrainConfig
+from algoformer.model.parts import LoopModule
+from algoformer.training.config import Experiment, cuts_gradient, sees_input_once
 
 MOMENTUM = 0.95
 """Nesterov momentum, the value of its authors."""
@@ -31,6 +33,22 @@ def hidden_matrices(model: nn.Module) -> list[Tensor]:
     body: nn.Module = model.body  # type: ignore[assignment]
     linears = [part for part in body.modules() if isinstance(part, nn.Linear)]
     return list(dict.fromkeys(linear.weight for linear in linears))
+
+
+def start_weights(model: nn.Module) -> list[Tensor]:
+    """Return the weights of learned initial states of loops: a step may not reach them."""
+    loops = [part for part in model.modules() if isinstance(part, LoopModule)]
+    starts = [getattr(loop, name, None) for loop in loops for name in ("start", "low_start")]
+    return [weight for start in starts if isinstance(start, nn.Module) for weight in start.parameters()]
+
+
+def may_miss_weights(model: nn.Module, experiment: Experiment) -> bool:
+    """Return whether the loss of some steps does not depend on all weights."""
+    program, training = experiment.program, experiment.training
+    if training.loss == "gate":
+        return True
+    skips_start = training.segments > 1 or cuts_gradient(program, training)
+    return skips_start and (bool(start_weights(model)) or sees_input_once(program))
 
 
 class ModelOptimizer:

@@ -13,7 +13,7 @@ from algoformer.common.names import check_choice
 from algoformer.data.protocol import data_names
 from algoformer.model.loop_models import LOOP_MODELS, small_loop_model
 from algoformer.model.presets import PRESETS
-from algoformer.model.program import Loop, Program, default_steps, traced_part
+from algoformer.model.program import Loop, Program, default_steps, modules_of, traced_part
 from algoformer.tasks import TASKS, LinearRegression, PuzzleTask, Task, find
 from algoformer.training.config import Experiment, Ramp, TrainConfig, sees_input_once
 
@@ -75,12 +75,17 @@ def named_experiment(
         scale: how large the model and how long the training are.
         files: the text, for kinds of text.
     """
-    if ":" in name:
-        find(name)  # imports and registers package.module:Class
+    is_task = ":" in name or name in TASKS.names()
+    if is_task:
+        find(name)  # registers package.module:Class, and what an installed package offers
+    else:
+        check_choice("task", name, [*TASKS.names(), *(kind for kind in data_names() if kind != "prompts")])
+    if isinstance(program, str):
+        check_choice("program", program, [*PRESETS, *LOOP_MODELS])
     if isinstance(program, str) and program in LOOP_MODELS:
-        full = full_attention(TASKS[name]()) if name in TASKS else name == "labels"
+        full = full_attention(TASKS[name]()) if is_task else name == "labels"
         program = small_loop_model(program, heads=4 if scale == "smoke" else 8, causal=not full)
-    if name not in TASKS and ":" not in name and name != "prompts" and name in data_names():
+    if not is_task:
         from algoformer.training.text_recipes import experiment_on_files
 
         return experiment_on_files(name, program, scale, files)
@@ -100,11 +105,10 @@ def experiment(task: str, program: str, scale: Scale = "smoke", *, seed: int = 0
     >>> run.width, run.training.steps, run.training.window
     (256, 500000, 15)
     """
-    for word, name, table in (("task", task, TASKS), ("program", program, PRESETS)):
-        if name not in table:
-            check_choice(word, name, [*table, *(LOOP_MODELS if word == "program" else ())])
+    kind = find(task)
+    check_choice("program", program, PRESETS)
     small = scale == "smoke"
-    chosen: Task = TASKS[task](**(SMALL_TASKS if small else FULL_TASKS).get(task, {}))
+    chosen: Task = kind(**(SMALL_TASKS if small else FULL_TASKS).get(task, {}))
     heads = 4 if small else 8
     shape: dict[str, int] = SMALL_PROGRAMS.get(program, {}) if small else {}
     built = PRESETS[program](heads=heads, **shape, causal=not full_attention(chosen))
@@ -134,7 +138,9 @@ def training(program: Program, task: Task, scale: Scale, *, seed: int = 0) -> Tr
     """Return the paper's recipe at a scale for this program and task."""
     steps = default_steps(program)
     window = min(steps, 15 if scale != "smoke" else 4)
-    looping, samples = traced_part(program) is not None, not isinstance(task, PuzzleTask)
+    looping = traced_part(program) is not None
+    causal = all(layers.causal for layers in modules_of(program))
+    samples = causal and not isinstance(task, PuzzleTask)
     depth: dict[str, Any] = {
         "iterations": Ramp(start=window, increment=2, interval=0.001) if looping else None,
         "window": window,

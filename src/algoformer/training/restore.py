@@ -9,6 +9,7 @@ from torch import Tensor
 
 from algoformer.checkpoint import Checkpoint
 from algoformer.training.config import is_data_of
+from algoformer.training.optimizer import start_weights
 from algoformer.training.step import RAW, Step, checked_tensor
 
 
@@ -43,8 +44,12 @@ def restore(step: Step, checkpoint: Checkpoint) -> tuple[int, float]:
 
 
 def _restore_optimizer(step: Step, state: Mapping[str, Tensor]) -> None:
+    starts = {id(weight) for weight in start_weights(step.model)}
     for name, weight in step.model.named_parameters():
-        kept = _tensors(step, state, f"optimizer.{name}.", step.optimizer.state_like(weight))
+        like = step.optimizer.state_like(weight)
+        if id(weight) in starts and not any(f"optimizer.{name}.{key}" in state for key in like):
+            continue  # no step has reached it yet
+        kept = _tensors(step, state, f"optimizer.{name}.", like)
         step.optimizer.load_state(
             weight, {key: value.to(weight.device).clone() for key, value in kept.items()}
         )

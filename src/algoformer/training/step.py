@@ -21,7 +21,7 @@ from algoformer.model.algoformer import AlgoFormer
 from algoformer.model.program import traced_part
 from algoformer.trace import Carry, Unroll
 from algoformer.training.config import Experiment, sequence_depths, unroll_at
-from algoformer.training.optimizer import Average, ModelOptimizer
+from algoformer.training.optimizer import Average, ModelOptimizer, may_miss_weights
 from algoformer.training.precision import HalfBody, HalfLoss
 
 Result = TypeVar("Result")
@@ -126,7 +126,8 @@ class Step:
         self.training, self.data = experiment.training, experiment.data
         bf16 = self.training.precision == "bf16"
         # before the optimizer sees the weights: FSDP puts pieces in their place
-        self.loss = self.group.wrap(model, self._loss, at_once=bf16, partial=self.training.loss == "gate")
+        partial = may_miss_weights(model, experiment)
+        self.loss = self.group.wrap(model, self._loss, at_once=bf16, partial=partial)
         """Returns the loss on a batch under an unroll, in the precision of the experiment."""
         self.device = next(model.parameters()).device
         self.batches = self.data.batches(model, self.training, self.group.share())

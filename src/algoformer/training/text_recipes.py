@@ -14,7 +14,6 @@ from algoformer.common.names import check_choice
 from algoformer.data import Data, LabelledData, TextData, TranslationData
 from algoformer.data.protocol import data_class
 from algoformer.model import presets
-from algoformer.model.loop_models import LOOP_MODELS
 from algoformer.model.program import Program, default_steps, traced_part
 from algoformer.training.config import Experiment, TrainConfig, sees_input_once
 
@@ -171,8 +170,7 @@ def text_experiment(
     (32, 12, 1)
     """
     check_choice("kind", kind, get_args(TextKind))
-    if program not in presets.PRESETS:
-        check_choice("program", program, [*presets.PRESETS, *LOOP_MODELS])
+    check_choice("program", program, presets.PRESETS)
     check_choice("scale", scale, get_args(TextScale))
     shape = SHAPES[kind][scale]
     return Experiment(

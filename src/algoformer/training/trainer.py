@@ -15,6 +15,7 @@ import torch.distributed as dist
 from torch import nn
 
 from algoformer.checkpoint import Checkpoint, refuse_unbuildable
+from algoformer.common.devices import pick_device
 from algoformer.data.protocol import BUILT_IN
 from algoformer.training.config import Experiment, ParallelName, RunOptions, build_model, refuse_unlike
 from algoformer.training.engine import Plan, plan_for
@@ -101,15 +102,18 @@ def train(
 
     Raises:
         ValueError: the folder already holds a run, or holds none to resume, or another experiment's; or
-            the device has no such engine; or the initial model is not of the experiment's program; or the
-            processes cannot share the batch evenly; or the model could not be rebuilt from a checkpoint.
+            the device is not there, or has no such engine; or the initial model is not of the
+            experiment's program; or the processes cannot share the batch evenly; or the model could not be
+            rebuilt from a checkpoint.
         FloatingPointError: the loss is no longer a number; the last good checkpoint is kept.
         OSError: a file could not be written, say because the disk is full; the last checkpoint is kept.
     """
     options = options or RunOptions()
     options = replace(options, **run_options) if run_options else options
     _check_request(experiment, folder, initial, resume=resume)
-    group, device = join_group(options.parallel, torch.device(options.device))
+    device = torch.device(options.device)
+    pick_device(device.type)  # refuses a device that PyTorch does not see
+    group, device = join_group(options.parallel, device)
     plan = plan_for(experiment, options.engine, device=device, single=group.is_single)
     logger.info("%s on %s, %s", plan, device, group)
     with ExitStack() as stack:
