@@ -1,3 +1,6 @@
+import re
+from typing import Any
+
 import pytest
 
 from algoformer.model import AlgoFormer, Layers, Loop, Program
@@ -60,3 +63,16 @@ def test_equation_one_is_plain_and_can_be_varied() -> None:
     assert switches == ("none", False, False, "none", False)
     assert layers.activation == "relu"
     assert programs.equation_one(1, heads=1, head_width=1, hidden=1, causal=True).causal
+
+
+@pytest.mark.parametrize(
+    ("build", "wrong", "hint"),
+    [
+        (programs.algoformer, "step", "algoformer has no setting 'step' (did you mean 'steps'?)"),
+        (programs.looped, "head", "looped has no setting 'head' (did you mean 'heads'?)"),
+        (programs.standard, "qqq", "standard has no setting 'qqq'; its settings are layers, heads, "),
+    ],
+)
+def test_an_unknown_setting_meets_the_nearest_one(build: Any, wrong: str, hint: str) -> None:
+    with pytest.raises(TypeError, match=re.escape(hint)):
+        build(**{wrong: 20})

@@ -22,7 +22,7 @@ from algoformer.data.exits import token_loss
 from algoformer.data.files import TERMS, read_text
 from algoformer.data.protocol import Loss, Share
 from algoformer.data.text_base import BaseTextData, HeldBatch, Paths, TextBatch, evaluating
-from algoformer.data.token_file import TokenFile, split_blocks, text_files, token_files
+from algoformer.data.token_file import GIVEN, TokenFile, files_of_splits, split_blocks, token_files
 from algoformer.extras import require
 from algoformer.language.decode import CachedDecoder
 from algoformer.language.lines import batched
@@ -40,9 +40,6 @@ TOKENIZER_TEXT = 50_000
 
 EXIT_BATCH = 32
 """Sequences that are scored at a time under a stopping rule."""
-
-GIVEN = {"train": "files", "valid": "validation", "test": "test"}
-"""The setting with the files of each split."""
 
 NO_TEXT = "there is no text to validate or test on; give more text, or files of its own"
 
@@ -195,13 +192,7 @@ class TextData(BaseTextData):
 
     @property
     def _files(self) -> dict[str, list[Path]]:
-        found = {split: text_files(self._paths(name)) for split, name in GIVEN.items() if self._paths(name)}
-        trained = {path.resolve() for path in found["train"]}
-        for split, name in GIVEN.items():
-            both = [path for path in found.get(split, ()) if split != "train" and path.resolve() in trained]
-            if both:
-                raise ValueError(f"{both[0]} is among files and {name}; leave it out of one of them")
-        return found
+        return files_of_splits({split: self._paths(name) for split, name in GIVEN.items()})
 
     def _training_blocks(self) -> Iterator[str]:
         return (block for block in split_blocks(self._files, "train", self.split_seed) if block is not None)

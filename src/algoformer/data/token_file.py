@@ -7,7 +7,7 @@ import json
 import os
 import random
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,6 +24,9 @@ VARIABLE = "ALGOFORMER_CACHE"
 """The environment variable that names the folder for token files."""
 
 SPLITS = ("train", "valid", "test")
+
+GIVEN = {"train": "files", "valid": "validation", "test": "test"}
+"""The setting with the files of each split."""
 
 PERIOD = 20
 """One in this many blocks is held out for validation, and one for the test."""
@@ -57,6 +60,21 @@ def text_files(paths: Sequence[str]) -> list[Path]:
             found.append(path)
         else:
             raise ValueError(f"{path} does not exist")
+    return found
+
+
+def files_of_splits(given: Mapping[str, Sequence[str]]) -> dict[str, list[Path]]:
+    """Return the files of each split that has files of its own.
+
+    Raises:
+        ValueError: a file of the training text is to be held out too.
+    """
+    found = {split: text_files(paths) for split, paths in given.items() if paths}
+    trained = {path.resolve() for path in found["train"]}
+    for split in ("valid", "test"):
+        for path in found.get(split, ()):
+            if path.resolve() in trained:
+                raise ValueError(f"{path} is among files and {GIVEN[split]}; leave it out of one of them")
     return found
 
 

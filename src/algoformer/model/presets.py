@@ -7,9 +7,13 @@ loop  ⟲ 20 steps, inject add
 post  1 layer × 8 heads
 """
 
+import functools
 from collections.abc import Callable
-from typing import Any
+from dataclasses import fields
+from inspect import signature
+from typing import Any, TypeVar, cast
 
+from algoformer.common.names import did_you_mean
 from algoformer.model.formats import servable as servable
 from algoformer.model.loop_models import LOOP_MODELS as LOOP_MODELS
 from algoformer.model.loop_models import albert as albert
@@ -27,17 +31,38 @@ from algoformer.model.loop_models import trm as trm
 from algoformer.model.loop_models import universal as universal
 from algoformer.model.program import Layers, Loop, Part, Program
 
+Preset = TypeVar("Preset", bound=Callable[..., Program])
 
+
+def _suggests_settings(build: Preset) -> Preset:
+    """Make a preset answer an unknown setting with the nearest of its own and of the layers'."""
+    own, hidden = signature(build).parameters, ("layer", "count", "name")
+    known = [name for name in [*own, *(item.name for item in fields(Layers))] if name not in hidden]
+
+    @functools.wraps(build)
+    def checked(*arguments: Any, **settings: Any) -> Program:
+        for name in settings:
+            if name not in known:
+                hint = did_you_mean(name, known) or f"; its settings are {', '.join(known)}"
+                raise TypeError(f"{build.__name__} has no setting {name!r}{hint}")
+        return build(*arguments, **settings)
+
+    return cast(Preset, checked)
+
+
+@_suggests_settings
 def standard(layers: int = 12, **layer: Any) -> Program:
     """A plain transformer: distinct layers, no loop. `layer` goes to `Layers` (heads, causal, ...)."""
     return Program(Layers(layers, name="layers", **layer))
 
 
+@_suggests_settings
 def looped(layers: int = 1, *, steps: int = 20, inject: str = "add", **layer: Any) -> Program:
     """The looped transformer of Yang et al.: nothing but a loop, its input added at every step."""
     return Program(Loop(Layers(layers, **layer), steps=steps, inject=inject, name="loop"))
 
 
+@_suggests_settings
 def algoformer(
     pre: int = 1, loop: int = 1, post: int = 1, *, steps: int = 20, inject: str = "add", **layer: Any
 ) -> Program:
@@ -48,6 +73,7 @@ def algoformer(
     return Program(*parts)
 
 
+@_suggests_settings
 def nested(
     pre: int = 1,
     inner: int = 1,
@@ -74,6 +100,7 @@ def nested(
     return Program(*parts)
 
 
+@_suggests_settings
 def two_loops(
     first: int = 1,
     between: int = 1,
