@@ -5,7 +5,8 @@
 A sampler draws a point of the space and is given the nearest program of the table that it has not had yet,
 with its stored curve. Methods are compared by the lowest final error of the programs that they trained to the
 end, over the budget spent: a program that halving stops after a ninth of its steps costs a ninth.
-Writes OUT.json, OUT.svg and OUT.png, and beside them a plot of what mattered in the table, importance.svg.
+Writes OUT.json, OUT.svg and OUT.png, and beside them a plot of what mattered in the table, importance.svg (of
+chain-samplers: chain-importance.svg).
 """
 
 from __future__ import annotations
@@ -246,7 +247,7 @@ def main(arguments: list[str]) -> int:
     write_json(out.with_suffix(".json"), about | numbers)
     save(figure(drawn, numbers["target"], hand_made), out)
     mattered = importance_figure(numbers["importance"], title="What mattered in the table of loop programs")
-    save(mattered, out.with_name("importance"))
+    save(mattered, out.with_name(out.name.replace("samplers", "importance")))
     print(f"random search's best after {BUDGET} trainings: {numbers['target']:.4f}; 1+1+1: {hand_made:.4f}")
     for method, found in numbers["methods"].items():
         print(method, found)
