@@ -27,9 +27,8 @@ class IdentifyOptions:
 
     model: ModelOption
     steps: int = 12  # Passes of the loop to run.
-    prompts: int | None = (
-        None  # Held-out prompts, at least 24; by default 96; series: enough for 4,000 answers.
-    )
+    prompts: int | None = None
+    """Held-out prompts, at least 24; by default 96, and as many series as have 4,000 answers."""
     seed: int = 0  # Seed of the held-out prompts.
     problem: int = 0  # Regression problem inside a prompt: the layer of a chain of thought, from 0.
     by_layer: bool = False  # For a transformer without a loop: read its layers as passes.
