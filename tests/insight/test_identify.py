@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from algoformer import tasks
+from algoformer import algorithms, tasks
 from algoformer.insight import Identification, identify
+from algoformer.insight.verdict import RUNS
 from tests.insight.controls import BUILT, NULLS, TEXTBOOK, outcome
 
 DIM, EXAMPLES = 4, 12
@@ -46,7 +47,21 @@ def test_textbook_methods_are_named_with_their_parameters(name: str) -> None:
 def test_no_solver_outside_the_families_is_named(name: str) -> None:
     found = identified(name)
     assert found.name is None, str(found)
-    assert found.status in ("none of these", "does not learn")
+    if found.status == "resembles":  # every slow method explains what a slow solver leaves, not what it does
+        assert found.done is not None
+        assert found.done < RUNS < found.nearest.share
+        assert f"; but only {found.done:.3f} of what was done" in found.sentence
+    else:
+        assert found.status in ("none of these", "does not learn")
+
+
+@pytest.mark.parametrize("step_size", [1.5, 2.5])
+def test_gradient_descent_that_diverges_is_named(step_size: float) -> None:
+    task = tasks.LinearRegression(dim=DIM, points=EXAMPLES + 1)
+    found = identify(algorithms.GradientDescent(step_size=step_size), task, steps=8, prompts=24)
+    assert found.error[-1] > 1e4
+    assert found.name == "gradient descent", str(found)
+    assert found.nearest.parameters["η"] == pytest.approx(step_size, rel=1e-6)
 
 
 @pytest.mark.parametrize("name", BUILT)

@@ -62,6 +62,8 @@ class Identification(Stored):
         measured: what families predict: weights, or the one answer of each series.
         reference: the solution that e_t is the distance to.
         untested: symmetries of textbook methods that cannot be tested on such prompts.
+        done: the share that the nearest family explains of what is measured, rather than of what is left,
+            over the described passes; None in verdicts of earlier versions.
     """
 
     status: Status
@@ -85,6 +87,7 @@ class Identification(Stored):
     measured: Literal["weights", "answers"] = "weights"
     reference: str = "least squares"
     untested: tuple[str, ...] = ()
+    done: float | None = None
 
     @property
     def nearest(self) -> FamilyShare:
@@ -163,7 +166,7 @@ def _sentence(found: Identification) -> str:
     window = _window(found)
     if status == "runs":
         return f"runs {_explained(nearest, window)}.{_ties(found)}{_untested(found)}"
-    limits = f"any filter of the spectrum {_percent(max(found.ceiling, nearest.share))}"
+    limits = f"any filter of the spectrum {_percent(max(found.ceiling, nearest.share))}{_done(found)}"
     if status == "resembles":
         return f"resembles {_explained(nearest, window)}, {limits}{_failures(found)}.{_ties(found)}"
     return f"none of these. Nearest: {_explained(nearest, window)}, {limits}{_failures(found)}.{_ties(found)}"
@@ -215,6 +218,12 @@ def _window(found: Identification) -> str:
 def _ties(found: Identification) -> str:
     names = found.cannot_be_told_apart
     return f" Cannot be told apart from it: {', '.join(names)}." if names else ""
+
+
+def _done(found: Identification) -> str:
+    if found.done is None or found.done >= found.nearest.share:
+        return ""
+    return f"; but only {_percent(found.done)} of what was done"
 
 
 def _failures(found: Identification) -> str:

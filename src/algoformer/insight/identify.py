@@ -18,7 +18,7 @@ from algoformer.insight.identification import Identification, Refit
 from algoformer.insight.measured import Measured
 from algoformer.insight.on_series import OnSeries
 from algoformer.insight.probes import ProbeTable, probe
-from algoformer.insight.verdict import decide, described_passes
+from algoformer.insight.verdict import decide, described_passes, share_of_done
 from algoformer.model import AlgoFormer
 from algoformer.model.address import addresses
 from algoformer.tasks import Task
@@ -92,8 +92,9 @@ def _identified(
     seed, data = numbers["seed"], _finite(instrument.data)
     compared = compare(data, seed=seed)
     found, passes = instrument.examine(compared, seed=seed), compared.passes
+    done = share_of_done(compared.best, compared.test, passes)
     return Identification(
-        status=decide(data, compared.best, compared.shares, found.gates, moves=compared.moves),
+        status=decide(data, compared.best, compared.shares, found.gates, moves=compared.moves, done=done),
         families=tuple(compared.shares),
         passes=(passes[0] + 1, passes[-1] + 1),
         error=tuple(data.error.tolist()),
@@ -114,6 +115,7 @@ def _identified(
         measured=found.measured,
         reference=data.reference_name,
         untested=found.untested,
+        done=done,
     )
 
 
