@@ -14,7 +14,7 @@ from torch import Tensor
 from algoformer.evaluation import bootstrap, evaluation_prompts
 from algoformer.evaluation.curve import resampled_means
 from algoformer.evaluation.solvers import full_precision, given_to, own_steps
-from algoformer.insight.answers import precision_of
+from algoformer.insight.answers import check_solver, precision_of
 from algoformer.insight.certificate import AnswerClass, DepthCertificate, StateReport
 from algoformer.insight.growth import disturbance_growth, token_radii
 from algoformer.insight.instrument import LoopMap, loop_map
@@ -77,14 +77,19 @@ def certify(
     Raises:
         ValueError: the model has no loop, or there are too few prompts.
     """
+    check_solver(solver)
     if prompts is None:
         prompts = PUZZLES if isinstance(task, PuzzleTask) else PROMPTS
     if prompts < LEAST_PROMPTS:
         raise ValueError(f"prompts must be at least {LEAST_PROMPTS} for a band of the error, got {prompts}")
+    if trained is not None and trained < 1:
+        raise ValueError(
+            f"trained must be at least 1 pass, got {trained}; leave it out for the program's own"
+        )
     check_reach(reach)
     prompt = _questions(evaluation_prompts(task, count=prompts, seed=seed), solver)
     prompt = given_to(solver, prompt) if isinstance(solver, torch.nn.Module) else prompt.to(torch.float64)
-    trained = trained or own_steps(solver, prompt)
+    trained = own_steps(solver, prompt) if trained is None else trained
     far = reach * trained
     depths = read_depths(trained, far)
     states = None
@@ -211,7 +216,7 @@ def _certificate(
 
 
 def _ratio(before: Tensor, after: Tensor) -> tuple[float, tuple[float, float]]:
-    if not bool(torch.isfinite(after).all()):
+    if not bool(torch.isfinite(torch.stack([before, after])).all()):
         return float("inf"), (float("inf"), float("inf"))
     base = before.mean().clamp(min=_FLOOR)
     ratio = after.mean().clamp(min=_FLOOR) / base
@@ -222,7 +227,7 @@ def _ratio(before: Tensor, after: Tensor) -> tuple[float, tuple[float, float]]:
 
 
 def _typical_ratio(before: Tensor, after: Tensor) -> tuple[float, float, float]:
-    if not bool(torch.isfinite(after).all()):
+    if not bool(torch.isfinite(torch.stack([before, after])).all()):
         return float("inf"), float("inf"), float("inf")
     logs = after.clamp(min=_FLOOR).log() - before.clamp(min=_FLOOR).log()
     found = bootstrap(np.asarray(logs))

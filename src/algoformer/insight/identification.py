@@ -154,10 +154,8 @@ class Identification(Stored):
 def _sentence(found: Identification) -> str:
     """Return the verdict with its share, its ceiling and its limits."""
     nearest, status = found.nearest, found.status
-    if status == "does not learn" and found.measured == "answers":
-        return f"does not learn: its answers hardly correlate with those of {found.reference}."
     if status == "does not learn":
-        return "does not learn: its answers hardly depend on the labels of the prompt."
+        return f"does not learn: its answers hardly correlate with those of {found.reference}."
     if status.startswith("exact "):
         solution = "least squares" if status == "exact least squares" else found.reference
         return f"exact {solution} from the first pass on."

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from algoformer.evaluation.solvers import solver_name
+from algoformer.insight.answers import check_solver
 from algoformer.insight.ceilings import effective_times
 from algoformer.insight.comparison import compare
 from algoformer.insight.contexts import check_regression
@@ -65,6 +66,7 @@ def identify(
     Raises:
         ValueError: the task has no regression inside, or there are too few prompts or queries.
     """
+    check_solver(solver)
     series = task.parts == 1
     if prompts is None:
         prompts = max(_PROMPTS, _ANSWERS // task.out) if series else _PROMPTS
