@@ -226,6 +226,7 @@ SLOW: dict[str, Weights] = {
 NULLS: dict[str, Control] = {
     "Adam": _solver(adam, None),
     "noise": _solver(noise_only, None),
+    "GD on tanh of residuals": _solver(descent(0.3, residual=torch.tanh), None),
     **{name: _solver(weights, None) for name, weights in SLOW.items()},
     "conjugate gradients + 100 % noise": _solver(noisy(filters.conjugate_gradients, 1.0), None),
     "random weights, seed 0": Control(lambda d, n: random_model(d, n, 0), None),

@@ -36,7 +36,7 @@ LEARNS = 0.05
 """Weights whose squared correlation with least squares stays below this have not learned from the prompt."""
 
 RUNS, RESEMBLES = 0.95, 0.6
-"""The smallest shares, of what is left and of what was done, for which a method is run, and is resembled."""
+"""The smallest shares explained for which a method is said to be run, and to be resembled."""
 
 _STILL = 1e-6
 """Relative movement below which a pass changes nothing."""
@@ -160,10 +160,9 @@ def decide(
     failed = [gate for gate in gates if not gate.passed and gate.name not in best.family.exempt]
     lowest = min(share.by_pass[index] for index in described_passes(data))
     # small steps leave nearly everything, which every slow method explains: what was done counts as well
-    explained = min(share.share, done)
-    if explained >= RUNS and lowest >= 0.9 and not failed:
+    if share.share >= RUNS and min(lowest, done) >= 0.9 and not failed:
         return "runs"
-    return "resembles" if explained >= RESEMBLES else "none of these"
+    return "resembles" if min(share.share, done) >= RESEMBLES else "none of these"
 
 
 def _linearized(misfit: Tensor, energy: Tensor) -> np.ndarray:
