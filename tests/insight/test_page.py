@@ -141,7 +141,7 @@ def group_of(row: dict[str, Any]) -> str:
         ("textbook methods and closed forms", "textbook"),
         ("zero weights", "zero"),
         ("textbook methods with noise in what is left", "noise"),
-        ("not in any family: Adam, noise, conjugate gradients + 100 % noise, random weights", "null"),
+        ("not in any family: Adam, noise, noisy conjugate gradients, changed GD, random weights", "null"),
         ("hand-built from theorems", "built"),
         ("trained: loops distilled from gradient descent and Newton's iteration, two seeds each", "loop"),
     ],

@@ -46,7 +46,7 @@ class Identification(Stored):
         nonlinear: the share of the answers' variance that is not linear in the query's features, each pass.
         gates: symmetries that a textbook method has.
         ceilings: by name, the share that a whole class of methods could explain at each pass.
-        pace: effective gradient-flow time after each pass.
+        pace: effective gradient-flow time after each pass, to the last that is described.
         influence: of each example after the last described pass; `influence_least_squares`, that of the
             reference, beside it. Of a series: of each state before the question's window.
         rests_on: the smallest number of first examples (states) that have 98 % of the influence.
@@ -54,7 +54,8 @@ class Identification(Stored):
             the solver's and the reference's mean squared change over the mean square of a label.
         refit: the comparison with position weights, where the order of examples matters.
         curves: eigenvalues and the filters over them, for plots.
-        matching: by algorithm, the step whose weights are nearest after each pass.
+        matching: by algorithm, the step whose weights are nearest after each pass, until it is not among the
+            first 256 of gradient descent, 40 of Newton's iteration.
         path: by name, the weights of one prompt in the plane of the solver's own path.
         setting: task, sizes, seed and provenance.
         probes: what can be read off the states of an `AlgoFormer` on a task with features of its own, where

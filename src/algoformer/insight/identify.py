@@ -103,7 +103,7 @@ def _identified(
         nonlinear=found.nonlinear,
         gates=found.gates,
         ceilings={"any filter": tuple(compared.ceiling)} | found.operators,
-        pace=effective_times(data),
+        pace=effective_times(data)[: passes[-1] + 1],
         influence=tuple(found.influence.by_pass[found.late].tolist()),
         influence_least_squares=tuple(found.influence.least_squares.tolist()),
         rests_on=found.influence.rests_on(found.late),
