@@ -73,3 +73,14 @@ def test_more_iterations_than_in_training_are_measured(tiny_run: Path) -> None:
     assert main(["evaluate", str(tiny_run), "--iterations", "9", "--prompts", "8"]) == 0
     result = json.loads((tiny_run / "evaluation.json").read_text())[0]
     assert result["by_step"]["x"] == list(range(1, 10))
+
+
+def test_a_model_without_a_loop_runs_one_iteration(tiny_run: Path, tmp_path: Path) -> None:
+    other, out = tmp_path / "standard", tmp_path / "both"
+    options = ["--program", "standard", "--width", "8", "--model.layers.heads", "2"]
+    options += ["--data.dim", "2", "--data.points", "4"]
+    assert main(["train", *options, "--steps", "1", "--no-evaluate", "--out", str(other)]) == 0
+    arguments = ["evaluate", str(tiny_run), str(other), "--iterations", "9", "--prompts", "8"]
+    assert main([*arguments, "--out", str(out)]) == 0
+    results = json.loads((out / "evaluation.json").read_text())
+    assert [result["steps"] for result in results] == [9, 1]

@@ -10,7 +10,7 @@ from algoformer.cli import main
 from algoformer.cli.explore import DESCRIPTION
 from algoformer.cli.explore_theorems import THEOREMS
 from algoformer.data.prompts import PromptData
-from algoformer.insight import Identification
+from algoformer.insight import identify
 from algoformer.language.classify import Classifier
 from algoformer.language.translate import Decoding, Translator
 from algoformer.model import AlgoFormer
@@ -212,13 +212,33 @@ def test_an_identification_is_shown(tmp_path: Path) -> None:
 
 
 def test_a_file_of_identify_is_shown_with_its_own_sentence(tmp_path: Path) -> None:
-    file = Path(__file__).parents[2] / "results" / "insight" / "linear" / "identification.json"
-    out = tmp_path / "page.html"
+    theorem = THEOREMS["newton"]
+    found = identify(theorem.build()[0], theorem.task, steps=3, prompts=24)
+    file, out = tmp_path / "identification.json", tmp_path / "page.html"
+    file.write_text(found.to_json())
     assert main(["explore", "newton", "--out", str(out), "--identification", str(file)]) == 0
     shown = pack_of(out)["identification"]
-    sentence = Identification.from_json(file.read_text(encoding="utf-8")).sentence
-    assert shown["verdict"].lower() == sentence.lower()
+    assert shown["verdict"].lower() == found.sentence.lower()
     assert "the model" in shown["filters"]["series"]
+
+
+def test_an_identification_on_another_task_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = Path(__file__).parents[2] / "results" / "insight" / "linear" / "identification.json"
+    out = tmp_path / "page.html"
+    assert main(["explore", "newton", "--out", str(out), "--identification", str(file)]) == 2
+    assert "must be of the task of newton: dim is 1, there it is 20" in capsys.readouterr().err
+    assert not out.exists()
+
+
+def test_a_verdict_on_another_model_of_the_task_says_so(tmp_path: Path) -> None:
+    task, found, out = THEOREMS["newton"].task, tmp_path / "found.json", tmp_path / "page.html"
+    setting = {"task": "LinearRegression", "dim": 1, "examples": task.points - 1, "model": "trained"}
+    found.write_text(json.dumps({"sentence": "none of these.", "setting": setting}))
+    assert main(["explore", "newton", "--out", str(out), "--identification", str(found)]) == 0
+    said = "none of these. (Identified: trained, not newton.)"
+    assert pack_of(out)["identification"]["verdict"] == said
 
 
 def test_bad_input_gets_one_clear_line(

@@ -41,7 +41,7 @@ def test_identify_prints_a_verdict_and_writes_what_it_can_read_back(
     looped: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "found"
-    assert main(["identify", str(looped), "--prompts", "24", "--steps", "3", "--out", str(out)]) == 0
+    assert main(["identify", str(looped), "--prompts", "24", "--iterations", "3", "--out", str(out)]) == 0
     found = Identification.from_json((out / "identification.json").read_text())
     assert found.name is None  # random weights have learned nothing
     assert found.sentence in capsys.readouterr().out
@@ -78,7 +78,7 @@ def test_a_folder_of_results_does_not_hide_the_shipped_model_of_its_name(
 def test_a_folder_with_control_characters_is_printed_without_them(
     command: str, looped: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    size = ["--reach", "2"] if command == "certify" else ["--steps", "2"]
+    size = ["--reach", "2"] if command == "certify" else ["--iterations", "2"]
     out = tmp_path / "\x1b[2J"
     assert main([command, str(looped), "--prompts", "24", *size, "--out", str(out)]) == 0
     printed = "".join(capsys.readouterr())
@@ -90,7 +90,7 @@ def test_a_folder_with_control_characters_is_printed_without_them(
     ("options", "message"),
     [
         (["identify", "--prompts", "5"], "prompts must be at least 24 to tell families apart, got 5"),
-        (["identify", "--steps", "1"], "steps must be at least 2"),
+        (["identify", "--iterations", "1"], "steps must be at least 2"),
         (["certify", "--prompts", "2"], "prompts must be at least 8"),
         (["certify", "--reach", "1"], "reach must lie in 2..10,000, got 1;"),
         (["certify", "--reach", "9" * 400], "got an integer of about 400 digits"),
@@ -143,7 +143,7 @@ def test_a_model_of_series_is_identified_and_drawn(
     series = tasks.AutoregressiveWithRepresentation(dim=1, points=9, order=2)
     run = saved(tmp_path, programs.algoformer(heads=2, steps=4), series)
     out = tmp_path / "found"
-    assert main(["identify", str(run), "--prompts", "24", "--steps", "3", "--out", str(out)]) == 0
+    assert main(["identify", str(run), "--prompts", "24", "--iterations", "3", "--out", str(out)]) == 0
     found = Identification.from_json((out / "identification.json").read_text())
     assert found.measured == "answers"
     assert found.name is None
@@ -159,7 +159,7 @@ def test_a_layer_of_a_chain_is_identified_and_stored(
     chain = tasks.ChainOfThought(dim=2, points=7, layers=2)
     run = saved(tmp_path, programs.algoformer(heads=2, steps=4), chain)
     before = load_checkpoint(run)
-    small = ["--prompts", "24", "--steps", "3"]
+    small = ["--prompts", "24", "--iterations", "3"]
     assert main(["identify", str(run), "--problem", "1", "--store", "--json", *small]) == 0
     found = Identification.from_json(capsys.readouterr().out)
     assert found.setting["problem"] == 1

@@ -82,6 +82,31 @@ def adam(features: Tensor, labels: Tensor, steps: int, rate: float = 0.3) -> Ten
     return torch.stack(found)
 
 
+def descent(
+    step_size: float,
+    *,
+    residual: Callable[[Tensor], Tensor] = lambda rest: rest,
+    direction: Callable[[Tensor], Tensor] = lambda gradient: gradient,
+    weights: Callable[[Tensor], Tensor] = lambda found: found,
+) -> Weights:
+    """Gradient descent with something done to residuals, to the gradient, or to the weights it answers by."""
+
+    def descended(features: Tensor, labels: Tensor, steps: int) -> Tensor:
+        now, found = features.new_zeros(features.shape[0], features.shape[2]), []
+        for _ in range(steps):
+            rest = residual((features @ now[..., None])[..., 0] - labels)
+            now = now - step_size * direction((features.mT @ rest[..., None])[..., 0] / features.shape[1])
+            found.append(weights(now))
+        return torch.stack(found)
+
+    return descended
+
+
+def normalized(gradient: Tensor) -> Tensor:
+    """The gradient with length 1."""
+    return gradient / gradient.norm(dim=-1, keepdim=True)
+
+
 def hashed_noise(features: Tensor, steps: int) -> Tensor:
     """Unit vectors that depend on the examples in a way no method could: (step, problem, feature)."""
     samples, dim = features.shape[1:]
@@ -190,9 +215,19 @@ TEXTBOOK: dict[str, Control] = {
 }
 """Textbook methods, and two of them with noise."""
 
+SLOW: dict[str, Weights] = {
+    "GD, negative weights set to 0": descent(0.02, weights=torch.relu),
+    "GD on the signs of residuals": descent(0.1, residual=torch.sign),
+    "GD of steps of length 0.02": descent(0.02, direction=normalized),
+    "sign GD": descent(0.01, direction=torch.sign),
+}
+"""Slow methods that are in no family: every other slow method explains nearly all that they leave."""
+
 NULLS: dict[str, Control] = {
     "Adam": _solver(adam, None),
     "noise": _solver(noise_only, None),
+    "GD on tanh of residuals": _solver(descent(0.3, residual=torch.tanh), None),
+    **{name: _solver(weights, None) for name, weights in SLOW.items()},
     "conjugate gradients + 100 % noise": _solver(noisy(filters.conjugate_gradients, 1.0), None),
     "random weights, seed 0": Control(lambda d, n: random_model(d, n, 0), None),
     "random weights, seed 1": Control(lambda d, n: random_model(d, n, 1), None),

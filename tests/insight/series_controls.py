@@ -201,6 +201,8 @@ CONTROLS: dict[str, SeriesControl] = {
     "built GD": SeriesControl(partial(built, step_size=0.2), TEXTBOOK["GD 0.2"]),
     "Adam": _null(_of_weights(controls.adam)),
     "noise": _null(lambda setting: noise_only),
+    "GD on tanh of residuals": _null(_of_weights(controls.descent(0.3, residual=torch.tanh))),
+    **{name: _null(_of_weights(weights)) for name, weights in controls.SLOW.items()},
     "conjugate gradients + 100 % noise": _null(
         lambda setting: Disturbed(_of_weights(filters.conjugate_gradients)(setting), setting, 1.0)
     ),

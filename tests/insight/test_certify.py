@@ -13,6 +13,7 @@ from algoformer.evaluation import evaluation_prompts
 from algoformer.insight import DepthCertificate, certify, filters
 from algoformer.insight.growth import disturbance_growth, token_radii
 from algoformer.insight.instrument import loop_map
+from algoformer.language.classifier import TextClassifier
 from tests.insight.controls import FromWeights, from_filter, random_model
 
 DIM, EXAMPLES = 4, 12
@@ -155,6 +156,12 @@ def test_a_puzzle_is_certified_by_the_probabilities_of_all_its_answers(
     assert found.setting["error"] == "Brier score"
 
 
+def test_more_puzzles_than_prompts_of_regression_are_certified_by_default() -> None:
+    sure = Unsure(0, (50.0, 50.0))
+    assert certify(sure, tasks.Sudoku(), reach=2, trained=20).setting["prompts"] == 48
+    assert certify(algorithms.Newton(), TASK, reach=2, trained=20).setting["prompts"] == 12
+
+
 def test_classes_do_not_diverge_with_their_logits() -> None:
     def ever_surer(prompt: Prompt, unroll: Unroll) -> Trace:
         passes = torch.arange(unroll.first_step, unroll.steps + 1).double()[:, None, None, None]
@@ -191,6 +198,19 @@ def test_an_error_that_one_prompt_decides_is_unclear() -> None:
     assert "too few prompts" in found.sentence
     assert found.typical is not None
     assert found.typical[0] == pytest.approx((0.25**7 * 100) ** (1 / 8), rel=1e-3)
+
+
+@pytest.mark.parametrize(("size", "first"), [(4.0, (10.0, 1.0)), (0.25, (10.0, 12.0))])
+def test_the_band_of_a_ratio_holds_what_happens_without_the_prompt_of_most_error(
+    size: float, first: tuple[float, float]
+) -> None:
+    # more than 0.99 of the error at pass 20 is that of one prompt in 12, which a third of the resamples lack
+    found = certify(forgetting(size, first), TASK, prompts=12, reach=10)
+    low, high = found.ratio_band
+    without, of_the_prompt = size**2, (first[1] / first[0]) ** 2
+    assert low < 2 * min(without, of_the_prompt)
+    assert high > max(without, of_the_prompt) / 2
+    assert found.answers not in ("grow", "improve")
 
 
 def descent_errors(
@@ -292,3 +312,41 @@ def test_a_model_without_a_loop_is_refused() -> None:
     model = AlgoFormer(Program(Layers(1, heads=2)), dim=DIM, out=1, context=26, width=8)
     with pytest.raises(ValueError, match="no loop"):
         certify(model, TASK, prompts=8)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_answers_that_are_never_finite_diverge(value: float) -> None:
+    def broken(prompt: Prompt, unroll: Unroll) -> Trace:
+        answers = torch.full((unroll.length, *prompt.targets.shape), value)
+        return Trace(predictions=answers, first_step=unroll.first_step)
+
+    found = certify(broken, TASK, prompts=8, reach=2)
+    assert found.answers == "diverge"
+    assert found.stopping.rule == "fixed:1"
+    assert "answers diverge: error × inf" in str(found)
+
+
+def test_a_causal_loop_with_adaptive_computation_time_has_a_spectrum() -> None:
+    program = Program(Loop(Layers(1, heads=2), steps=3, halt="act"))
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = AlgoFormer(program, dim=DIM, out=1, context=TASK.context, width=8).eval()
+    states = certified(model, reach=2).states
+    assert states is not None
+    assert len(states.radii) == len(evaluation_prompts(TASK, count=1).prefix().rows[0])
+
+
+@pytest.mark.parametrize("trained", [0, -3])
+def test_a_trained_depth_below_one_pass_is_refused(trained: int) -> None:
+    with pytest.raises(ValueError, match=f"trained must be at least 1 pass, got {trained}"):
+        certify(algorithms.Newton(), TASK, trained=trained)
+
+
+def test_a_model_of_text_is_refused() -> None:
+    model = TextClassifier(
+        Loop(Layers(1, heads=2), steps=2), vocabulary=9, context=8, width=8, labels=("a", "b")
+    )
+    with pytest.raises(
+        ValueError, match=r"solver must answer prompts, got TextClassifier.*certify_probabilities"
+    ):
+        certify(model, TASK)  # type: ignore[arg-type]

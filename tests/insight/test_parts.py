@@ -11,6 +11,7 @@ from algoformer.insight import filters, identify, layers_as_passes
 from algoformer.insight.answers import answer_reader
 from algoformer.insight.ceilings import effective_times, operator_ceilings
 from algoformer.insight.contexts import Contexts, draw_contexts
+from algoformer.insight.curves import matching_of
 from algoformer.insight.gates import ADDITIVE, ORDER, ROTATION, SPAN, Gate, measure_gates
 from algoformer.insight.influence import foreign_labels, measure_influence
 from algoformer.insight.probes import RIDGE, probe
@@ -250,3 +251,20 @@ def test_layers_as_passes_are_refused_for_a_loop_and_beyond_the_last_layer() -> 
     solver = layers_as_passes(model.eval(), task)
     with pytest.raises(ValueError, match="steps must be at most 2"):
         solver(evaluation_prompts(task, count=2), Unroll(steps=3))
+
+
+def test_steps_beyond_those_that_are_tried_are_left_out() -> None:
+    newton = FromWeights(from_filter(filters.newton_from_gram, 1 / 16))
+    found = implied_weights(answer_reader(newton, queries=16), contexts(), 20)
+    descent = matching_of(found)["gradient descent, 1.8/λmax"]
+    assert 10 < len(descent) < 20
+    assert max(descent) < 256
+
+
+def test_gradient_flow_times_are_those_of_described_passes_and_0_at_least() -> None:
+    def away(spectrum: filters.Spectrum, steps: int) -> torch.Tensor:
+        return torch.stack([torch.full_like(spectrum.values, 2.0), torch.zeros_like(spectrum.values)])[:steps]
+
+    found = identify(FromWeights(from_filter(away)), TASK, steps=2, prompts=24)
+    assert found.passes == (1, 1)
+    assert found.pace == (0.0,)

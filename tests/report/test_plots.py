@@ -9,9 +9,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from algoformer.evaluation import Curve, Evaluation
+from algoformer.insight import DepthCertificate
 from algoformer.report import error_by_sample, error_by_step, inline_svg, save, training_loss
 from algoformer.report.axes import log_limits
 from algoformer.report.canvas import svg_text
+from algoformer.report.insight_plots import certificate_figures
 from algoformer.report.style import INK, strokes
 from evaluation.known import line, one
 
@@ -49,7 +51,7 @@ def test_both_panels_show_the_curves_as_they_are() -> None:
             "Newton": ([0, 1], [1.0, 1e-9]),
         }
         assert axes.get_xlabel() == "in-context samples"
-        assert axes.get_ylabel().startswith("squared error / d")
+        assert axes.get_ylabel().startswith("squared error / scale")
     assert [axes.get_yscale() for axes in figure.axes] == ["linear", "log"]
     assert legend_of(figure) == ["AlgoFormer", "Newton"]
     assert figure.get_suptitle() == "here"
@@ -219,3 +221,10 @@ def test_a_missing_matplotlib_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(ModuleNotFoundError, match=r"'matplotlib'.*pip install 'algoformer\[viz\]'"):
         error_by_sample(by_samples())
+
+
+@pytest.mark.parametrize(("name", "words"), [("sudoku", "Brier score"), ("linear", "squared error / scale")])
+def test_a_certificate_is_drawn_with_the_name_of_its_error(name: str, words: str) -> None:
+    file = Path(__file__).parents[2] / "results" / "insight" / name / "certificate.json"
+    figure = certificate_figures(DepthCertificate.from_json(file.read_text(encoding="utf-8")))["depth"]
+    assert figure.axes[0].get_ylabel() == words

@@ -25,7 +25,8 @@ class CertifyOptions:
 
     model: ModelOption
     reach: int = 50  # Depth to run to, in multiples of the trained depth.
-    prompts: int = 12  # Held-out prompts, at least 8; for a model of text, lines.
+    prompts: int | None = None
+    """Held-out prompts, at least 8, or lines of text; by default 12, and 48 puzzles."""
     seed: int = 0  # Seed of the held-out prompts.
     texts: Path | None = None  # For a model of text: a file with one text a line.
     references: Path | None = None  # For a translator: a file with the reference for each text.
@@ -63,9 +64,11 @@ def run_certify(arguments: list[str]) -> int:
         found = certify(known.model, known.task, reach=chosen.reach, prompts=chosen.prompts, seed=chosen.seed)
     else:
         from algoformer.cli.certify_text import certify_text
+        from algoformer.insight.certify import PROMPTS
 
+        most = PROMPTS if chosen.prompts is None else chosen.prompts
         found = certify_text(
-            checkpoint, chosen.texts, reach=chosen.reach, most=chosen.prompts, references=chosen.references
+            checkpoint, chosen.texts, reach=chosen.reach, most=most, references=chosen.references
         )
     found = with_provenance(found, chosen.model.stem, ["certify", *arguments], start)
     deliver(found, chosen, {"certificate": found.to_data()}, "certificate.json", certificate_figures)

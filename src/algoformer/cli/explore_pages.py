@@ -17,6 +17,7 @@ from algoformer.cli.measure import Contender, load_contender
 from algoformer.cli.progress import counting
 from algoformer.common.files import write_text
 from algoformer.common.names import check_choice
+from algoformer.common.terminal import short
 from algoformer.evaluation import Evaluation, compare, evaluation_prompts
 from algoformer.language.trunk import TextModel
 from algoformer.model import AlgoFormer
@@ -61,6 +62,7 @@ def make_page(
     if not path.exists() and not path.suffix and len(path.parts) == 1:
         check_choice("model", name, [*THEOREMS, *shipped_names()])
     if name in THEOREMS and not path.exists():
+        identification = _of_task(identification, THEOREMS[name].task, name)
         model, exploration = _theorem(name, prompts)
     elif (checkpoint := load(path)).tokenizer:
         from algoformer.cli.explore_text import page_of_text
@@ -68,14 +70,35 @@ def make_page(
         return _write(out, *page_of_text(checkpoint, path.stem, text))
     else:
         contender = load_contender(path)
+        identification = _of_task(identification, contender.task, contender.label)
         model, exploration = contender.model, explore(contender)
         exploration = replace(exploration, lead=_measured(contender, exploration, prompts))
-    if identification is not None and exploration.puzzle:
-        raise ValueError("an identification belongs to regression; leave out --identification for a puzzle")
     if text:
         raise ValueError("text lines are shown for text models only; leave out --text for this one")
     page = explorer_page(model, replace(exploration, identification=identification))
     return _write(out, page, exploration.lead)
+
+
+def _of_task(found: Any, task: Task, label: str) -> Any:
+    """Refuse an identification on another task; one of another model says so in its verdict."""
+    if found is None:
+        return None
+    if isinstance(task, PuzzleTask):
+        raise ValueError("an identification belongs to regression; leave out --identification for a puzzle")
+    setting = found.get("setting") or {}
+    own = {"task": type(task).__name__, "dim": task.dim}
+    if task.parts > 1:  # a series has fewer examples than states
+        own["examples"] = task.points - 1
+    for name, value in own.items():
+        if setting.get(name, value) != value:
+            raise ValueError(
+                f"the identification must be of the task of {label}: {name} is {value}, there it is "
+                f"{short(setting[name])}; make one with `algoformer identify {label}`"
+            )
+    other = setting.get("model", label)
+    if other == label:
+        return found
+    return {**found, "sentence": f"{verdict_of(found)['verdict']} (Identified: {other}, not {label}.)"}
 
 
 def _write(out: Path, page: str, lead: str) -> str:

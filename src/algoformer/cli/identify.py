@@ -26,10 +26,9 @@ class IdentifyOptions:
     """Options of `algoformer identify`."""
 
     model: ModelOption
-    steps: int = 12  # Passes of the loop to run.
-    prompts: int | None = (
-        None  # Held-out prompts, at least 24; by default 96; series: enough for 4,000 answers.
-    )
+    iterations: int = 12  # Iterations of the loop to run.
+    prompts: int | None = None
+    """Held-out prompts, at least 24; by default 96, and as many series as have 4,000 answers."""
     seed: int = 0  # Seed of the held-out prompts.
     problem: int = 0  # Regression problem inside a prompt: the layer of a chain of thought, from 0.
     by_layer: bool = False  # For a transformer without a loop: read its layers as passes.
@@ -66,7 +65,7 @@ def run_identify(arguments: list[str]) -> int:
     found = identify(
         solver,
         contender.task,
-        steps=solver.layers if chosen.by_layer else chosen.steps,
+        steps=solver.layers if chosen.by_layer else chosen.iterations,
         prompts=chosen.prompts,
         seed=chosen.seed,
         problem=chosen.problem,

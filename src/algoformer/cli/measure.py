@@ -19,7 +19,7 @@ from algoformer.evaluation import Evaluation, Table, compare, evaluation_prompts
 from algoformer.evaluation.evaluation import UNLEARNED
 from algoformer.extras import require
 from algoformer.model import AlgoFormer
-from algoformer.model.program import default_steps
+from algoformer.model.program import default_steps, traced_part
 from algoformer.report import error_by_sample, error_by_step, save
 from algoformer.shipped import load
 from algoformer.tasks import PuzzleTask, Task
@@ -159,6 +159,9 @@ def measure_runs(
                 solvers[label] = stack.enter_context(open_solver(solver.to(device)))
         progress = stack.enter_context(counting("measuring"))
         results = compare(solvers, prompt, steps=depth, progress=progress, provenance=origin)
+    for place, contender in enumerate(contenders):
+        if traced_part(contender.model.program) is None:  # its layers run once, however often others iterate
+            results[place] = replace(results[place], steps=1)
     if out is not None:
         write_json(out / "evaluation.json", [result.to_data() for result in results])
         if can_plot():

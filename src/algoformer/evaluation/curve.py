@@ -131,15 +131,16 @@ def bootstrap(
     width = max(1, _NUMBERS_AT_ONCE // max(resamples, len(values)))
     for start in range(0, len(sound), width):
         chosen = sound[start : start + width]
-        means = _resampled_means(flat[:, chosen], seed=seed, resamples=resamples)
+        means = resampled_means(flat[:, chosen], seed=seed, resamples=resamples)
         with np.errstate(over="ignore", invalid="ignore"):
             low[chosen], high[chosen] = np.quantile(means, ends, axis=0)
     return Band(mean=mean.reshape(shape), low=low.reshape(shape), high=high.reshape(shape))
 
 
-def _resampled_means(
-    values: Float[np.ndarray, "prompt column"], *, seed: int, resamples: int
+def resampled_means(
+    values: Float[np.ndarray, "prompt column"], *, seed: int = 0, resamples: int = 1000
 ) -> Float[np.ndarray, "resample column"]:
+    """Return the means over prompts drawn with replacement, the same prompts for all columns."""
     # a resample is how often it drew each prompt, so that all its means are one matrix product
     count = len(values)
     generator = np.random.default_rng(seed)

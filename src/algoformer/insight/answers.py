@@ -26,6 +26,15 @@ def precision_of(solver: Solver) -> torch.dtype:
     return torch.float64 if parameter is None else parameter.dtype
 
 
+def check_solver(solver: Solver) -> None:
+    """Refuse a model of text, which reads tokens: its probabilities are certified by other functions."""
+    if hasattr(solver, "vocabulary"):
+        raise ValueError(
+            f"solver must answer prompts, got {type(solver).__name__}, a model of text; "
+            "use `algoformer certify MODEL --texts FILE`, or certify_probabilities"
+        )
+
+
 def answer_reader(solver: Solver, *, queries: int, query_rows: int = 1) -> Reader:
     """Return a function that reads a solver's answers at up to `queries` queries for each context.
 
@@ -39,6 +48,8 @@ def answer_reader(solver: Solver, *, queries: int, query_rows: int = 1) -> Reade
 
         def read_shared(contexts: Contexts, steps: int) -> Tensor:
             rows, queries = contexts.rows, contexts.query_rows
+            # the copy has a longer context: the model itself says which prompts it was built for
+            solver.check(_prompt(torch.cat([rows[:1], queries[:1, 0]], dim=1), contexts))  # type: ignore[attr-defined]
             size = max(1, ROWS_AT_ONCE // (rows.shape[1] + queries.shape[1] * queries.shape[2]))
             with full_precision(model, torch.device("cpu")):
                 parts = [
@@ -59,16 +70,19 @@ def answer_reader(solver: Solver, *, queries: int, query_rows: int = 1) -> Reade
 def _repeated(solver: Solver, contexts: Contexts, steps: int) -> Tensor:
     rows, queries = contexts.rows, contexts.query_rows
     batch, count = queries.shape[:2]
-    out = contexts.labels.shape[-1]
     whole = torch.cat([rows[:, None].expand(-1, count, -1, -1), queries], dim=2).flatten(0, 1)
     size = max(1, 2 * ROWS_AT_ONCE // whole.shape[1])
     answers = []
     for part in whole.split(size):
-        prompt = Prompt(
-            rows=part,
-            targets=part.new_zeros(len(part), 1, out),
-            reads=(part.shape[1] - 1,),
-            parts=contexts.parts,
-        )
-        answers.append(solver(prompt, Unroll(steps=steps)).predictions[:, :, 0])
+        answers.append(solver(_prompt(part, contexts), Unroll(steps=steps)).predictions[:, :, 0])
     return torch.cat(answers, dim=1).unflatten(1, (batch, count)).double()
+
+
+def _prompt(rows: Tensor, contexts: Contexts) -> Prompt:
+    """Return prompts with these rows, whose last row is the question."""
+    return Prompt(
+        rows=rows,
+        targets=rows.new_zeros(len(rows), 1, contexts.labels.shape[-1]),
+        reads=(rows.shape[1] - 1,),
+        parts=contexts.parts,
+    )

@@ -124,7 +124,7 @@ def _basis(eigenvalues: Tensor, knots: Tensor) -> Tensor:
 
 def effective_times(data: Measured) -> tuple[float, ...]:
     """Return the gradient-flow time τ_t for each pass: the best e^(-τλ) in place of the measured filter."""
-    grid = torch.logspace(-3, 6, 721, dtype=torch.float64)
+    grid = torch.cat([torch.zeros(1), torch.logspace(-3, 6, 721)]).double()
     left = data.left_parts
     gains = []
     for time in grid:

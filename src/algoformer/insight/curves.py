@@ -55,12 +55,13 @@ _REFERENCES = {
 
 
 def matching_of(data: Measured) -> dict[str, tuple[int, ...]]:
-    """Return the step of two algorithms that is nearest after each pass."""
+    """Return the step of two algorithms that is nearest after each pass, until it is the last one tried."""
     found = {}
     for name, (family, parameter, most) in _REFERENCES.items():
         parts = residual_parts(family, data, most, parameter)
         misfit = torch.stack([(data.left_parts - one).square().sum((1, 2)) for one in parts])
-        found[name] = tuple(misfit.argmin(0).tolist())
+        nearest = misfit.argmin(0).tolist()
+        found[name] = tuple(nearest[: nearest.index(most)] if most in nearest else nearest)
     return found
 
 

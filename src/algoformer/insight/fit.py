@@ -100,7 +100,7 @@ def misfit_of(family: Family, data: Measured, parameters: Sequence[float], pace:
 def residual_parts(family: Family, data: Measured, steps: int, *parameters: float) -> Tensor:
     """Return what a family leaves, as `data` measures it, (step, problem, coordinate), from step 0 on."""
     if family.filter is not None:
-        ratio = _sound(family.residual(Spectrum.of(data.eigenvalues), steps, *parameters), data.search.limit)
+        ratio = _sound(family.residual(Spectrum.of(data.eigenvalues), steps, *parameters), data.limit)
         return data.filtered(torch.cat([torch.ones_like(ratio[:1]), ratio]))
     assert family.iterates is not None
     features = data.features.repeat_interleave(data.outs, 0)
@@ -187,7 +187,7 @@ class _Objective:
     def _filters(self, grid: np.ndarray, spectrum: Spectrum, steps: int) -> Tensor:
         shape = (-1, *[1] * spectrum.values.dim())
         parameters = [torch.from_numpy(column.copy()).reshape(shape) for column in self.values(grid).T]
-        found = _sound(self.family.residual(spectrum, steps, *parameters), self.data.search.limit)
+        found = _sound(self.family.residual(spectrum, steps, *parameters), self.data.limit)
         return found if parameters else found[:, None].expand(steps, len(grid), *spectrum.values.shape)
 
     def _skills(self, residuals: Tensor) -> Tensor:
@@ -208,7 +208,7 @@ class _Objective:
         cross = cross[self.passes]
         filters = self._filters(grid, spectrum, self.steps)
         reference = self.data.reference(spectrum.values)
-        relative = _sound((filters - reference) / (1 - reference).clamp(min=1e-12), self.data.search.limit)
+        relative = _sound((filters - reference) / (1 - reference).clamp(min=1e-12), self.data.limit)
         found = []
         for pace, offset in self.family.schedules():
             chosen = relative[[number - 1 for number in step_numbers(self.passes, pace, offset)]]
@@ -246,7 +246,7 @@ def _fit_best_polynomial(train: Measured, test: Measured, passes: Sequence[int])
 
 
 def _bounded(parts: Tensor, data: Measured) -> Tensor:
-    limit = data.search.limit * float(data.solution_parts.abs().max())
+    limit = data.limit * float(data.solution_parts.abs().max())
     return parts.nan_to_num(nan=limit, posinf=limit, neginf=-limit).clamp(-limit, limit)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -83,7 +83,9 @@ def measure_gates(
         back = torch.einsum("bij,tbj->tbi", turn.repeat_interleave(outs, 0), turned)
         gates.append(correlation(ROTATION, base.left, back, chosen))
     halved = measured(contexts.with_labels(contexts.labels / 2))
-    gates.append(correlation(SCALE, base.left, 2 * halved.left, chosen))
+    scale = correlation(SCALE, base.left, 2 * halved.left, chosen)
+    # of small steps nearly all is left at any scale: what was done must scale as well
+    gates.append(replace(scale, value=min(scale.value, _agreement(base, halved, chosen))))
     if shape[1] > contexts.features.shape[-1]:
         gates.append(_violation(SPAN, _off_span(measured, contexts, base, chosen, generator)))
     other = measured(contexts.with_queries(contexts.query_rows.roll(1, 0)))
@@ -101,6 +103,14 @@ def correlation(name: str, one: Tensor, other: Tensor, passes: list[int], *, thr
     norms = one.square().sum(1) * other.square().sum(1)
     value = ((one * other).sum(1) / norms.clamp(min=1e-300).sqrt()).mean()
     return Gate(name=name, value=float(value), threshold=threshold, correlation=True)
+
+
+def _agreement(base: Implied, halved: Implied, passes: list[int]) -> float:
+    """Return <a, b> / max(|a|², |b|²) of weights and twice those of half the labels, averaged over passes."""
+    one, other = base.weights[passes].flatten(1), 2 * halved.weights[passes].flatten(1)
+    none = 1e-12 * base.solution.square().sum()
+    larger = torch.maximum(one.square().sum(1), other.square().sum(1))
+    return float((((one * other).sum(1) + none) / (larger + none)).mean())
 
 
 def _not_additive(measured: Measure, contexts: Contexts, base: Implied, passes: list[int]) -> float:

@@ -46,7 +46,7 @@ class Identification(Stored):
         nonlinear: the share of the answers' variance that is not linear in the query's features, each pass.
         gates: symmetries that a textbook method has.
         ceilings: by name, the share that a whole class of methods could explain at each pass.
-        pace: effective gradient-flow time after each pass.
+        pace: effective gradient-flow time after each pass, to the last that is described.
         influence: of each example after the last described pass; `influence_least_squares`, that of the
             reference, beside it. Of a series: of each state before the question's window.
         rests_on: the smallest number of first examples (states) that have 98 % of the influence.
@@ -54,7 +54,8 @@ class Identification(Stored):
             the solver's and the reference's mean squared change over the mean square of a label.
         refit: the comparison with position weights, where the order of examples matters.
         curves: eigenvalues and the filters over them, for plots.
-        matching: by algorithm, the step whose weights are nearest after each pass.
+        matching: by algorithm, the step whose weights are nearest after each pass, until it is not among the
+            first 256 of gradient descent, 40 of Newton's iteration.
         path: by name, the weights of one prompt in the plane of the solver's own path.
         setting: task, sizes, seed and provenance.
         probes: what can be read off the states of an `AlgoFormer` on a task with features of its own, where
@@ -62,6 +63,8 @@ class Identification(Stored):
         measured: what families predict: weights, or the one answer of each series.
         reference: the solution that e_t is the distance to.
         untested: symmetries of textbook methods that cannot be tested on such prompts.
+        done: the share that the nearest family explains of what is measured, rather than of what is left,
+            over the described passes; None in verdicts of earlier versions.
     """
 
     status: Status
@@ -85,6 +88,7 @@ class Identification(Stored):
     measured: Literal["weights", "answers"] = "weights"
     reference: str = "least squares"
     untested: tuple[str, ...] = ()
+    done: float | None = None
 
     @property
     def nearest(self) -> FamilyShare:
@@ -151,10 +155,8 @@ class Identification(Stored):
 def _sentence(found: Identification) -> str:
     """Return the verdict with its share, its ceiling and its limits."""
     nearest, status = found.nearest, found.status
-    if status == "does not learn" and found.measured == "answers":
-        return f"does not learn: its answers hardly correlate with those of {found.reference}."
     if status == "does not learn":
-        return "does not learn: its answers hardly depend on the labels of the prompt."
+        return f"does not learn: its answers hardly correlate with those of {found.reference}."
     if status.startswith("exact "):
         solution = "least squares" if status == "exact least squares" else found.reference
         return f"exact {solution} from the first pass on."
@@ -163,7 +165,7 @@ def _sentence(found: Identification) -> str:
     window = _window(found)
     if status == "runs":
         return f"runs {_explained(nearest, window)}.{_ties(found)}{_untested(found)}"
-    limits = f"any filter of the spectrum {_percent(max(found.ceiling, nearest.share))}"
+    limits = f"any filter of the spectrum {_percent(max(found.ceiling, nearest.share))}{_done(found)}"
     if status == "resembles":
         return f"resembles {_explained(nearest, window)}, {limits}{_failures(found)}.{_ties(found)}"
     return f"none of these. Nearest: {_explained(nearest, window)}, {limits}{_failures(found)}.{_ties(found)}"
@@ -215,6 +217,12 @@ def _window(found: Identification) -> str:
 def _ties(found: Identification) -> str:
     names = found.cannot_be_told_apart
     return f" Cannot be told apart from it: {', '.join(names)}." if names else ""
+
+
+def _done(found: Identification) -> str:
+    if found.done is None or found.done >= found.nearest.share:
+        return ""
+    return f"; but only {_percent(found.done)} of what was done"
 
 
 def _failures(found: Identification) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from algoformer.evaluation.solvers import solver_name
+from algoformer.insight.answers import check_solver
 from algoformer.insight.ceilings import effective_times
 from algoformer.insight.comparison import compare
 from algoformer.insight.contexts import check_regression
@@ -18,7 +19,7 @@ from algoformer.insight.identification import Identification, Refit
 from algoformer.insight.measured import Measured
 from algoformer.insight.on_series import OnSeries
 from algoformer.insight.probes import ProbeTable, probe
-from algoformer.insight.verdict import decide, described_passes
+from algoformer.insight.verdict import decide, described_passes, share_of_done
 from algoformer.model import AlgoFormer
 from algoformer.model.address import addresses
 from algoformer.tasks import Task
@@ -65,6 +66,7 @@ def identify(
     Raises:
         ValueError: the task has no regression inside, or there are too few prompts or queries.
     """
+    check_solver(solver)
     series = task.parts == 1
     if prompts is None:
         prompts = max(_PROMPTS, _ANSWERS // task.out) if series else _PROMPTS
@@ -92,15 +94,16 @@ def _identified(
     seed, data = numbers["seed"], _finite(instrument.data)
     compared = compare(data, seed=seed)
     found, passes = instrument.examine(compared, seed=seed), compared.passes
+    done = share_of_done(compared.best, compared.test, passes)
     return Identification(
-        status=decide(data, compared.best, compared.shares, found.gates, moves=compared.moves),
+        status=decide(data, compared.best, compared.shares, found.gates, moves=compared.moves, done=done),
         families=tuple(compared.shares),
         passes=(passes[0] + 1, passes[-1] + 1),
         error=tuple(data.error.tolist()),
         nonlinear=found.nonlinear,
         gates=found.gates,
         ceilings={"any filter": tuple(compared.ceiling)} | found.operators,
-        pace=effective_times(data),
+        pace=effective_times(data)[: passes[-1] + 1],
         influence=tuple(found.influence.by_pass[found.late].tolist()),
         influence_least_squares=tuple(found.influence.least_squares.tolist()),
         rests_on=found.influence.rests_on(found.late),
@@ -114,6 +117,7 @@ def _identified(
         measured=found.measured,
         reference=data.reference_name,
         untested=found.untested,
+        done=done,
     )
 
 

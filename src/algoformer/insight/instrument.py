@@ -116,7 +116,8 @@ def loop_map(model: AlgoFormer, prompt: Prompt, *, dtype: torch.dtype | None = N
         ValueError: the program has no loop, or its traced part is not a single loop.
     """
     # the spectrum of a token takes one copy of it for each number of its state, which may be two streams wide
-    model = measuring_copy(model, dtype=dtype, extra_tokens=2 * model.width)
+    # and have the three numbers of halting
+    model = measuring_copy(model, dtype=dtype, extra_tokens=2 * model.width + 3)
     prompt = prompt if dtype is None else prompt.to(dtype)
     model.check(prompt)
     if model.body.traced is None:

@@ -20,7 +20,8 @@ class Search:
         starts: the schedules of steps from which a local search starts, beside one step a pass.
         rounds: iterations of the local search from each start, at most.
         polish: further iterations from the best of these, at most.
-        limit: filters are clamped to this: a diverging candidate is bad, not infinite.
+        limit: filters are clamped to this, or to more where a solver diverges: a diverging candidate is bad,
+            not infinite.
     """
 
     grid: int = 48
@@ -133,6 +134,12 @@ class Measured(ABC):
         if not self.penalty:
             return torch.zeros_like(eigenvalues)
         return self.penalty / (eigenvalues.clamp(min=0) + self.penalty)
+
+    @cached_property
+    def limit(self) -> float:
+        """Where filters are clamped: far above what is left, so that a solver that diverges can be named."""
+        largest = float(self.left_parts.abs().max() / self.solved.abs().max().clamp(min=1e-300))
+        return max(self.search.limit, 100 * largest)
 
     @property
     def reference_name(self) -> str:

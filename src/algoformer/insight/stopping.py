@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -40,6 +41,8 @@ def recommend(answers: Tensor | None, errors: Tensor) -> StoppingRule:
     """
     means = errors.mean(1)
     best = float(means.min())
+    if not math.isfinite(best):  # the answers of some prompt are not finite after any pass
+        return StoppingRule(rule="fixed:1", passes=1.0, loss=0.0)
     floor = max(best, 1e-12)
     rules = [
         StoppingRule(rule=f"fixed:{step + 1}", passes=step + 1.0, loss=(float(means[step]) - best) / floor)

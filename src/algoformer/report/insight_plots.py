@@ -9,6 +9,7 @@ from itertools import cycle
 from algoformer.insight import DepthCertificate, FamilyShare, Identification, ProbabilityCertificate
 from algoformer.report.axes import Axes, Figure, count_axis, label, logarithmic, plain_ticks, whole_ticks
 from algoformer.report.canvas import finish, mark_training, panels
+from algoformer.report.plots import ERROR
 from algoformer.report.style import INK, SPARE, method_color
 
 SOLVER = "#0072b2"
@@ -139,7 +140,7 @@ def depth_figure(found: DepthCertificate) -> Figure:
     error = axes[0]
     _log_line(error, found.depths, found.error, "error")
     mark_training(error, found.trained)
-    label(error, "passes", "squared error / d")
+    label(error, "passes", found.setting.get("error", ERROR))
     if states is not None and states.residual:
         _log_line(axes[1], states.passes, states.residual, "residual")
         mark_training(axes[1], found.trained)

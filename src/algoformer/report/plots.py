@@ -19,7 +19,7 @@ from algoformer.report.axes import (
 from algoformer.report.canvas import draw, finish, literal, mark_training, panels, settle
 from algoformer.report.style import INK, Stroke, strokes
 
-ERROR = "squared error / d"
+ERROR = "squared error / scale"
 WRONG = "share of wrong answers"
 
 
@@ -157,7 +157,7 @@ def weights_beside_textbook(errors: Mapping[str, Sequence[float]]) -> Figure:
     every = [value for values in errors.values() for value in values if value > 0]
     logarithmic(axes, max(min(every) / 2, FLOOR**2), 2 * max(every))
     whole_ticks(axes)
-    label(axes, "steps", "squared error / d, log scale")
+    label(axes, "steps", f"{ERROR}, log scale")
     return finish(figure, axes)
 
 

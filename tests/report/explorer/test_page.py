@@ -104,6 +104,20 @@ def test_the_loop_runs_far_beyond_its_trained_depth(open_page: Open) -> None:
     check_answers(model, page, 200)
 
 
+def test_no_number_of_an_axis_is_cut_off(open_page: Open) -> None:
+    page = open_page(random_model(programs.algoformer(heads=2, steps=20), std=0.3))
+    settled(page)
+    set_value(page, "depth", 1000, "change")
+    page.wait("explorer.answers.length === 1000")
+    cut = """[...document.querySelectorAll('svg .axes text')].filter((text) => {
+        const box = text.getBoundingClientRect(), frame = text.ownerSVGElement.getBoundingClientRect();
+        return box.width && (box.left < frame.left - 0.5 || box.right > frame.right + 0.5);
+    }).map((text) => text.textContent)"""
+    shown = page.run("[...document.querySelectorAll('svg .axes text')].map((text) => text.textContent)")
+    assert "1000" in shown
+    assert page.run(cut) == []
+
+
 def test_play_walks_through_the_iterations_and_stops(open_page: Open) -> None:
     page = open_page(small())
     settled(page)

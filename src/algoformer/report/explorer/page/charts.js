@@ -67,7 +67,9 @@
     const axes = svg("g", {class: "axes", "aria-hidden": "true"});
     for (const value of mark(x)) {
       axes.append(svg("line", {x1: toX(value), x2: toX(value), y1: inner.top, y2: inner.bottom}));
-      axes.append(svg("text", {x: toX(value), y: inner.bottom + 15, "text-anchor": "middle"}, say(x, value)));
+      // a number at the right edge ends there, so that it is not cut off
+      const anchor = toX(value) + 3.5 * say(x, value).length > width ? "end" : "middle";
+      axes.append(svg("text", {x: anchor === "end" ? width : toX(value), y: inner.bottom + 15, "text-anchor": anchor}, say(x, value)));
     }
     for (const value of mark(y)) {
       axes.append(svg("line", {x1: inner.left, x2: inner.right, y1: toY(value), y2: toY(value)}));
