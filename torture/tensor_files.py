@@ -34,7 +34,7 @@ def checkpoints(runs: dict[str, Path], folder: Path) -> list[Source]:
     reads = (
         *("algoformer.checkpoint.load_checkpoint", "algoformer.common.files.read_tensors"),
         *("algoformer.common.files.read_header", "algoformer.cli.measure.load_contender"),
-        "algoformer.cli.measure.load_text",
+        *("algoformer.cli.measure.load_text", "algoformer.cli.measure.load_weights"),
     )
     return _tensor_files("checkpoints", [path / LATEST for path in runs.values()], sane, reads, folder, 8)
 
