@@ -132,9 +132,13 @@ def rank(fits: Sequence[Fit], test: Measured, passes: Sequence[int], *, seed: in
 
 
 def share_of_done(best: Fit, test: Measured, passes: Sequence[int]) -> float:
-    """Return the share that a family explains of the measured numbers, rather than of what is left."""
+    """Return the share that a family explains of the measured numbers, rather than of what is left.
+
+    All passes count together: in a pass that has done little, even a small misfit is a large part of it.
+    """
     chosen = list(passes)
-    return float(skill(best.misfit[chosen], test.values[chosen].square().sum(-1)).mean())
+    done = test.values[chosen].square().sum(-1)
+    return float(skill(best.misfit[chosen].flatten(), done.flatten()))
 
 
 def decide(
