@@ -96,7 +96,7 @@ def _json_sources(runs: dict[str, Path], scratch: Path) -> list[Source]:
     linear, out = str(runs["task linear"]), scratch / "measured"
     _called("evaluate", linear, "--prompts", "24", "--out", str(out))
     _called("certify", linear, "--reach", "2", "--out", str(out))
-    _called("identify", linear, "--steps", "3", "--prompts", "24", "--out", str(out))
+    _called("identify", linear, "--iterations", "3", "--prompts", "24", "--out", str(out))
     text_out, texts = scratch / "measured text", scratch / "texts.txt"
     texts.write_text("\n".join(sentences(9)) + "\n")
     _called(

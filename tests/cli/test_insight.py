@@ -68,7 +68,7 @@ def test_a_folder_of_results_does_not_hide_the_shipped_model_of_its_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert main(["identify", "linear", "--prompts", "24", "--steps", "2", "--out", "linear"]) == 0
+    assert main(["identify", "linear", "--prompts", "24", "--iterations", "2", "--out", "linear"]) == 0
     found = set(Path("linear").iterdir())
     assert main(["evaluate", "linear", "--prompts", "8", "--iterations", "2", "--device", "cpu"]) == 0
     assert set(Path("linear").iterdir()) == found, "the folder is not that of a run"
