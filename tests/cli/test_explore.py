@@ -229,6 +229,8 @@ def test_an_identification_on_another_task_is_refused(
     out = tmp_path / "page.html"
     assert main(["explore", "newton", "--out", str(out), "--identification", str(file)]) == 2
     assert "must be of the task of newton: dim is 1, there it is 20" in capsys.readouterr().err
+    assert main(["explore", "dbpedia", "--out", str(out), "--identification", str(file)]) == 2
+    assert "an identification belongs to regression; leave out" in capsys.readouterr().err
     assert not out.exists()
 
 

@@ -67,6 +67,8 @@ def make_page(
     elif (checkpoint := load(path)).tokenizer:
         from algoformer.cli.explore_text import page_of_text
 
+        if identification is not None:
+            raise ValueError("an identification belongs to regression; leave out --identification for text")
         return _write(out, *page_of_text(checkpoint, path.stem, text))
     else:
         contender = load_contender(path)
