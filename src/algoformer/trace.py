@@ -103,7 +103,7 @@ class Unroll:
         object.__setattr__(self, "length", length)
         object.__setattr__(self, "first_step", self.steps - length + 1)
 
-    def waiting(self, batch: int) -> Int[Tensor, " batch"] | None:
+    def waiting(self, entry: Float[Tensor, "batch token width"]) -> Int[Tensor, " batch"] | None:
         """Return how many iterations pass before each sequence's first one; None if all start at once.
 
         Raises:
@@ -111,7 +111,7 @@ class Unroll:
         """
         if self.depths is None:
             return None
-        depths = torch.as_tensor(self.depths)
+        depths, batch = torch.as_tensor(self.depths), len(entry)
         if depths.shape != (batch,) or depths.is_floating_point():
             raise ValueError(
                 f"depths must be one whole number for each of {batch} sequences, got {short(depths.tolist())}"

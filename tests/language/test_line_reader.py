@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import algoformer.language.lines as lines_module
 from algoformer.language.lines import LineReader, blocks
 
 LINE = st.text(st.characters(exclude_characters="\n", exclude_categories=("Cs",)), max_size=30)
@@ -80,6 +81,29 @@ def test_a_line_in_another_encoding_is_refused_by_its_number_after_those_before_
     assert len(replaced) == 4
     assert replaced[2].startswith("f\ufffd")
     assert replaced[3] == "sechs"
+
+
+class Endless(io.BufferedIOBase):
+    """A line feed, and then zeros without end."""
+
+    def __init__(self) -> None:
+        self.chunks = 0
+
+    def read1(self, size: int) -> bytes:
+        self.chunks += 1
+        return b"one\n" + bytes(size - 4) if self.chunks == 1 else bytes(size)
+
+
+def test_a_line_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lines_module, "LONGEST_LINE", 10 * lines_module.CHUNK)
+    stream = Endless()
+    found = LineReader(stream, name="/dev/zero")
+    assert next(found) == "one"
+    with pytest.raises(ValueError, match="line 2 of /dev/zero has more than 655,360 characters; break it"):
+        next(found)
+    assert stream.chunks == 11
+    long = "x" * 9 * lines_module.CHUNK
+    assert list(LineReader(io.BytesIO(f"{long}\n{long}\n{long}".encode()))) == [long] * 3
 
 
 def test_what_can_be_read_another_way_is() -> None:

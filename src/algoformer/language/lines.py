@@ -26,6 +26,9 @@ Errors = Literal["strict", "replace"]
 CHUNK = 2**16
 """The number of bytes requested at a time; a pipe returns what it has."""
 
+LONGEST_LINE = 2**26
+"""The most characters of a line: a stream may have no line feed and no end."""
+
 FIRST_BLOCK = 8
 """The number of lines in the first block; every further block is twice as long."""
 
@@ -74,7 +77,8 @@ class LineReader(Iterator[str]):
         name: the name of the stream in messages.
 
     Raises:
-        ValueError: there is no such encoding, or a line is not in it; all lines before it were given.
+        ValueError: there is no such encoding, or a line is not in it or has more than `LONGEST_LINE`
+            characters; all lines before it were given.
     """
 
     def __init__(
@@ -94,6 +98,7 @@ class LineReader(Iterator[str]):
         self._stream, self._ended, self._number = stream, False, 0
         self._lines: deque[str] = deque()
         self._parts: list[str] = []  # the beginning of a line that has not ended yet
+        self._length = 0  # of all parts
         self._failure: ValueError | None = None
 
     def __next__(self) -> str:
@@ -120,10 +125,11 @@ class LineReader(Iterator[str]):
         except UnicodeDecodeError as error:
             held = len(self._decoder.getstate()[0])  # bytes of the chunk before
             self._split(self._decoder.decode(error.object[held : error.start]))
-            place = sum(map(len, self._parts)) + 1
-            self._fail(f"byte 0x{error.object[error.start]:02x} at place {place}")
+            self._not_encoded(f"byte 0x{error.object[error.start]:02x} at place {self._length + 1}")
         except UnicodeError as error:  # no byte order mark
-            self._fail(f"{error}; try {self.encoding}-le or {self.encoding}-be")
+            self._not_encoded(f"{error}; try {self.encoding}-le or {self.encoding}-be")
+        if self._length > LONGEST_LINE:
+            self._fail(f"has more than {LONGEST_LINE:,} characters; break it into several lines")
         if self._ended and self._failure is None and any(self._parts):
             self._split("\n")
 
@@ -133,14 +139,19 @@ class LineReader(Iterator[str]):
                 self._lines.append("".join(self._parts))
                 self._number += 1
                 self._parts.clear()
+                self._length = 0
             self._parts.append(part)
+            self._length += len(part)
+
+    def _not_encoded(self, reason: str) -> None:
+        self._fail(
+            f"is not {self.encoding}: {reason}; give its --encoding (utf-16, latin-1, cp1252, ...), or "
+            "--errors replace"
+        )
 
     def _fail(self, reason: str) -> None:
         self._ended = True
-        self._failure = ValueError(
-            f"line {self._number + 1} of {self.name} is not {self.encoding}: {reason}; give its --encoding "
-            "(utf-16, latin-1, cp1252, ...), or --errors replace"
-        )
+        self._failure = ValueError(f"line {self._number + 1} of {self.name} {reason}")
 
 
 def blocks(lines: LineReader, most: int) -> Iterator[list[str]]:

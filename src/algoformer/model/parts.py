@@ -115,7 +115,7 @@ class LoopModule(nn.Module):
         step, state = self.step, self.initial_state(entry)
         if unroll is not None and unroll.carry is not None:
             state = unroll.carry.resume(state)
-        waiting = None if unroll is None else unroll.waiting(len(entry))
+        waiting = None if unroll is None else unroll.waiting(entry)
         if unroll is not None and unroll.gradient_checkpointing:
             from algoformer.model.recompute import run_again  # not needed for anything else
 
