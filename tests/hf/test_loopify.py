@@ -202,6 +202,8 @@ def test_a_decoder_whose_layers_read_inputs_of_their_own_is_refused(per_layer: i
         num_kv_shared_layers=0,
     )
     model = transformers.Gemma4ForCausalLM(config)
+    if not per_layer and not hasattr(model.model, "first_kv_shared_layer_idx"):
+        pytest.skip("this version of transformers does not fix keys and values by the index of a layer")
     with pytest.raises(ValueError, match="the decoder of Gemma4ForCausalLM fixes what a layer reads"):
         loopify(model, **SPLIT, steps=2)
 
