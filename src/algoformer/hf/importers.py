@@ -123,7 +123,7 @@ def from_hf(model: Any) -> TokenModel | TextClassifier:
     """
     if isinstance(model, ProgramModel):
         return model.model
-    # models of peft, and those of transformers with an adapter inside; peft leaves `peft_config` after a merge
+    # of peft, or of transformers with an adapter inside; some versions leave `peft_config` after a merge
     if hasattr(model, "merge_and_unload") or getattr(model, "_hf_peft_config_loaded", False):
         raise ValueError("from_hf needs plain weights; merge the adapter first: model.merge_and_unload()")
     if not isinstance(model, transformers.PreTrainedModel):
