@@ -198,10 +198,14 @@ def test_an_adapter_is_merged_first() -> None:
     expected = model(TOKENS).logits
     found = from_hf(model.merge_and_unload())(TOKENS)[0]
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
-    inside = tiny("llama")
-    inside.add_adapter(settings)
+
+
+def test_an_adapter_inside_a_model_is_noticed() -> None:
+    peft = pytest.importorskip("peft", minversion="0.18.2")  # as transformers needs it
+    model = tiny("llama")
+    model.add_adapter(peft.LoraConfig(target_modules=["q_proj"]))
     with pytest.raises(ValueError, match="merge the adapter first"):
-        from_hf(inside)
+        from_hf(model)
 
 
 def test_a_classifier_of_ours_comes_back_as_it_is() -> None:
