@@ -77,15 +77,6 @@ SIZES = {
         heads=2,
         training={"steps": 2500, "batch_size": 192, "optimizer": "adamw", "lr": 2e-3, "weight_decay": 0.01},
     ),
-    "long": Size(
-        dim=4,
-        smallest=0.4,
-        rounds=6,
-        pairs=4,
-        width=32,
-        heads=2,
-        training={"steps": 2500, "batch_size": 192, "optimizer": "adamw", "lr": 2e-3, "weight_decay": 0.01},
-    ),
     "full": Size(
         dim=16,
         smallest=2 / 30,
@@ -103,6 +94,7 @@ SIZES = {
         },
     ),
 }
+SIZES["long"] = replace(SIZES["small"], rounds=6)
 """Sizes for one CPU core (half a minute, three and five minutes a run), and one for a GPU."""
 
 KINDS = ("nested", "flat", "clock", "nested-random", "flat-random")

@@ -61,7 +61,10 @@ WRONG = [
     (["export", "linear", "FOLDER"], "FOLDER is a folder; name a file in it"),
     (["export", "linear", "m.safetensors", "--depths", "0"], "depths must be at least 1, got 0"),
     (["export", "dbpedia", "m.safetensors", "--depths", "9"], "--depths is for models that answer prompts"),
-    (["export", "dbpedia", "m.safetensors", "--no-certify"], "--certify is for models that answer prompts"),
+    (
+        ["export", "dbpedia", "m.safetensors", "--no-certify"],
+        "--no-certify is for models that answer prompts",
+    ),
     (["export", "linear", "text.txt/m.safetensors"], "text.txt exists and is not a folder"),
     (["identify", "tatoeba_de_en"], "is a model of text"),
     (["identify", "linear", "--problem", "9"], "problem must lie in 0..0"),

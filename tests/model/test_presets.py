@@ -68,9 +68,9 @@ def test_equation_one_is_plain_and_can_be_varied() -> None:
 @pytest.mark.parametrize(
     ("build", "wrong", "hint"),
     [
-        (programs.algoformer, "step", "algoformer has no setting 'step' (did you mean 'steps'?)"),
-        (programs.looped, "head", "looped has no setting 'head' (did you mean 'heads'?)"),
-        (programs.standard, "qqq", "standard has no setting 'qqq'; its settings are layers, heads, "),
+        (programs.algoformer, "step", "algoformer has no field 'step' (did you mean 'steps'?)"),
+        (programs.looped, "head", "looped has no field 'head' (did you mean 'heads'?)"),
+        (programs.standard, "qqq", "standard has no field 'qqq'; its fields are layers, heads, "),
     ],
 )
 def test_an_unknown_setting_meets_the_nearest_one(build: Any, wrong: str, hint: str) -> None:

@@ -119,9 +119,9 @@ def _export_text(chosen: ExportOptions, device: str, command: str) -> None:
     from algoformer.cli.say import say
     from algoformer.training.export import export_text
 
-    for name in ("depths", "prompts", "certify"):
+    for name, option in {"depths": "--depths", "prompts": "--prompts", "certify": "--no-certify"}.items():
         if getattr(chosen, name) != getattr(ExportOptions, name):
-            raise ValueError(f"--{name} is for models that answer prompts; this one was trained on text")
+            raise ValueError(f"{option} is for models that answer prompts; this one was trained on text")
     checkpoint = load_text(chosen.run, raw=chosen.raw, folder=chosen.data_folder)
     checkpoint.model.to(device).eval()
     found = export_text(chosen.file, checkpoint, half=chosen.half, command=command)

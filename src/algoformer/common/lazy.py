@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import Any
 
 HELPERS = {"TYPE_CHECKING", "lazy_attribute", "lazy_dir", "partial"}
-"""What a package imports to be lazy: not names of its own."""
+"""Names that a package imports in order to be lazy, and that are not its own."""
 
 
 def lazy_attribute(package: str, name: str) -> Any:

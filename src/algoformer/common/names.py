@@ -68,9 +68,7 @@ def suggests_keywords(known_as: Mapping[str, str] | None = None) -> Callable[[Cl
 
         @functools.wraps(plain)
         def checked(self: Any, *arguments: Any, **keywords: Any) -> None:
-            for name in keywords:
-                if name not in names:
-                    raise TypeError(f"{cls.__name__} has no field {name!r}{_hint(name, names, elsewhere)}")
+            check_keywords(cls.__name__, keywords, names, known_as=elsewhere)
             plain(self, *arguments, **keywords)
 
         cls.__init__ = checked  # type: ignore[misc]
@@ -79,9 +77,15 @@ def suggests_keywords(known_as: Mapping[str, str] | None = None) -> Callable[[Cl
     return wrap
 
 
-def _hint(name: str, names: list[str], elsewhere: Mapping[str, str]) -> str:
-    hint = f" (did you mean {elsewhere[name]!r}?)" if name in elsewhere else did_you_mean(name, names)
-    return hint or f"; its fields are {', '.join(names)}"
+def check_keywords(
+    owner: str, given: Iterable[str], names: list[str], *, known_as: Mapping[str, str] | None = None
+) -> None:
+    """Raise TypeError unless all given keywords are names of the owner; the message suggests the nearest."""
+    elsewhere = known_as or {}
+    for name in given:
+        if name not in names:
+            hint = f" (did you mean {elsewhere[name]!r}?)" if name in elsewhere else did_you_mean(name, names)
+            raise TypeError(f"{owner} has no field {name!r}{hint or '; its fields are ' + ', '.join(names)}")
 
 
 Entry = TypeVar("Entry")

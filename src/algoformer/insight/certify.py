@@ -38,7 +38,7 @@ LEAST_PROMPTS = 8
 """With fewer prompts the band of the error ratio says nothing."""
 
 PROMPTS, PUZZLES = 12, 48
-"""How many are certified by default."""
+"""The default numbers of prompts, and of puzzles."""
 
 _UNCLEAR = 2.0
 """An error holds if its band excludes that it grows by this factor."""

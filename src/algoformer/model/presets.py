@@ -13,7 +13,7 @@ from dataclasses import fields
 from inspect import signature
 from typing import Any, TypeVar, cast
 
-from algoformer.common.names import did_you_mean
+from algoformer.common.names import check_keywords
 from algoformer.model.formats import servable as servable
 from algoformer.model.loop_models import LOOP_MODELS as LOOP_MODELS
 from algoformer.model.loop_models import albert as albert
@@ -41,10 +41,7 @@ def _suggests_settings(build: Preset) -> Preset:
 
     @functools.wraps(build)
     def checked(*arguments: Any, **settings: Any) -> Program:
-        for name in settings:
-            if name not in known:
-                hint = did_you_mean(name, known) or f"; its settings are {', '.join(known)}"
-                raise TypeError(f"{build.__name__} has no setting {name!r}{hint}")
+        check_keywords(build.__name__, settings, known)
         return build(*arguments, **settings)
 
     return cast(Preset, checked)
