@@ -129,17 +129,17 @@ def run_of(program: str, noise: float, seed: int) -> dict[str, Any]:
 
 
 def shares_over_training(runs: Sequence[Mapping[str, Any]]) -> Any:
-    """Draw how much families explain of what is left after each step of training, a panel for each noise.
+    """Draw how much families explain of what is left after each step of training, a panel for each task.
 
-    A run has `noise`, `seed` and `training`: rows with a `step`, the shares of `newton` and
-    `gradient_descent`, and the `ceiling` of any filter. Steps at which the model has not learned yet are left
-    out: everything explains zero weights.
+    A run has `panel`, the words for its task, `seed` and `training`: rows with a `step`, the shares of
+    `newton` and `gradient_descent`, and the `ceiling` of any filter. Steps at which the model has not learned
+    yet are left out: everything explains zero weights.
     """
-    levels = sorted({run["noise"] for run in runs})
-    figure, axes = panels(len(levels), "What training moves towards: share of what is left that is explained")
+    tasks = list(dict.fromkeys(run["panel"] for run in runs))
+    figure, axes = panels(len(tasks), "What training moves towards: share of what is left that is explained")
     lines = {"ceiling": "any filter", "newton": "Newton's iteration", "gradient_descent": "gradient descent"}
-    for one, noise in zip(axes, levels, strict=True):
-        for run in (run for run in runs if run["noise"] == noise):
+    for one, task in zip(axes, tasks, strict=True):
+        for run in (run for run in runs if run["panel"] == task):
             rows = [row for row in run["training"] if row["status"] != "does not learn"]
             steps = [row["step"] for row in rows]
             for key, name in lines.items():
@@ -149,9 +149,9 @@ def shares_over_training(runs: Sequence[Mapping[str, Any]]) -> Any:
                 label = f"{name}, seed {run['seed']}"
                 one.plot(steps, values, "o", markersize=3, color=color, linestyle=form, label=label)
         one.set_ylim(-0.03, 1.03)
-        one.set_title(f"label noise {noise:g}" if noise else "no label noise", color=INK, fontsize=10)
+        one.set_title(task, color=INK, fontsize=10)
         one.set_xlabel("training steps", color=INK)
-        one.set_ylabel("share explained" if noise == levels[0] else "", color=INK)
+        one.set_ylabel("share explained" if task == tasks[0] else "", color=INK)
     return finish(figure, axes[0])
 
 
@@ -173,7 +173,12 @@ def main() -> None:
                 print(path, flush=True)
                 write_json(path, run_of(program, noise, seed) | {"setting": setting})
     runs = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(chosen.out.glob("*.json"))]
-    save(shares_over_training([run for run in runs if run["program"] == "algoformer"]), chosen.out / "share")
+    loops = [
+        run | {"panel": f"label noise {run['noise']:g}" if run["noise"] else "no label noise"}
+        for run in runs
+        if run["program"] == "algoformer"
+    ]
+    save(shares_over_training(sorted(loops, key=lambda run: run["noise"])), chosen.out / "share")
 
 
 if __name__ == "__main__":

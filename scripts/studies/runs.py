@@ -16,15 +16,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fnmatch import fnmatch
+from functools import partial
 from pathlib import Path
+from shutil import copyfile
 from typing import Any
 
 from torch import nn
 
 from algoformer.checkpoint import LATEST
 from algoformer.common.devices import pick_device, source_commit
-from algoformer.common.files import write_json
-from algoformer.training import Experiment, RunOptions, build_model, load_checkpoint, train
+from algoformer.common.files import write_atomically, write_json
+from algoformer.training import Callback, Experiment, RunOptions, build_model, load_checkpoint, train
 from algoformer.training.config import EngineName, is_data_of
 
 
@@ -36,16 +38,38 @@ class StudyRun:
         name: its name in the file of results, such as "nested/seed0".
         experiment: what is trained and how.
         before: what is trained before it, a curriculum: each begins with the weights of the one before.
+        keep: steps whose checkpoints are kept, in files called `kept_file`. A checkpoint is copied when the
+            next row of metrics is written, so `checkpoint_every` must be larger than `log_every`.
     """
 
     name: str
     experiment: Experiment
     before: tuple[Experiment, ...] = ()
+    keep: tuple[int, ...] = ()
 
     @property
     def kind(self) -> str:
         """The name without the seed."""
         return self.name.rpartition("/")[0]
+
+
+class KeepCheckpoints(Callback):
+    """Copies the checkpoints of some steps, which a run overwrites."""
+
+    def __init__(self, folder: Path, steps: Sequence[int]) -> None:
+        self.folder, self.steps = folder, steps
+
+    def on_log(self, step: int, metrics: Mapping[str, float]) -> None:
+        """Copy the last checkpoint if it is wanted and was not copied yet."""
+        missing = [one for one in self.steps if one <= step and not kept_file(self.folder, one).exists()]
+        if missing and (found := load_checkpoint(self.folder / LATEST).card["step"]) in missing:
+            copy = partial(copyfile, self.folder / LATEST)
+            write_atomically(kept_file(self.folder, found), copy)
+
+
+def kept_file(folder: Path, step: int) -> Path:
+    """Return the file of a kept checkpoint of the run in a folder."""
+    return folder / f"kept-{step}.safetensors"
 
 
 def add_options(
@@ -200,11 +224,12 @@ def _train_all(
         last = number == len(run.before)
         where = folder if last or folder is None else folder.with_name(f"{folder.name}-{number}")
         resume = where is not None and (where / LATEST).exists()
+        keeper = (KeepCheckpoints(where, run.keep),) if where is not None and last else ()
         left = None if math.isinf(until) else max((until - time.monotonic()) / 60, 1e-3)
         trained = train(
             experiment,
             where,
-            options=replace(options, max_minutes=left),
+            options=replace(options, max_minutes=left, callbacks=keeper),
             initial=None if resume else model,
             resume=resume,
         )

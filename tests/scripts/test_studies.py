@@ -4,6 +4,7 @@ import argparse
 import json
 import math
 import time
+from collections.abc import Mapping
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -15,14 +16,15 @@ import numpy as np
 import pytest
 import torch
 
+from algoformer.checkpoint import LATEST
 from algoformer.common.files import append_line
 from algoformer.evaluation import evaluation_prompts
 from algoformer.model.cost import cost
 from algoformer.tasks import ChainOfSolves
 from algoformer.trace import Unroll
-from algoformer.training import build_model, load_checkpoint, train
+from algoformer.training import Callback, build_model, load_checkpoint, train
 from scripts.studies import chain, puzzles
-from scripts.studies.runs import StudyRun, claimed, make
+from scripts.studies.runs import StudyRun, claimed, folder_of, kept_file, make
 
 TINY = chain.Size(
     dim=3, smallest=0.4, rounds=2, pairs=3, width=8, heads=2, training={"steps": 2, "batch_size": 4}
@@ -179,3 +181,28 @@ def test_a_curriculum_trains_on_with_the_weights_of_the_part_before(tmp_path: Pa
         torch.testing.assert_close(last.state_dict()[name], weight)
     # nothing is trained again, and another curriculum is another run
     assert make([run], pytest.fail, options, file)["runs"]["looped/seed0"] == found
+
+
+def test_checkpoints_of_wanted_steps_are_kept(tmp_path: Path) -> None:
+    run = next(chain.study_runs(TINY, [0]))
+    training = replace(run.experiment.training, steps=9, checkpoint_every=2, log_every=1)
+    run = replace(run, experiment=replace(run.experiment, training=training), keep=(2, 6))
+    chosen = argparse.Namespace(only=["*"], list=False, steps=None, device="cpu", runs=tmp_path)
+    make([run], lambda *_: {}, chosen, tmp_path / "study.json")
+    folder = folder_of(run, tmp_path, tmp_path / "study.json")
+    kept = {path.name: load_checkpoint(path) for path in folder.glob("kept-*")}
+    assert {name: one.card["step"] for name, one in kept.items()} == {
+        kept_file(folder, step).name: step for step in (2, 6)
+    }
+
+    class StopAtSix(Callback):
+        def on_log(self, step: int, metrics: Mapping[str, float]) -> None:
+            if step == 6:
+                raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train(run.experiment, tmp_path / "stopped", callbacks=(StopAtSix(),), tensorboard=False)
+    stopped = load_checkpoint(tmp_path / "stopped" / LATEST)
+    assert stopped.card["step"] == 6
+    there = kept["kept-6.safetensors"].model.parameters()
+    assert all(torch.equal(*pair) for pair in zip(there, stopped.model.parameters(), strict=True))
