@@ -194,7 +194,7 @@ def _data_sources(files: dict[str, list[list[str]]], temporary: Path, scratch: P
 
         return Mutant(f"train --data {kind} with {contents[which][:200]!r}", run)
 
-    shared = (f"{DATA}files.read_text", f"{DATA}files.read_lines")
+    shared = (f"{DATA}files.read_text", f"{DATA}files.read_lines", "algoformer.common.files.read_bytes")
     return [
         file_source(
             "parallel text",

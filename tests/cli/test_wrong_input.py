@@ -32,6 +32,21 @@ WRONG = [
     (["train", "--lr", "nan"], "lr must be a positive number"),
     (["train", "--device", "gpu"], "invalid choice 'gpu'"),
     (["train", "--data-folder", "FOLDER"], "--data-folder is for named corpora of text"),
+    # of /dev/zero a reader would fill the memory; /dev/null stands in for it here
+    (["train", "--data", "labels", "/dev/null"], "files must name a file, got /dev/null, a device"),
+    (["train", "--data", "text", "/dev/null"], "files must name a file, got /dev/null, a device"),
+    (
+        ["train", "--data", "text", "text.txt", "--data.tokenize", "/dev/null"],
+        "tokenize must name a file, got /dev/null, a device",
+    ),
+    (
+        ["train", "--data", "translation", "text.txt", "/dev/null"],
+        "target must name a file, got /dev/null, a device",
+    ),
+    (["train", "--config", "/dev/null"], "--config must name a file, got /dev/null, a device"),
+    (["train", "--program", "device.json"], "--program must name a file, got device.json, a device"),
+    (["programs", "device.json"], "NAME must name a file, got device.json, a device"),
+    (["search", *SMALL, "--space", "/dev/null"], "--space must name a file, got /dev/null, a device"),
     (["search", *SMALL, "--space", "FOLDER"], "Is a directory: FOLDER"),
     (["search", *SMALL, "--space", "text.txt"], "text.txt is not readable as JSON"),
     (["search", *SMALL, "--space", "x.json"], "x.json is not a search space: SearchSpace has no field 'a'"),
@@ -72,12 +87,18 @@ WRONG = [
     (["certify", "dbpedia", "--texts", "latin.txt"], "latin.txt is not UTF-8: byte 0xfc"),
     (["certify", "dbpedia", "--texts", "missing.txt"], "missing.txt cannot be read"),
     (["certify", "dbpedia", "--texts", "empty.txt"], "needs at least one text"),
+    (["certify", "dbpedia", "--texts", "/dev/null"], "--texts must name a file, got /dev/null, a device"),
+    (
+        ["certify", "tatoeba_de_en", "--texts", "text.txt", "--references", "/dev/null"],
+        "--references must name a file, got /dev/null, a device",
+    ),
     (["certify", "linear", "--texts", "text.txt"], "--texts and --references are for models of text"),
     (["theory", "show"], "STATEMENT is missing"),
     (["theory", "copy", "--jason", "x"], "unknown option --jason; did you mean --json?"),
     (["explore", "text.txt"], "text.txt is not a checkpoint"),
     (["explore", "newton", "--text", "hello"], "text lines are shown for text models only"),
     (["explore", "linear", "--identification", "x.json"], "this is not an identification: "),
+    (["explore", "linear", "--identification", "/dev/null"], "--identification must name a file, got /dev"),
     (["info", "--data", "labels"], "--data labels is text"),
     (["info", "--width", "30"], "4 heads do not divide a stream of width 30"),
     (["info", "linear", "--compare"], "info MODEL takes no further options"),
@@ -109,6 +130,7 @@ def test_a_wrong_command_line_gets_one_line_and_changes_no_file(
         Path(name).parent.mkdir(exist_ok=True)
         Path(name).write_bytes(content)
     Path("FOLDER").mkdir()
+    Path("device.json").symlink_to("/dev/null")
     before = {path: path.read_bytes() for path in sorted(tmp_path.rglob("*")) if path.is_file()}
     assert main(words) == 2
     said = capsys.readouterr().err

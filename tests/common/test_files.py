@@ -2,7 +2,8 @@ import errno
 import json
 import os
 import resource
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ import torch
 from algoformer.common import files
 from algoformer.common.files import (
     append_line,
+    check_input,
+    read_bytes,
     read_json,
     remove_leftovers,
     write_atomically,
@@ -168,9 +171,41 @@ def test_json_that_opens_and_cannot_be_read_is_named() -> None:
 
 
 def test_json_without_an_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A device such as /dev/zero gives bytes for ever."""
+    """A pipe may give bytes for ever."""
     monkeypatch.setattr(files, "LARGEST_JSON", 1000)
     with pytest.raises(ValueError, match="larger than 1000 bytes"):
-        files.read_json(Path("/dev/zero"))
+        files.read_json(_piped(tmp_path, b" " * 1001))
     (tmp_path / "small.json").write_text("[1]")
     assert files.read_json(tmp_path / "small.json") == [1]
+
+
+@pytest.mark.parametrize("read", [read_bytes, read_json])
+def test_a_device_is_refused_before_it_is_opened(read: Callable[[Path, str], object]) -> None:
+    """Of /dev/zero a reader would fill the memory; /dev/null stands in for it here."""
+    with pytest.raises(ValueError, match="--texts must name a file, got /dev/null, a device that may have"):
+        read(Path("/dev/null"), "--texts")
+
+
+def _piped(folder: Path, content: bytes) -> Path:
+    folder.mkdir(exist_ok=True)
+    path = folder / "pipe"
+    os.mkfifo(path)
+    threading.Thread(target=path.write_bytes, args=(content,), daemon=True).start()
+    return path
+
+
+def test_a_pipe_is_read_up_to_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "LARGEST_PIPE", 5)
+    assert read_bytes(_piped(tmp_path / "fits", b"12345"), "--texts") == b"12345"
+    with pytest.raises(ValueError, match=r"--texts must name a file, got .*, a pipe that gives more than 5"):
+        read_bytes(_piped(tmp_path, b"123456"), "--texts")
+    (tmp_path / "file").write_bytes(b"123456")
+    assert read_bytes(tmp_path / "file", "--texts") == b"123456"  # a file is as long as it is
+
+
+def test_a_pipe_is_refused_where_it_is_read_again(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    check_input(tmp_path / "pipe", "files")
+    with pytest.raises(ValueError, match=r"files must name a file, got .*/pipe, a pipe, and its text is"):
+        check_input(tmp_path / "pipe", "files", again=True)
+    check_input(tmp_path / "missing", "files", again=True)  # whoever opens it says so

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -71,6 +74,39 @@ def test_what_is_not_utf8_is_named_with_line_and_byte(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes(b"x\n" * 3000 + b"\xff\n")
     with pytest.raises(ValueError, match=r"a\.txt is not UTF-8: byte 0xff at position 6000 in line 3001"):
         list(text_blocks(tmp_path / "a.txt"))
+
+
+@contextmanager
+def _pipe(content: str = "") -> Iterator[str]:
+    """Yield the path of a pipe that gives a little text, as a shell writes <(command)."""
+    end, other = os.pipe()
+    os.write(other, content.encode())
+    os.close(other)
+    try:
+        yield f"/dev/fd/{end}"
+    finally:
+        os.close(end)
+
+
+@pytest.mark.parametrize("split", ["files", "validation", "test"])
+def test_text_that_is_read_again_does_not_come_from_a_pipe(tmp_path: Path, split: str) -> None:
+    source, target = map(str, _pairs(tmp_path))
+    with _pipe() as pipe:
+        said = f"{split} must name a file, got {pipe}, a pipe, and its text is read more than once"
+        with pytest.raises(ValueError, match=said):
+            read_labelled(**{"files": [source], split: [pipe]})  # type: ignore[arg-type]
+        with pytest.raises(ValueError, match=said):
+            TextData(**{"files": source, split: pipe}).splits  # type: ignore[arg-type] # noqa: B018
+        if split != "files":
+            with pytest.raises(ValueError, match=said):
+                read_parallel([source], [target], **{split: [source, pipe]})  # type: ignore[arg-type]
+
+
+def test_a_tokenizer_may_come_from_a_pipe(tmp_path: Path) -> None:
+    source, _ = _pairs(tmp_path)
+    first = TextData(files=source, vocabulary=300).known_tokenizer
+    with _pipe(first.to_json()) as pipe:
+        assert TextData(files=source, tokenize=pipe).known_tokenizer == first
 
 
 def _table(path: Path, rows: list[dict[str, Any]], columns: tuple[str, str]) -> Path:

@@ -44,7 +44,8 @@ def certify_text(
     """
     if texts is None:
         raise ValueError("a model of text needs texts to run on; give a file with --texts, one text a line")
-    lines, wanted = _lines(texts, most), None if references is None else _lines(references, most)
+    lines = _lines(texts, most, "--texts")
+    wanted = None if references is None else _lines(references, most, "--references")
     if wanted is not None and not is_translator(checkpoint):
         raise ValueError("--references are for a translator; leave them out for another model of text")
     if wanted is not None and len(wanted) != len(lines):
@@ -55,8 +56,8 @@ def certify_text(
     return found if wanted is None else replace(found, bleu=_bleu(checkpoint, lines, wanted, found))
 
 
-def _lines(path: Path, most: int) -> list[str]:
-    return [line for line in read_lines(path) if line.strip()][:most]
+def _lines(path: Path, most: int, option: str) -> list[str]:
+    return [line for line in read_lines(path, option) if line.strip()][:most]
 
 
 def _bleu(

@@ -129,13 +129,13 @@ def _start(arguments: list[str]) -> Experiment:
                 raise ValueError(f"--config stands in place of --{other}; leave one of them out")
         path = Path(chosen["config"][0])
         try:
-            return Experiment.from_data(read_json(path))
+            return Experiment.from_data(read_json(path, "--config"))
         except ValueError as error:
-            named = str(error).startswith(str(path))
+            named = str(path) in str(error)
             raise ValueError(error if named else f"{path} is not the config of a run: {error}") from None
     name, *files = chosen.get("data", FirstOptions.data)
     program, scale = (chosen.get(word, [getattr(FirstOptions, word)])[0] for word in ("program", "scale"))
-    own = read_program(Path(program)) if program.endswith(".json") else program
+    own = read_program(Path(program), "--program") if program.endswith(".json") else program
     return named_experiment(name, own, scale, files=files)
 
 
@@ -166,12 +166,12 @@ def with_folder(data: Any, folder: str) -> Any:
     return replace(data, folder=folder)
 
 
-def read_program(path: Path) -> Program:
+def read_program(path: Path, argument: str = "the path") -> Program:
     """Read a program from a JSON file."""
     from algoformer.common.files import read_json
     from algoformer.model.read_program import from_data
 
-    return from_data(read_json(path))
+    return from_data(read_json(path, argument))
 
 
 def _described(data: Data) -> Any:

@@ -56,7 +56,8 @@ def run_explore(arguments: list[str]) -> int:
     from algoformer.common.files import read_json
 
     check_prompts(chosen.prompts)
-    found = None if chosen.identification is None else read_json(chosen.identification)
+    shown = chosen.identification
+    found = None if shown is None else read_json(shown, "--identification")
     lead = make_page(chosen.model, out, identification=found, text=chosen.text, prompts=chosen.prompts)
     print(lead)
     print(f"page: {printable(str(out))} ({out.stat().st_size / 1e6:.1f} MB; open it in a browser)")

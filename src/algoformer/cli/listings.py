@@ -68,7 +68,7 @@ def run_programs(arguments: list[str]) -> int:
             print(f"{name}: {_first_line(build)}\n{indent(str(build()), '  ')}\n")
         return 0
     if chosen.name.endswith(".json"):
-        program = read_program(Path(chosen.name))
+        program = read_program(Path(chosen.name), "NAME")
     else:
         check_choice("program", chosen.name, _named())
         program = _named()[chosen.name]()

@@ -132,7 +132,7 @@ def _read_space(path: Path) -> Any:
     from algoformer.common.plain_data import read_dataclass
     from algoformer.search import SearchSpace
 
-    data = read_json(path)
+    data = read_json(path, "--space")
     try:
         return read_dataclass(SearchSpace, data)
     except ValueError as error:

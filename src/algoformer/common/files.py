@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import re
+import stat
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,6 +19,9 @@ from algoformer.common.plain_data import read_object
 
 LARGEST_JSON = 2**28
 """Bytes of the largest JSON file that is read; no file of this library comes near."""
+
+LARGEST_PIPE = 2**30
+"""Bytes of the longest text that is read from a pipe, which may have no end."""
 
 
 def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
@@ -89,11 +93,17 @@ def write_json(path: Path, data: Any) -> None:
     write_text(path, json.dumps(data, indent=2, ensure_ascii=False, allow_nan=True) + "\n")
 
 
-def read_json(path: Path) -> Any:
-    """Read a JSON file; what cannot be read raises ValueError with the file's name."""
+def read_json(path: Path, argument: str = "the path") -> Any:
+    """Read a JSON file; what cannot be read raises ValueError with the file's name.
+
+    Args:
+        path: the file or pipe.
+        argument: the option or setting that names it, for messages.
+    """
+    check_input(path, argument)
     try:
         with path.open("rb") as file:
-            content = file.read(LARGEST_JSON + 1)  # a device such as /dev/zero has no end
+            content = file.read(LARGEST_JSON + 1)  # a pipe may have no end
     except FileNotFoundError:
         raise ValueError(f"{path} does not exist") from None
     except OSError as error:
@@ -106,6 +116,53 @@ def read_json(path: Path) -> Any:
         return json.loads(content.decode("utf-8"))
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} is not readable as JSON: {error}") from None
+
+
+def read_bytes(path: Path, argument: str) -> bytes:
+    """Return the bytes of a user's file or pipe.
+
+    Args:
+        path: the file or pipe.
+        argument: the option or setting that names it, for messages.
+
+    Raises:
+        ValueError: it is a device, or a pipe that gives more than `LARGEST_PIPE` bytes.
+        OSError: it cannot be read.
+    """
+    check_input(path, argument)
+    with path.open("rb") as file:
+        if path.is_file():
+            return file.read()
+        content = file.read(LARGEST_PIPE + 1)
+    if len(content) > LARGEST_PIPE:
+        most = f"{LARGEST_PIPE:,} bytes"
+        raise ValueError(
+            f"{argument} must name a file, got {path}, a pipe that gives more than {most}; "
+            "save it as a file first"
+        )
+    return content
+
+
+def check_input(path: Path, argument: str, *, again: bool = False) -> None:
+    """Refuse a device, which may have no end; a path that does not exist is left to the reader.
+
+    Args:
+        path: the file or pipe.
+        argument: the option or setting that names it, for messages.
+        again: refuse a pipe too, because what it gives is needed more than once.
+
+    Raises:
+        ValueError: the message names the argument, the path and the remedy.
+    """
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return
+    found = f"{argument} must name a file, got {path}"
+    if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
+        raise ValueError(f"{found}, a device that may have no end; name an ordinary file")
+    if again and stat.S_ISFIFO(mode):
+        raise ValueError(f"{found}, a pipe, and its text is read more than once; save it as a file first")
 
 
 def check_readable(path: Path) -> None:

@@ -10,6 +10,7 @@ from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any
 
+from algoformer.common.files import check_input, read_bytes
 from algoformer.common.plain_data import read_object
 from algoformer.common.terminal import short
 from algoformer.language.splits import hold_out, without_overlap
@@ -25,14 +26,18 @@ LABEL_COLUMNS = ("label", "class", "category", "sentiment", "topic", "intent", "
 TERMS = "the user's own files"
 
 
-def read_text(path: Path | str) -> str:
-    """Return the text of a UTF-8 file, with or without a byte order mark.
+def read_text(path: Path | str, argument: str = "the path") -> str:
+    """Return the text of a UTF-8 file or pipe, with or without a byte order mark.
+
+    Args:
+        path: the file or pipe.
+        argument: the option or setting that names it, for messages.
 
     Raises:
-        ValueError: the file cannot be read, or is not UTF-8; the message names the line and the byte.
+        ValueError: it is a device, cannot be read, or is not UTF-8; the message names the line and the byte.
     """
     try:
-        raw = Path(path).read_bytes()
+        raw = read_bytes(Path(path), argument)
     except OSError as error:
         raise ValueError(f"{path} cannot be read: {error.strerror or error}") from None
     try:
@@ -45,9 +50,9 @@ def read_text(path: Path | str) -> str:
         ) from None
 
 
-def read_lines(path: Path | str) -> list[str]:
-    """Return the lines of a UTF-8 file; only a line feed ends a line."""
-    return [plain(line) for line in lines_of(read_text(path))]
+def read_lines(path: Path | str, argument: str = "the path") -> list[str]:
+    """Return the lines of a UTF-8 file or pipe; only a line feed ends a line."""
+    return [plain(line) for line in lines_of(read_text(path, argument))]
 
 
 def lines_of(text: str) -> list[str]:
@@ -88,8 +93,9 @@ def read_parallel(
         seed: decides what is held out.
 
     Raises:
-        ValueError: two files have different numbers of lines, or a file is empty or not UTF-8.
+        ValueError: two files have different numbers of lines, or a file is empty, not UTF-8 or no file.
     """
+    _check_files(source=source, target=target, validation=validation, test=test)
     files = {"train": (source, target)}
     files |= {name: (two[:1], two[1:]) for name, two in (("valid", validation), ("test", test)) if two}
     paths = [path for sides in files.values() for side in sides for path in side]
@@ -112,6 +118,7 @@ def read_labelled(
         ValueError: a column is missing, a row is damaged, or there are fewer than two classes.
     """
     parts = {"train": list(files), "valid": list(validation), "test": list(test)}
+    _check_files(files=parts["train"], validation=parts["valid"], test=parts["test"])
     rows = {
         name: [row for path in paths for row in _table(Path(path), text_column, label_column)]
         for name, paths in parts.items()
@@ -131,6 +138,13 @@ def read_labelled(
             texts=tuple(text for text, _ in found), labels=tuple(number[label] for _, label in found)
         )
     return _assembled(parts["train"], splits, list(chain.from_iterable(parts.values())), seed, classes=names)
+
+
+def _check_files(**settings: Sequence[str]) -> None:
+    for name, paths in settings.items():
+        for path in paths:
+            # a run is evaluated and resumed with its text, and a digest is taken of it
+            check_input(Path(path), name, again=True)
 
 
 def _assembled(

@@ -117,7 +117,7 @@ class TextData(BaseTextData):
             )
         if self.tokenize == "char":
             return character_tokenizer(self._training_blocks())
-        return Tokenizer.from_json(read_text(self.tokenize))
+        return Tokenizer.from_json(read_text(self.tokenize, "tokenize"))
 
     @cached_property
     def splits(self) -> dict[str, TokenFile]:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from algoformer.common.files import read_json, write_atomically, write_json
+from algoformer.common.files import check_input, read_json, write_atomically, write_json
 from algoformer.data.files import read_text
 from algoformer.language.tokenizer import EOS, Tokenizer
 
@@ -43,11 +43,11 @@ class TokenFile:
         return len(self.tokens)
 
 
-def text_files(paths: Sequence[str]) -> list[Path]:
+def text_files(paths: Sequence[str], argument: str = "files") -> list[Path]:
     """Return the files among paths, and those in folders (`*.txt` and `*.md`), in a fixed order.
 
     Raises:
-        ValueError: a path does not exist, or a folder holds no text file.
+        ValueError: a path does not exist or is no file, or a folder holds no text file.
     """
     found: list[Path] = []
     for path in map(Path, paths):
@@ -59,6 +59,7 @@ def text_files(paths: Sequence[str]) -> list[Path]:
         elif path.is_file():
             found.append(path)
         else:
+            check_input(path, argument, again=True)
             raise ValueError(f"{path} does not exist")
     return found
 
@@ -69,7 +70,7 @@ def files_of_splits(given: Mapping[str, Sequence[str]]) -> dict[str, list[Path]]
     Raises:
         ValueError: a file of the training text is to be held out too.
     """
-    found = {split: text_files(paths) for split, paths in given.items() if paths}
+    found = {split: text_files(paths, GIVEN[split]) for split, paths in given.items() if paths}
     trained = {path.resolve() for path in found["train"]}
     for split in ("valid", "test"):
         for path in found.get(split, ()):
