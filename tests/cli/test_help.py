@@ -56,6 +56,51 @@ def test_the_help_fits_a_terminal_of_80_columns(
     assert not [line for line in lines if len(line) > 80 and not line.startswith("  algoformer ")]
 
 
+COMPLETE = [
+    "train --data linear --config nowhere.json --lr nan",
+    "search --data linear --space nowhere.json",
+    "evaluate nowhere --against newton --bogus",
+    "export nowhere nowhere.safetensors",
+    "translate nowhere nowhere.txt",
+    "classify nowhere --classes",
+    "generate nowhere --prompt word",
+    "info nowhere",
+    "info nowhere more",
+    "identify nowhere",
+    "certify nowhere --texts nowhere.txt",
+    "theory newton --json rows.json",
+    "theory show newton",
+    "theory plot --out plots",
+    "explore newton --text word",
+    "tasks linear chain",
+    "programs nested --svg nested.svg",
+    "demo --out demo --fresh",
+]
+
+
+@pytest.mark.parametrize("line", COMPLETE)
+@pytest.mark.parametrize("flag", ["--help", "-h"])
+def test_help_is_printed_wherever_it_is_requested(
+    line: str, flag: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command, *words = line.split()
+    subcommand = [words.pop(0)] if words[0] in ("show", "plot") else []
+    assert main([command, *subcommand, "--help"]) == 0
+    expected = capsys.readouterr().out
+    for place in range(len(words) + 1):
+        assert main([command, *subcommand, *words[:place], flag, *words[place:]]) == 0
+        said = capsys.readouterr()
+        assert said.out == expected
+        assert not said.err
+
+
+def test_all_options_of_info_are_listed_behind_a_model_too(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["info", "--help-all"]) == 0
+    expected = capsys.readouterr().out
+    assert main(["info", "linear", "--help-all"]) == 0
+    assert capsys.readouterr().out == expected
+
+
 FLAGS = ("--lr", "--batch-size", "--steps", "--out", "--seed", "--data", "--width", "--clip-norm")
 PARTS = ("--model.loop.steps", "--model.loop.heads", "--model.loop.head-width", "--data.dim")
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from algoformer.cli.choose import FirstOptions, read_experiment
+from algoformer.cli.parse import HELP_FLAGS
 from algoformer.cli.say import say
 from algoformer.common.terminal import printable, short
 
@@ -42,7 +43,7 @@ HIDDEN = ("experiment", "program", "parameters", "error_by_sample", "engine", "t
 
 def run_info(arguments: list[str]) -> int:
     """Describe a run, a checkpoint, or the model that options describe."""
-    if arguments and not arguments[0].startswith("-"):
+    if arguments and not arguments[0].startswith("-") and not HELP_FLAGS.intersection(arguments):
         if len(arguments) > 1:
             raise ValueError(f"info MODEL takes no further options, got {arguments[1]!r}")
         return _describe_file(Path(arguments[0]))

@@ -28,6 +28,9 @@ ModelOption = Annotated[
 DeviceName = Literal["auto", "cpu", "cuda", "mps"]
 EngineName = Literal["auto", "eager", "graph", "compiled", "fused"]
 
+HELP_FLAGS = frozenset({"-h", "--help", "--help-all"})
+"""Options that print the help, wherever they stand on the command line."""
+
 LONGEST_MESSAGE = 400
 """Characters of a message about a wrong option; its middle is left out beyond that."""
 
@@ -76,7 +79,8 @@ def parse(
         default: the defaults, where they are not those of `kind`.
         program: the program that the command belongs to, for messages.
     """
-    words = ["--help" if word == "--help-all" else word for word in arguments]
+    # beside a request for help, no other word is checked
+    words = ["--help"] if HELP_FLAGS.intersection(arguments) else arguments
     name = f"{program} {command}".strip()
     messages, page = io.StringIO(), _HelpPage(sys.stdout)
     try:
@@ -92,7 +96,7 @@ def parse(
             )
     except SystemExit as stop:
         # a script for completion is printed as it is
-        print(page.wrapped() if {"-h", "--help"} & set(words) else page.getvalue(), end="")
+        print(page.wrapped() if words == ["--help"] else page.getvalue(), end="")
         if stop.code and is_first_process():
             line = one_line(messages.getvalue(), known_flags(kind))
             print(f"{name}: {line}", file=sys.stderr)
