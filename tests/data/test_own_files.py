@@ -269,6 +269,46 @@ def test_text_that_has_changed_since_the_training_is_not_evaluated_on(tmp_path: 
     assert replace(stored).evaluate(model, limit=500) == expected
 
 
+def test_the_digest_belongs_to_the_files_that_were_trained_on(tmp_path: Path) -> None:
+    book = _book(tmp_path)
+    data = TextData(files=book, tokenize="char", vocabulary=300, context=16, cache=str(tmp_path / "cache"))
+    stored = replace(TextData.from_header(data.header()), cache=data.cache)
+    model = data.build_model(programs.standard(1, heads=2), 8, TrainConfig())
+    (tmp_path / "other.txt").write_text("".join(f"{n} other lines of text\n" for n in range(2000)))
+    other = replace(stored, files=tmp_path / "other.txt")
+    assert other.tokenizer == stored.tokenizer
+    assert other.evaluate(model, limit=500).tokens == 499
+    assert other.header()["digest"] == other.text_digest != stored.digest
+    # settings that name no training text do not lift the protection
+    assert replace(stored, test=tmp_path / "other.txt").digest == stored.digest
+    assert replace(stored, files=str(book)).digest == replace(stored, files=[book]).digest == stored.digest
+    with pytest.raises(ValueError, match="not the one that the run was trained on"):
+        replace(stored, split_seed=1).evaluate(model, limit=500)
+    again = replace(TextData.from_header(other.header()), cache=data.cache)
+    (tmp_path / "other.txt").write_text("edited\n" + (tmp_path / "other.txt").read_text())
+    with pytest.raises(ValueError, match="not the one that the run was trained on"):
+        again.evaluate(model, limit=500)
+
+
+def test_a_translator_and_a_classifier_are_evaluated_on_other_files(tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    pairs, others = _pairs(tmp_path), _pairs(tmp_path / "other", count=300)
+    sizes: dict[str, Any] = {"max_length": 16, "batch_tokens": 512, "vocabulary": 300}
+    parallel = TranslationData(source=pairs[0], target=pairs[1], **sizes)
+    table = _table(tmp_path / "t.csv", ROWS, ("text", "label"))
+    rows = [{**row, "text": f"other {row['text']}"} for row in ROWS]
+    labelled = LabelledData(files=table, **sizes)
+    for data, changes in (
+        (parallel, {"source": others[0], "target": others[1]}),
+        (labelled, {"files": _table(tmp_path / "u.csv", rows, ("text", "label"))}),
+    ):
+        stored: Any = type(data).from_header(data.header())  # type: ignore[attr-defined]
+        model = stored.build_model(programs.standard(1, heads=2), 8, TrainConfig())
+        changed = replace(stored, **changes)  # type: ignore[arg-type]
+        assert changed.evaluate(model)[0].rows > 0
+        assert changed.train_digest != stored.digest
+
+
 def _parts(experiment: Experiment, data: TextData) -> dict[str, Any]:
     fresh = TextData(**{"files": data.files, "tokenize": data.tokenize} | _sizes(data))
     return {

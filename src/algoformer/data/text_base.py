@@ -25,6 +25,9 @@ from algoformer.model.program import Program
 Paths = tuple[str, ...] | list[str | Path] | tuple[str | Path, ...] | str | Path
 """One path or several; stored as a tuple of strings."""
 
+TRAINING_TEXT = ("files", "source", "target", "corpus")
+"""The settings that name the training text; each kind of data has some of them."""
+
 TextBatch = dict[str, Tensor]
 """Tensors by name: "input_ids", "attention_mask", targets, and "scale" where processes share a batch."""
 
@@ -44,7 +47,10 @@ class BaseTextData(ABC):
     tokenizer: Tokenizer | None = field(default=None, compare=False, repr=False)
     """The tokenizer; None learns one from the training split when it is first needed."""
     digest: str = field(default="", compare=False, repr=False)
-    """The SHA-256 of the training tokens of the run that stored this data; empty if there was none."""
+    """The SHA-256 of the training tokens of the run that stored this data; empty if there was none, or if the
+    training text has been replaced by another."""
+    digest_of: tuple[Any, ...] = field(default=(), compare=False, repr=False)
+    """The names of the text that `digest` was computed of; filled in."""
 
     name: ClassVar[str]
     model_class: ClassVar[type[TextModel]] = TokenModel
@@ -62,6 +68,9 @@ class BaseTextData(ABC):
         for name in self.fractions:
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"{name} is a fraction in [0, 1), got {short(getattr(self, name))}")
+        if self.digest_of not in ((), self._training_text()):  # `dataclasses.replace` named another text
+            self._keep("digest", "")
+        self._keep("digest_of", self._training_text())
 
     @property
     @abstractmethod
@@ -173,6 +182,9 @@ class BaseTextData(ABC):
 
     def _keep(self, name: str, value: Any) -> None:
         object.__setattr__(self, name, value)
+
+    def _training_text(self) -> tuple[Any, ...]:
+        return tuple(getattr(self, name) for name in TRAINING_TEXT if hasattr(self, name))
 
     def _paths(self, name: str) -> tuple[str, ...]:
         return as_paths(getattr(self, name), name)
