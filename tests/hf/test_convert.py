@@ -59,6 +59,49 @@ def test_a_pipeline_continues_a_text_as_the_library_does(tokenizer: Tokenizer) -
     assert made == tokenizer.decode(tokens[0].tolist())
 
 
+PROMPTS = ["the dog", "the cat sees the dog sees", "a"]
+
+
+@pytest.mark.parametrize("format", ["algoformer", "gpt2"])
+def test_prompts_in_a_batch_are_continued_as_each_alone(
+    tokenizer: Tokenizer, tmp_path: Path, format: str
+) -> None:
+    torch.manual_seed(0)
+    program = presets.standard(2, heads=2) if format == "gpt2" else presets.algoformer(heads=2, steps=3)
+    model = TokenModel(program, vocabulary=len(tokenizer), context=32, width=16, tied=False).eval()
+    for weight in model.parameters():
+        if weight.ndim > 1:  # so that what is attended to decides
+            torch.nn.init.normal_(weight)
+    to_hf(model, format).save_pretrained(tmp_path)
+    to_hf_tokenizer(tokenizer, model).save_pretrained(tmp_path)
+    opened = transformers.AutoModelForCausalLM.from_pretrained(tmp_path)
+    made = transformers.AutoTokenizer.from_pretrained(tmp_path)
+    greedy = {"max_new_tokens": 6, "do_sample": False, "eos_token_id": None}
+    alone = [opened.generate(**made(one, return_tensors="pt"), **greedy)[0, -6:].tolist() for one in PROMPTS]
+    assert len(set(map(tuple, alone))) == len(PROMPTS)
+    together = opened.generate(**made(PROMPTS, padding=True, return_tensors="pt"), **greedy)
+    assert together[:, -6:].tolist() == alone
+    pipeline = transformers.pipeline("text-generation", str(tmp_path))
+    found = pipeline(PROMPTS, batch_size=3, return_full_text=False, **greedy)
+    assert [one[0]["generated_text"] for one in found] == [made.decode(tokens) for tokens in alone]
+
+
+def test_the_tokenizer_of_a_classifier_pads_on_the_right(tokenizer: Tokenizer) -> None:
+    """As those of other classifiers; its scores do not depend on the side."""
+    torch.manual_seed(0)
+    model = TextClassifier(
+        presets.looped(heads=2, steps=3, causal=False), labels="ab", vocabulary=300, context=32, width=16
+    ).eval()
+    wrapped, made = to_hf(model), to_hf_tokenizer(tokenizer, model)
+    checkpoint = TextCheckpoint(model=model, tokenizer=tokenizer.to_json())
+    assert made.padding_side == to_hf_tokenizer(checkpoint).padding_side == "right"
+    alone = torch.cat([wrapped(**made(one, return_tensors="pt")).logits for one in PROMPTS])
+    for side in ("right", "left"):
+        made.padding_side = side
+        together = wrapped(**made(PROMPTS, padding=True, return_tensors="pt")).logits
+        torch.testing.assert_close(together, alone, rtol=1e-5, atol=1e-6)
+
+
 def test_a_classifier_keeps_its_labels_and_scores(tmp_path: Path) -> None:
     torch.manual_seed(0)
     program = presets.algoformer(heads=2, steps=3, causal=False)

@@ -85,7 +85,8 @@ def to_hf_tokenizer(
     """Return a tokenizer as one of `transformers`, with the same token numbers for every text.
 
     The special tokens are never read from text: a text that spells one is encoded letter by letter. Decoding
-    keeps the space before the first word, so that a continuation can be put behind its prompt.
+    keeps the space before the first word, so that a continuation can be put behind its prompt. A batch is
+    padded on the left, as `generate` needs it, and on the right for a classifier.
 
     Args:
         tokenizer: the tokenizer, or a checkpoint, as `algoformer.load` returns it. The tokenizer of a
@@ -126,6 +127,8 @@ def to_hf_tokenizer(
         pad_token=SPECIALS[PAD],
         bos_token=SPECIALS[BOS],
         eos_token=SPECIALS[EOS],
+        # `generate` continues the last token of every row of a batch
+        padding_side="right" if isinstance(model, TextClassifier) else "left",
         split_special_tokens=True,
         clean_up_tokenization_spaces=False,
         **({} if model is None else {"model_max_length": model.context}),
