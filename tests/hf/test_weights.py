@@ -28,6 +28,7 @@ def nothing_is_zero_by_chance() -> Iterator[None]:
 LEARNED_PARTS = {
     "decay": {"inject": "decay", "start": "vector", "halt": "gate"},
     "gate": {"inject": "gate", "halt": "act"},
+    "concat": {"inject": "concat"},
 }
 
 
@@ -50,6 +51,23 @@ def test_weights_that_a_folder_does_not_hold_are_those_of_a_new_model(name: str,
         else:
             drawn = new.state_dict()[key]
             assert float(weight.norm()) == pytest.approx(float(drawn.norm()), rel=0.5)
+
+
+@pytest.mark.usefixtures("nothing_is_zero_by_chance")
+def test_layers_that_a_folder_does_not_hold_are_drawn_for_the_depth_of_the_program(tmp_path: Path) -> None:
+    saved = to_hf(token_model(Program(Layers(1, heads=2))))
+    saved.save_pretrained(tmp_path)
+    opened = AlgoformerForCausalLM.from_pretrained(tmp_path, program=to_data(Program(Layers(8, heads=2))))
+    held = saved.model.state_dict()
+    for key, weight in opened.model.state_dict().items():
+        if key in held:
+            assert torch.equal(weight, held[key])
+        elif key.endswith(("output.weight", "down.weight")):
+            assert float(weight.std()) == pytest.approx(0.02 / 4, rel=0.2)
+        elif key.endswith(("qkv.weight", "up.weight")):
+            assert float(weight.std()) == pytest.approx(0.02, rel=0.2)
+        elif key.endswith("bias"):
+            assert not weight.any()
 
 
 @pytest.mark.usefixtures("nothing_is_zero_by_chance")

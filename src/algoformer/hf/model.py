@@ -49,14 +49,20 @@ class ProgramModel(transformers.PreTrainedModel):
         self.post_init()
         self.built = True
 
-    def _init_weights(self, module: nn.Module) -> None:
-        """Draw the weights that a folder does not hold; a new model has drawn all of its own."""
+    def initialize_weights(self) -> None:
+        """Take the weights that a folder does not hold from a new model, which draws all of its own."""
         if not self.built:
             return
-        if isinstance(module, nn.Linear | nn.Embedding):
-            super()._init_weights(module)
-        elif reset := getattr(module, "reset_parameters", None):
-            reset()
+        # `transformers` marks what it has read
+        weights = self.model.named_parameters()
+        missing = {name: one for name, one in weights if not getattr(one, "_is_hf_initialized", False)}
+        if not missing:
+            return
+        kind: Any = type(self)
+        new = dict(kind(self.config).model.named_parameters())
+        with torch.no_grad():
+            for name, weight in missing.items():
+                weight.copy_(new[name])
 
     def get_input_embeddings(self) -> nn.Embedding:
         """Return the embedding of the tokens."""
