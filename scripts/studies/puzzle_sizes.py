@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from algoformer.tasks import Addition, Hops, Sudoku
@@ -130,3 +130,6 @@ SIZES = {
         step_signal="sinusoid",
     ),
 }
+SIZES["addition-long"] = replace(
+    SIZES["addition-full"], training={**SIZES["addition-full"].training, "steps": 12_000}
+)
