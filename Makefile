@@ -1,7 +1,7 @@
 # Two commands: `make demo` shows what the library does, `make test` checks all of it.
 VENV ?= .venv
 PY := $(VENV)/bin/python
-.PHONY: setup demo docs test lint types unit torture clean
+.PHONY: setup demo docs test lint types unit torture audit clean
 setup: $(VENV)/.done
 $(VENV)/.done: pyproject.toml scripts/setup.sh
 	VENV=$(VENV) ./scripts/setup.sh
@@ -31,6 +31,9 @@ unit: setup
 # 500 kills, 1,000 races and 30,000 changed inputs; `ARGS='--kills 1000 --mutants 50000'` asks for more.
 torture: setup
 	OMP_NUM_THREADS=1 $(PY) -m torture $(ARGS)
+
+audit:  ## compare the newest versions of all dependencies with the advisories of PyPI; needs a network
+	scripts/audit.sh
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
