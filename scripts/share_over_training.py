@@ -145,9 +145,12 @@ def shares_over_training(runs: Sequence[Mapping[str, Any]]) -> Any:
             for key, name in lines.items():
                 values = [max(row[key], 0.0) for row in rows]
                 color = INK if key == "ceiling" else method_color(name)
-                form = (0, (2, 2)) if run["seed"] else "-"
+                dashes = (0, (2, 2)) if run["seed"] else "-"
                 label = f"{name}, seed {run['seed']}"
-                one.plot(steps, values, "o", markersize=3, color=color, linestyle=form, label=label)
+                form: dict[str, Any] = {"linestyle": dashes, "marker": "o", "markersize": 3}
+                if len(rows) == 1:  # only the end of this run is known
+                    form = {"linestyle": "none", "marker": "D", "markersize": 6, "markerfacecolor": "none"}
+                one.plot(steps, values, color=color, label=label, **form)
         one.set_ylim(-0.03, 1.03)
         one.set_title(task, color=INK, fontsize=10)
         one.set_xlabel("training steps", color=INK)

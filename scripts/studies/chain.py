@@ -95,6 +95,8 @@ SIZES = {
     ),
 }
 SIZES["long"] = replace(SIZES["small"], rounds=6)
+for _name in ("tiny", "long"):
+    SIZES[f"{_name}-fan-in"] = replace(SIZES[_name], training=SIZES[_name].training | {"init": "fan_in"})
 """Sizes for one CPU core (half a minute, three and five minutes a run), and one for a GPU."""
 
 KINDS = ("nested", "flat", "clock", "nested-random", "flat-random")

@@ -18,7 +18,7 @@ Schedule = Literal["constant", "cosine", "wsd"]
 LossName = Literal["mean", "log", "stages", "exit", "gate"]
 Backprop = Literal["window", "full"]
 LossWeights = Literal["mean", "linear", "last"]
-Initialization = Literal["layers", "unrolled"]
+Initialization = Literal["layers", "unrolled", "fan_in"]
 Precision = Literal["fp32", "tf32", "bf16"]
 
 LARGEST_SEED = 2**31 - 1
@@ -162,8 +162,10 @@ class TrainConfig:
     """Unrolls of a step, one after the other on the same batch, each with its own loss and update, from the
     state in which the one before ended, without its gradient (deep supervision of HRM and TRM)."""
     init: Initialization = "layers"
-    """Scale the initial output projections of layers by the number of layers in their module, or by the
-    number of layer calls of the whole unrolled program, as Huginn and Parcae do."""
+    """Draw the weights of layers with a standard deviation of 0.02, and scale their output projections by the
+    number of layers in their module ("layers"), or by the number of layer calls of the whole unrolled program
+    ("unrolled", as Huginn and Parcae do). "fan_in" draws them as `torch.nn.Linear` does, which is more for
+    narrow models."""
     dims: Ramp | None = None
     """Curriculum over the active coordinates, for tasks that support it."""
     samples: Ramp | None = None

@@ -170,6 +170,26 @@ def test_initial_output_projections_are_those_of_the_unrolled_depth() -> None:
             assert torch.equal(weight, others[name])
 
 
+def test_weights_by_fan_in_are_those_of_a_plain_linear_map() -> None:
+    program = programs.algoformer(pre=2, loop=2, post=1, steps=3, heads=2)
+    plain, drawn, again = (
+        build_model(replace_width(small(program, window=1, init=init)))
+        for init in ("layers", "fan_in", "fan_in")
+    )
+    others, same = dict(plain.named_parameters()), dict(again.named_parameters())
+    stds = {}
+    for name, weight in drawn.named_parameters():
+        assert torch.equal(weight, same[name])
+        if ".layers." in name and weight.ndim == 2:
+            # a uniform distribution within ±1/√n
+            stds[name] = weight.std().item() * math.sqrt(3 * weight.shape[1])
+            assert weight.abs().max() <= 1 / math.sqrt(weight.shape[1])
+        else:
+            assert torch.equal(weight, others[name])
+    assert len(stds) == 5 * 4
+    assert list(stds.values()) == pytest.approx([1.0] * len(stds), rel=0.05)
+
+
 def replace_width(experiment: Any) -> Any:
     return type(experiment)(experiment.program, experiment.data, 64, experiment.training)
 

@@ -22,7 +22,7 @@ from algoformer.config import ramp_value
 from algoformer.data.protocol import Data, as_data_object, data_from_header
 from algoformer.depth import Depth
 from algoformer.model.address import inner_loops, with_inner_steps
-from algoformer.model.initial import scale_by_unrolled_depth
+from algoformer.model.initial import draw_by_fan_in, scale_by_unrolled_depth
 from algoformer.model.program import (
     Loop,
     Program,
@@ -197,6 +197,8 @@ def build_model(experiment: Experiment, *, like: nn.Module | None = None) -> nn.
     model = experiment.data.build_model(experiment.program, experiment.width, experiment.training)
     if experiment.training.init == "unrolled":
         scale_by_unrolled_depth(model.body)  # type: ignore[arg-type]
+    elif experiment.training.init == "fan_in":
+        draw_by_fan_in(model.body, experiment.training.seed)  # type: ignore[arg-type]
     return model
 
 
