@@ -86,7 +86,6 @@ ROWS: list[tuple[str, Solver, Task]] = [
     ("least squares on a chain", LeastSquares(view=CHAIN.problems), CHAIN),
     ("ridge", Ridge(strength=0.09), LINEAR),
     ("ridge on a series", Ridge(strength=1.0, view=SERIES.problems), SERIES),
-    ("ridge on an affine view", Ridge(strength=1.0, view=REPRESENTATION.affine_problems), REPRESENTATION),
     ("linear in x", LinearInX(noise=0.1), REPRESENTATION),
     ("averaging", Averaging(), LINEAR),
     ("zero", Zero(), LINEAR),

@@ -31,13 +31,6 @@ def test_rows_show_the_raw_inputs() -> None:
     assert (prompt.part(0) < -0.5).any()
 
 
-def test_the_affine_view_is_affine_in_the_inputs() -> None:
-    task = RegressionWithRepresentation(dim=4, points=3)
-    prompt = task.sample(2, generator=seeded(2))
-    expected = task.phi.affine()(prompt.part(0))[:, None]
-    torch.testing.assert_close(task.affine_problems(prompt).features, expected)
-
-
 @pytest.mark.parametrize(
     ("broken", "message"),
     [

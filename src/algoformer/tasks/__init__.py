@@ -15,7 +15,6 @@ from algoformer.tasks.matrices import ChainOfSolves as ChainOfSolves
 from algoformer.tasks.matrices import LeadingEigenvector as LeadingEigenvector
 from algoformer.tasks.matrices import LinearSystem as LinearSystem
 from algoformer.tasks.representation import RegressionWithRepresentation as RegressionWithRepresentation
-from algoformer.tasks.representation_map import AffineMap as AffineMap
 from algoformer.tasks.representation_map import RepresentationMap as RepresentationMap
 from algoformer.tasks.sequences import Addition as Addition
 from algoformer.tasks.sequences import Copy as Copy

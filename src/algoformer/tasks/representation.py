@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 from jaxtyping import Float
 from torch import Tensor
 
-from algoformer.problems import Problems, pairs
-from algoformer.prompt import Prompt
 from algoformer.tasks.representation_map import RepresentationMap
 from algoformer.tasks.task import PairTask
 
@@ -48,12 +46,3 @@ class RegressionWithRepresentation(PairTask):
     def features(self, xs: Float[Tensor, "*batch dim"]) -> Float[Tensor, "*batch dim"]:
         """Return Φ*(x)."""
         return self.phi(xs)
-
-    def affine_problems(self, prompt: Prompt) -> Problems:
-        """Return the pairs (best affine approximation of Φ*(x), y): all that a model linear in x can know.
-
-        Ridge on these with strength noise² + `phi.affine().misfit` is what a model that has not learned
-        Φ* can reach at best.
-        """
-        raw = pairs(prompt)
-        return replace(raw, features=self.phi.affine()(raw.features))

@@ -56,36 +56,6 @@ class RepresentationMap:
         weights, scalar = _master_weights(self)
         return *weights[:-1], scalar * weights[-1]
 
-    def affine(self) -> AffineMap:
-        """Return the affine map nearest to Φ* in mean square: as much of Φ* as a linear model can use."""
-        return _nearest_affine(self)
-
-
-@dataclass(frozen=True, kw_only=True)
-class AffineMap:
-    """x ↦ x · matrix + offset, in float64; `misfit` is E‖Φ*(x) - affine(x)‖² for standard normal x."""
-
-    matrix: Float[Tensor, "dim feature"]
-    offset: Float[Tensor, " feature"]
-    misfit: float
-
-    def __call__(self, inputs: Float[Tensor, "*batch dim"]) -> Float[Tensor, "*batch feature"]:
-        """Return the affine image of every vector, on the vectors' device and in their precision."""
-        return inputs @ self.matrix.to(inputs) + self.offset.to(inputs)
-
-
-@lru_cache(maxsize=64)
-def _nearest_affine(spec: RepresentationMap) -> AffineMap:
-    # for standard normal x the best matrix is E[x Φ*(x)ᵀ] and the best offset E[Φ*(x)]
-    with torch.inference_mode(False), torch.no_grad():
-        generator = torch.Generator().manual_seed(_SCALE_SEED)
-        inputs = torch.randn(_SCALE_DIRECTIONS, spec.in_dim, generator=generator).double()
-        inputs = torch.cat([inputs, -inputs])  # so that their mean is exactly zero
-        features = spec(inputs)
-        matrix, offset = inputs.T @ features / len(inputs), features.mean(dim=0)
-        misfit = (features - inputs @ matrix - offset).square().sum(dim=-1).mean()
-        return AffineMap(matrix=matrix, offset=offset, misfit=float(misfit))
-
 
 def _unscaled(inputs: Tensor, weights: tuple[Tensor, ...], slope: float) -> Tensor:
     for weight in weights:
