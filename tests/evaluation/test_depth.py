@@ -4,8 +4,7 @@ import torch
 
 from algoformer import AlgoFormer, programs
 from algoformer.algorithms import GradientDescent
-from algoformer.evaluation import depth_sweep, evaluate, evaluation_prompts
-from algoformer.evaluation.depth import errors_at
+from algoformer.evaluation import errors_at, evaluate, evaluation_prompts
 from algoformer.tasks import AutoregressiveWithRepresentation, ChainOfThought, LinearRegression, Sudoku
 from evaluation.known import Off, pairs
 
@@ -16,7 +15,7 @@ def test_a_sweep_is_the_evaluation_at_chosen_depths() -> None:
     model = AlgoFormer(programs.algoformer(heads=2), dim=3, out=1, context=task.context, width=8)
     prompt = evaluation_prompts(task, count=16)
     whole = evaluate(model, prompt, steps=12, label="a").by_step
-    sweep = depth_sweep(model, prompt, depths=(1, 5, 12), label="a")
+    sweep = errors_at(model, prompt, depths=(1, 5, 12), label="a")["clean"].by_depth
     assert sweep.x == (1.0, 5.0, 12.0)
     for name in ("error", "low", "high"):
         chosen = [getattr(whole, name)[depth - 1] for depth in (1, 5, 12)]
@@ -25,13 +24,13 @@ def test_a_sweep_is_the_evaluation_at_chosen_depths() -> None:
 
 def test_one_state_is_read_for_each_depth() -> None:
     solver = Off((1.0,) * 3)
-    depth_sweep(solver, pairs(), depths=(3, 1000))
+    errors_at(solver, pairs(), depths=(3, 1000))
     assert [(size, unroll.steps, unroll.length) for size, unroll in solver.calls] == [(2, 3, 1), (2, 1000, 1)]
 
 
 def test_progress_runs_over_all_depths() -> None:
     told: list[tuple[int, int]] = []
-    depth_sweep(
+    errors_at(
         Off((1.0,) * 3),
         pairs(),
         depths=(1, 4),
@@ -44,12 +43,12 @@ def test_progress_runs_over_all_depths() -> None:
 @pytest.mark.parametrize("depths", [(), (2, 2), (3, 1), (0, 1)])
 def test_depths_must_rise_from_one(depths: tuple[int, ...]) -> None:
     with pytest.raises(ValueError, match="depths must be a rising list of iterations from 1 on"):
-        depth_sweep(Off((1.0,) * 3), pairs(), depths=depths)
+        errors_at(Off((1.0,) * 3), pairs(), depths=depths)
 
 
 def test_depths_without_a_gap_are_read_from_one_run() -> None:
     solver = Off((1.0,) * 3)
-    depth_sweep(solver, pairs(), depths=(1, 2, 3, 7, 8))
+    errors_at(solver, pairs(), depths=(1, 2, 3, 7, 8))
     assert [(unroll.first_step, unroll.steps) for _, unroll in solver.calls] == [(1, 3), (7, 8)]
 
 
@@ -74,9 +73,10 @@ def test_errors_are_those_of_evaluate(task) -> None:
                 np.testing.assert_allclose(
                     getattr(curve, column), getattr(expected.by_sample, column), rtol=1e-9
                 )
-        sweep = depth_sweep(solver, prompt, depths=(1, 3, 7), against=kind)
-        np.testing.assert_allclose(found[kind].by_depth.error, sweep.error, rtol=1e-9)
-        np.testing.assert_allclose(found[kind].by_depth.high, sweep.high, rtol=1e-9)
+        whole = evaluate(solver, prompt, steps=7, against=kind).by_step
+        for column in ("error", "low", "high"):
+            chosen = [getattr(whole, column)[depth - 1] for depth in (1, 3, 7)]
+            np.testing.assert_allclose(getattr(found[kind].by_depth, column), chosen, rtol=1e-9)
 
 
 def test_unsolved_prompts_are_those_of_evaluate() -> None:

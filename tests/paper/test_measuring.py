@@ -4,7 +4,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from algoformer.evaluation import depth_sweep, evaluate, evaluation_prompts
+from algoformer.evaluation import errors_at, evaluate, evaluation_prompts
 from algoformer.model.presets import algoformer, standard
 from algoformer.tasks import ChainOfThought, LinearRegression
 from algoformer.training import build_model, train
@@ -46,7 +46,7 @@ def test_a_model_is_measured_as_evaluate_measures_it(deep_prompts: int) -> None:
     assert found.by_step.x[:30] == every.x
     np.testing.assert_allclose(found.by_step.error[:30], every.error, rtol=1e-4)
     few = prompt.select(slice(0, deep_prompts))
-    sweep = depth_sweep(model, few, depths=(3, 40, 50, 100))
+    sweep = errors_at(model, few, depths=(3, 40, 50, 100))["clean"].by_depth
     assert found.deep is not None
     assert found.deep.x == sweep.x
     np.testing.assert_allclose(found.deep.error, sweep.error, rtol=1e-4)

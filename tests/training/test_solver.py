@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from algoformer.evaluation import depth_sweep, evaluate, evaluation_prompts
+from algoformer.evaluation import errors_at, evaluate, evaluation_prompts
 from algoformer.model import AlgoFormer
 from algoformer.model import presets as programs
 from algoformer.tasks import LinearRegression
@@ -111,13 +111,13 @@ def test_a_sweep_is_one_run_with_the_same_numbers(program: Any, at_once: int | N
     torch.manual_seed(0)
     model = AlgoFormer(program, dim=3, out=1, context=task.context, width=8)
     prompts, depths = evaluation_prompts(task, count=16), (2, 5, 11)
-    expected = depth_sweep(model, prompts, depths=depths, label="a")
+    expected = errors_at(model, prompts, depths=depths, label="a")["clean"].by_depth
     asked: list[tuple[int, ...]] = []
     with open_solver(model) as solver:
         original = solver.at_depths
         solver.at_depths = lambda prompt, depths: asked.append(tuple(depths)) or original(prompt, depths)
         solver.register_forward_pre_hook(lambda module, given: asked.append((given[1].steps,)))
-        found = depth_sweep(solver, prompts, depths=depths, label="a", at_once=at_once)
+        found = errors_at(solver, prompts, depths=depths, label="a", at_once=at_once)["clean"].by_depth
     assert found.x == expected.x
     assert found.error == pytest.approx(expected.error, rel=1e-5)
     # in bounded memory the depths are read one by one, prompt by prompt

@@ -4,7 +4,6 @@ from algoformer.evaluation.curve import Band as Band
 from algoformer.evaluation.curve import Curve as Curve
 from algoformer.evaluation.curve import bootstrap as bootstrap
 from algoformer.evaluation.depth import DepthErrors as DepthErrors
-from algoformer.evaluation.depth import depth_sweep as depth_sweep
 from algoformer.evaluation.depth import errors_at as errors_at
 from algoformer.evaluation.evaluate import Comparison as Comparison
 from algoformer.evaluation.evaluate import compare as compare

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float
 
 from algoformer.evaluation.curve import Curve, curve_of
-from algoformer.evaluation.errors import Progress, measure
+from algoformer.evaluation.errors import Errors, Progress, measure
 from algoformer.evaluation.evaluation import Against
 from algoformer.evaluation.solvers import rows_at_once, solver_name
 from algoformer.prompt import Prompt
@@ -22,13 +22,14 @@ class DepthErrors:
     """Errors with bands: on the last sample at every depth, on all samples at a few of them.
 
     `by_prompt` is what `by_depth` is the mean of: solvers that answered the same prompts are compared best
-    prompt by prompt. `unsolved` is the share of prompts with a wrong answer at every depth; None where
-    answers are numbers.
+    prompt by prompt. `broken` is the number of prompts on which some error is not finite. `unsolved` is the
+    share of prompts with a wrong answer at every depth; None where answers are numbers.
     """
 
     by_depth: Curve
     by_sample: dict[int, Curve]
     by_prompt: Float[np.ndarray, "prompt depth"] = field(compare=False, repr=False)
+    broken: int = 0
     unsolved: Curve | None = None
 
 
@@ -85,6 +86,7 @@ def errors_at(
                 for depth, values in errors.by_sample.items()
             },
             by_prompt=errors.by_depth,
+            broken=_count_broken(errors),
             unsolved=None
             if errors.unsolved is None
             else curve_of(errors.unsolved, axis="iterations", x=depths, **bands),
@@ -93,26 +95,6 @@ def errors_at(
     }
 
 
-def depth_sweep(
-    solver: Solver,
-    prompt: Prompt,
-    *,
-    depths: Sequence[int] = (10, 20, 50, 100, 200, 500, 1000),
-    against: Against = "clean",
-    **options: Any,
-) -> Curve:
-    """Return the error on the last sample after each of a few chosen numbers of iterations.
-
-    The memory does not grow with the depth. The time is that of `sum(depths)` iterations, or of the last
-    depth alone where a solver can read several from one run; `options` go to `errors_at`.
-
-    >>> from algoformer.evaluation import evaluation_prompts
-    >>> from algoformer.tasks import LinearRegression
-    >>> from algoformer.trace import constant_trace
-    >>> halving = lambda prompt, unroll: constant_trace((1 - 0.5**unroll.steps) * prompt.targets, unroll)
-    >>> prompt = evaluation_prompts(LinearRegression(dim=4, points=6), count=64)
-    >>> curve = depth_sweep(halving, prompt, depths=(1, 3, 5))
-    >>> [round(curve.at(depth) / curve.at(1), 6) for depth in (1, 3, 5)]
-    [1.0, 0.0625, 0.003906]
-    """
-    return errors_at(solver, prompt, depths=depths, against=(against,), **options)[against].by_depth
+def _count_broken(errors: Errors) -> int:
+    every = np.concatenate([errors.by_depth, *errors.by_sample.values()], axis=1)
+    return int((~np.isfinite(every)).any(axis=1).sum())

@@ -6,12 +6,10 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
-from algoformer.evaluation.curve import curve_of
-from algoformer.evaluation.errors import Progress, measure
+from algoformer.evaluation.depth import errors_at
+from algoformer.evaluation.errors import Progress
 from algoformer.evaluation.evaluation import Against, Evaluation, Plain
-from algoformer.evaluation.solvers import count_parameters, own_steps, rows_at_once, setting, solver_name
+from algoformer.evaluation.solvers import count_parameters, own_steps, setting, solver_name
 from algoformer.evaluation.tables import summary_table
 from algoformer.prompt import Prompt
 from algoformer.trace import Solver, Unroll
@@ -71,32 +69,31 @@ def evaluate(
     unroll = Unroll(steps=steps if steps is not None else own_steps(solver, prompt), window=window)
     label = label if label is not None else solver_name(solver)
     began = time.monotonic()
-    errors = measure(
+    found = errors_at(
         solver,
         prompt,
-        range(unroll.first_step, unroll.steps + 1),
+        depths=range(unroll.first_step, unroll.steps + 1),
         whole={unroll.steps},
         against=(against,),
+        label=label,
         batch=batch,
-        at_once=rows_at_once(solver, prompt, unroll.length) if at_once is None else at_once,
+        at_once=at_once,
+        seed=seed,
+        resamples=resamples,
         progress=progress,
     )[against]
-    by_sample = errors.by_sample[unroll.steps]
     seconds = round(time.monotonic() - began, 3)
-    bands: dict[str, Any] = {"label": label, "seed": seed, "resamples": resamples}
     return Evaluation(
         label=label,
-        by_sample=curve_of(by_sample, axis="samples", x=errors.samples, **bands),
-        by_step=curve_of(errors.by_depth, axis="iterations", x=errors.depths, **bands),
+        by_sample=found.by_sample[unroll.steps],
+        by_step=found.by_depth,
         steps=unroll.steps,
         prompts=prompt.batch,
         scale=prompt.divisor,
         against=against,
-        broken=int((~np.isfinite(np.concatenate([by_sample, errors.by_depth], axis=1))).any(axis=1).sum()),
+        broken=found.broken,
         parameters=count_parameters(solver),
-        unsolved=None
-        if errors.unsolved is None
-        else curve_of(errors.unsolved, axis="iterations", x=errors.depths, **bands),
+        unsolved=found.unsolved,
         provenance=setting(solver, prompt) | {"seconds": seconds} | dict(provenance or {}),
     )
 
