@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 
 from algoformer import AlgoFormer, Unroll, programs, tasks
-from algoformer.checkpoint import model_kind
 from algoformer.common.files import FORMAT, checksum
 from algoformer.data import PromptData
 from algoformer.model.presets import PRESETS
@@ -355,4 +354,3 @@ def test_what_loading_could_not_rebuild_is_not_saved(tmp_path: Path) -> None:
 
 def test_a_checkpoint_says_in_a_line_what_it_is(good: Path) -> None:
     assert repr(load_checkpoint(good)) == "Checkpoint(AlgoFormer, 2,889 parameters, prompts, step None)"
-    assert model_kind(good) == "algoformer"

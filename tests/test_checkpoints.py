@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from algoformer.checkpoint import model_kind
+from algoformer.common.files import read_header
 from algoformer.evaluation import errors_at, evaluate, evaluation_prompts
 from algoformer.shipped import CHECKOUT_ONLY
 from algoformer.tasks import Sudoku
@@ -26,7 +26,7 @@ def test_there_are_trained_models_and_they_stay_small() -> None:
 
 
 def test_models_of_text_are_told_from_models_of_prompts() -> None:
-    assert {file.stem for file in ALL if model_kind(file) != "algoformer"} == TEXT
+    assert {file.stem for file in ALL if read_header(file)["model"]["kind"] != "algoformer"} == TEXT
 
 
 @pytest.mark.parametrize("file", REGRESSION, ids=lambda file: file.stem)

@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from algoformer.checkpoint import LATEST, load_checkpoint, model_header, model_kind
-from algoformer.common.files import read_tensors, write_tensors
+from algoformer.checkpoint import LATEST, load_checkpoint, model_header
+from algoformer.common.files import read_header, read_tensors, write_tensors
 from algoformer.language import LabelledText, ParallelText, Tokenizer
 from algoformer.language.packing import PackedText, pack, unpack
 from algoformer.language.tokens import TokenPairs, TokenTexts, encode_pairs, encode_texts
@@ -26,7 +26,7 @@ def checkpoints(runs: dict[str, Path], folder: Path) -> list[Source]:
     """Return mutants of the checkpoints of runs."""
 
     def sane(path: Path) -> None:
-        model_kind(path)
+        read_header(path)
         checkpoint = load_checkpoint(path)
         model_header(checkpoint.model)
         repr(checkpoint)

@@ -10,7 +10,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from algoformer.common.files import read_header, read_tensors, write_tensors
+from algoformer.common.files import read_tensors, write_tensors
 from algoformer.common.meta import on_meta
 from algoformer.data.protocol import Data, data_from_header
 from algoformer.language.classifier import TextClassifier
@@ -142,16 +142,6 @@ def add_to_card(path: Path | str, facts: Mapping[str, Any]) -> None:
     load_checkpoint(path)  # refuses a damaged file before it is written again
     header, tensors = read_tensors(path, lambda *content: content, what="checkpoint")
     write_tensors(path, {**header, "card": {**header.get("card", {}), **facts}}, tensors)
-
-
-def model_kind(path: Path | str) -> str:
-    """Return which kind of model a checkpoint holds, a key of `MODELS`, without loading it.
-
-    Raises:
-        ValueError: it is no checkpoint.
-    """
-    model = read_header(Path(path)).get("model")
-    return str(model.get("kind"))[:40] if isinstance(model, dict) else "unknown"
 
 
 def model_header(model: nn.Module) -> dict[str, Any]:
