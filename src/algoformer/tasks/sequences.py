@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from algoformer.prompt import Prompt
-from algoformer.tasks.symbols import Answers, SymbolTask, one_hot
+from algoformer.tasks.symbols import SymbolTask
 from algoformer.tasks.task import check_count
 
 
@@ -37,6 +36,8 @@ class Hops(SymbolTask):
     symbols: int = 4
     hops: int = 4
     every_row: bool = False
+
+    has_stages: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_count("length", self.length, 2)
@@ -67,18 +68,11 @@ class Hops(SymbolTask):
         """Draw sequences of independent, uniform symbols."""
         shape = (batch, self.length)
         symbols = torch.randint(self.symbols, shape, generator=generator, device=generator.device)
-        *_, answers = self._hopped(symbols)
+        *_, answers = self._steps(symbols)
         return symbols, answers
 
-    def _draw(self, batch: int, generator: torch.Generator, dtype: torch.dtype) -> Prompt:
-        prompt = super()._draw(batch, generator, dtype)
-        hopped = torch.stack(list(self._hopped(prompt.rows.argmax(dim=2))))
-        return replace(
-            prompt, stages=one_hot(hopped.flatten(0, 1), self.out, dtype).unflatten(0, hopped.shape[:2])
-        )
-
-    def _hopped(self, symbols: Int[Tensor, "batch row"]) -> Iterator[Int[Tensor, "batch question"]]:
-        """Yield the symbols of the answers after each hop."""
+    def _steps(self, symbols: Int[Tensor, "batch row"]) -> Iterator[Int[Tensor, "batch question"]]:
+        """Hop once at every iteration, until all hops are done."""
         # a last row stands for "no earlier occurrence", from where every hop stays
         end = symbols.shape[1]
         after = torch.nn.functional.pad(_place_after_earlier(symbols), (0, 1), value=end)
@@ -87,11 +81,6 @@ class Hops(SymbolTask):
         for _ in range(self.hops):
             position = after.gather(1, position)
             yield named.gather(1, position)
-
-    def textbook_answers(self, prompt: Prompt) -> Answers:
-        """Run the algorithm that hops once at every iteration, until all hops are done."""
-        for symbols in self._hopped(prompt.rows.argmax(dim=2)):
-            yield one_hot(symbols, self.out, prompt.rows.dtype)
 
 
 def _place_after_earlier(symbols: Int[Tensor, "batch row"]) -> Int[Tensor, "batch row"]:
@@ -122,6 +111,7 @@ class Addition(SymbolTask):
     """Ten digits, the plus sign and the placeholder of an answer."""
     out: ClassVar[int] = 10
     """Ten digits."""
+    has_stages: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_count("numbers", self.numbers, 2, 2**16)
@@ -147,20 +137,16 @@ class Addition(SymbolTask):
         symbols = torch.cat([numbers, slots], dim=1)
         return symbols, _digits_of(self._totals(symbols)[:, -1], self.points)
 
-    def _draw(self, batch: int, generator: torch.Generator, dtype: torch.dtype) -> Prompt:
-        prompt = super()._draw(batch, generator, dtype)
-        return replace(prompt, stages=torch.stack(list(self.textbook_answers(prompt))))
-
     def _totals(self, symbols: Int[Tensor, "batch row"]) -> Int[Tensor, "batch stage"]:
         """Return the sum of the first, of the first two, ..., of all numbers."""
         signed = torch.nn.functional.pad(symbols[:, : -self.points], (0, 1))
         digits = signed.unflatten(1, (self.numbers, self.digits + 1))[:, :, :-1]
         return (digits * _powers(self.digits, digits)).sum(dim=2).cumsum(dim=1)
 
-    def textbook_answers(self, prompt: Prompt) -> Answers:
-        """Run the algorithm that adds one number to a running total at every iteration."""
-        for total in self._totals(prompt.rows.argmax(dim=2)).unbind(dim=1):
-            yield one_hot(_digits_of(total, self.points), self.out, prompt.rows.dtype)
+    def _steps(self, symbols: Int[Tensor, "batch row"]) -> Iterator[Int[Tensor, "batch question"]]:
+        """Add one number to a running total at every iteration."""
+        for total in self._totals(symbols).unbind(dim=1):
+            yield _digits_of(total, self.points)
 
 
 def _powers(digits: int, like: Tensor) -> Int[Tensor, " digit"]:
@@ -193,6 +179,7 @@ class Parity(SymbolTask):
     out: ClassVar[int] = 2
     """Even or odd."""
     points: ClassVar[int] = 1
+    has_stages: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_count("length", self.length)
@@ -212,19 +199,10 @@ class Parity(SymbolTask):
         answer = (bits * shown).sum(dim=1, keepdim=True) % 2
         return torch.nn.functional.pad(torch.where(shown, bits, 2), (0, 1), value=3), answer
 
-    def _draw(self, batch: int, generator: torch.Generator, dtype: torch.dtype) -> Prompt:
-        prompt = super()._draw(batch, generator, dtype)
-        parities = self._bits(prompt).flip(1).cumsum(dim=1) % 2
-        return replace(prompt, stages=one_hot(parities.T, self.out, dtype)[:, :, None])
-
-    def _bits(self, prompt: Prompt) -> Int[Tensor, "batch bit"]:
-        return (prompt.rows.argmax(dim=2)[:, :-1] == 1).long()
-
-    def textbook_answers(self, prompt: Prompt) -> Answers:
-        """Run the automaton that reads one bit at every iteration, from the right."""
-        bits = self._bits(prompt)
-        for read in range(1, bits.shape[1] + 1):
-            yield one_hot(bits[:, -read:].sum(dim=1, keepdim=True) % 2, 2, prompt.rows.dtype)
+    def _steps(self, symbols: Int[Tensor, "batch row"]) -> Iterator[Int[Tensor, "batch question"]]:
+        """Read one bit at every iteration, from the right, as the automaton of two states does."""
+        bits = (symbols[:, :-1] == 1).long()
+        yield from (bits.flip(1).cumsum(dim=1) % 2).split(1, dim=1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -284,13 +262,12 @@ class Copy(SymbolTask):
         separator = torch.full_like(lengths, self.symbols + 2)
         return torch.cat([given, separator, answers[:, :-1]], dim=1), answers
 
-    def textbook_answers(self, prompt: Prompt) -> Answers:
-        """Run the algorithm that looks one symbol further at every iteration; the rest is the end."""
-        given = prompt.rows.argmax(dim=2)[:, : self.length]
+    def _steps(self, symbols: Int[Tensor, "batch row"]) -> Iterator[Int[Tensor, "batch question"]]:
+        """Look one symbol further at every iteration; the rest is the end."""
+        given = symbols[:, : self.length]
         padding = (given == self.symbols + 1).sum(dim=1, keepdim=True)
         places = torch.arange(self.length + 1, device=given.device)
         answers = given.gather(1, (padding + places).clamp(max=self.length - 1))
         answers = torch.where(places < self.length - padding, answers, self.symbols)
         for read in range(1, self.length + 2):
-            known = torch.where(places < read, answers, self.symbols)
-            yield one_hot(known, self.out, prompt.rows.dtype)
+            yield torch.where(places < read, answers, self.symbols)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal
@@ -13,9 +14,8 @@ from torch import Tensor
 
 from algoformer.common.names import check_choice
 from algoformer.common.terminal import short
-from algoformer.prompt import Prompt
 from algoformer.tasks.sudoku_boards import GENERATED, propagate_once, small_puzzles, solved_puzzles
-from algoformer.tasks.symbols import Answers, SymbolTask, one_hot
+from algoformer.tasks.symbols import SymbolTask
 from algoformer.tasks.task import check_count
 
 Split = Literal["train", "valid", "test"]
@@ -124,19 +124,18 @@ class Sudoku(SymbolTask):
         count = torch.randint(self.least, self.most + 1, (batch, 1), generator=generator, device=device)
         return torch.where(rank < count, answers + 1, cells), answers
 
-    def textbook_answers(self, prompt: Prompt) -> Answers:
+    def _steps(self, symbols: Int[Tensor, "batch cell"]) -> Iterator[Int[Tensor, "batch cell"]]:
         """Run constraint propagation: at every iteration, cells and digits with one possibility are set.
 
         It does not guess, so that it leaves cells open on harder puzzles; an open cell is answered with its
         smallest candidate.
         """
-        candidates = np.where(
-            (cells := prompt.rows.argmax(dim=2).cpu().numpy()) > 0, 1 << (cells - 1), (1 << self.size) - 1
-        )
+        cells = symbols.cpu().numpy()
+        candidates = np.where(cells > 0, 1 << (cells - 1), (1 << self.size) - 1)
         while True:
             candidates = propagate_once(candidates.astype(np.uint16), self.size)
             smallest = torch.from_numpy(np.log2(np.maximum(candidates & -candidates.astype(np.int64), 1)))
-            yield one_hot(smallest.long().to(prompt.rows.device), self.size, prompt.rows.dtype)
+            yield smallest.long().to(symbols.device)
 
 
 def _exchange_digits(

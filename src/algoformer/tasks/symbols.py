@@ -60,14 +60,17 @@ class PuzzleTask(ABC):
 
 
 def one_hot(
-    symbols: Int[Tensor, "batch row"], count: int, dtype: torch.dtype
-) -> Float[Tensor, "batch row out"]:
+    symbols: Int[Tensor, "*batch row"], count: int, dtype: torch.dtype
+) -> Float[Tensor, "*batch row out"]:
     """Return rows of `count` numbers with a one at the symbol."""
     return (symbols[..., None] == torch.arange(count, device=symbols.device)).to(dtype)
 
 
 class SymbolTask(AllDimsTask, PuzzleTask):
     """A puzzle whose rows are one-hot symbols; the last rows ask for one of `out` classes each; abstract."""
+
+    has_stages: ClassVar[bool] = False
+    """True if prompts hold the answers of the textbook algorithm after each iteration, which are few."""
 
     @property
     @abstractmethod
@@ -85,10 +88,20 @@ class SymbolTask(AllDimsTask, PuzzleTask):
     ) -> tuple[Int[Tensor, "batch row"], Int[Tensor, "batch question"]]:
         """Draw the symbols of `batch` prompts and the classes of their answers."""
 
+    @abstractmethod
+    def _steps(self, symbols: Int[Tensor, "batch row"]) -> Iterator[Int[Tensor, "batch question"]]:
+        """Yield the classes that the textbook algorithm answers after each iteration."""
+
+    def textbook_answers(self, prompt: Prompt) -> Answers:
+        """Run the textbook algorithm, which answers with one class each."""
+        for classes in self._steps(prompt.rows.argmax(dim=2)):
+            yield one_hot(classes, self.out, prompt.rows.dtype)
+
     def _draw(self, batch: int, generator: torch.Generator, dtype: torch.dtype) -> Prompt:
         symbols, answers = self._symbols(batch, generator)
         rows, questions = symbols.shape[1], answers.shape[1]
         targets = one_hot(answers, self.out, dtype)
+        stages = torch.stack(list(self._steps(symbols))) if self.has_stages else None
         return Prompt(
             rows=one_hot(symbols, self.dim, dtype),
             targets=targets,
@@ -96,6 +109,7 @@ class SymbolTask(AllDimsTask, PuzzleTask):
             reads=tuple(range(rows - questions, rows)),
             classes=True,
             answers_in_rows=self.answers_in_rows,
+            stages=None if stages is None else one_hot(stages, self.out, dtype),
             scale=self.scale,
         )
 
