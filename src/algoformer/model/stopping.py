@@ -166,8 +166,16 @@ class SameAnswer(_Rule):
         return ((now == before) & (now >= 0)).all(dim=1)
 
 
-@dataclass(frozen=True, kw_only=True)
-class ProbabilityShift(_Rule):
+@dataclass(frozen=True)
+class _Threshold(_Rule):
+    threshold: int | float
+    every: int = 1
+    max_steps: int | None = None
+    times: int = 1
+
+
+@dataclass(frozen=True)
+class ProbabilityShift(_Threshold):
     """Stop when no probability moved by `threshold` or more since the last reading.
 
     The last axis of the output holds scores (logits). A reading costs the parts after the loop and the map
@@ -178,11 +186,6 @@ class ProbabilityShift(_Rule):
         every: number of iterations between two readings.
         max_steps: the most iterations; None means as many as the program says.
     """
-
-    threshold: int | float
-    every: int = 1
-    max_steps: int | None = None
-    times: int = 1
 
     def __post_init__(self) -> None:
         if not 0 <= self.threshold <= 1:
@@ -199,7 +202,7 @@ class ProbabilityShift(_Rule):
 
 
 @dataclass(frozen=True)
-class KLShift(_Rule):
+class KLShift(_Threshold):
     """Stop when the distribution of the choices changed by less than `threshold` nats since the last reading.
 
     The change is the Kullback–Leibler divergence of the new distribution from the one before, for several
@@ -207,14 +210,8 @@ class KLShift(_Rule):
 
     Attributes:
         threshold: divergence in nats; 0 never stops early, and is exact.
-        every: number of iterations between two readings.
-        max_steps: the most iterations; None means as many as the program says.
+        every: and `max_steps`: as for `ProbabilityShift`.
     """
-
-    threshold: int | float
-    every: int = 1
-    max_steps: int | None = None
-    times: int = 1
 
     def __post_init__(self) -> None:
         if not self.threshold >= 0:
@@ -265,9 +262,7 @@ _WORDS: dict[str, tuple[str, Callable[..., StoppingRule]]] = {
     "same": ("same:TIMES", lambda most, times: SameAnswer(int(times), most)),
     "shift": (
         "shift:THRESHOLD[:EVERY]",
-        lambda most, threshold, every=1: ProbabilityShift(
-            threshold=float(threshold), every=int(every), max_steps=most
-        ),
+        lambda most, threshold, every=1: ProbabilityShift(float(threshold), int(every), most),
     ),
     "kl": (
         "kl:THRESHOLD[:EVERY]",
