@@ -92,21 +92,18 @@ class Table:
         return tuple(row[self.columns.index(name)] for row in self.rows)
 
 
-def summary_table(
-    evaluations: Sequence[Evaluation], *, samples: Sequence[int] | None = None, title: str = ""
-) -> Table:
+def summary_table(evaluations: Sequence[Evaluation], *, samples: Sequence[int] | None = None) -> Table:
     """Return one row per solver: parameters, iterations, errors at a few numbers of samples, and the band.
 
     Args:
         evaluations: the evaluations, in the order of the rows.
         samples: the numbers of in-context samples to show; None means a quarter, a half and all of those
             measured (10, 20 and 40 of 40). A cell is None where a solver was not measured.
-        title: the title of the table.
     """
     if not evaluations:
         raise ValueError("a summary needs at least one evaluation")
     if all(result.unsolved is not None for result in evaluations):
-        return _class_table(evaluations, title)
+        return _class_table(evaluations)
     most = max(result.by_sample.x[-1] for result in evaluations)
     chosen = sorted({most // 4, most // 2, most}) if samples is None else list(samples)
     heads = tuple(f"{count:g} sample{'' if count == 1 else 's'}" for count in chosen)
@@ -122,10 +119,10 @@ def summary_table(
         for result in evaluations
     )
     columns = ("solver", "parameters", "iterations", *heads, "5 %", "95 %")
-    return Table(columns=columns, rows=rows, title=title, note=_note(evaluations))
+    return Table(columns=columns, rows=rows, note=_note(evaluations))
 
 
-def _class_table(evaluations: Sequence[Evaluation], title: str) -> Table:
+def _class_table(evaluations: Sequence[Evaluation]) -> Table:
     rows = tuple(
         (result.label, result.parameters, result.steps, result.error, 1 - curve.final, 1 - high, 1 - low)
         for result in evaluations
@@ -137,12 +134,10 @@ def _class_table(evaluations: Sequence[Evaluation], title: str) -> Table:
         f"Share of wrong answers, and share of {evaluations[0].prompts} prompts without a wrong answer, with "
         "its bootstrap band."
     )
-    return Table(columns=columns, rows=rows, title=title, note=note)
+    return Table(columns=columns, rows=rows, note=note)
 
 
-def depth_table(
-    curves: Sequence[Curve], *, trained: int, depths: Sequence[int] = (200,), title: str = ""
-) -> Table:
+def depth_table(curves: Sequence[Curve], *, trained: int, depths: Sequence[int] = (200,)) -> Table:
     """Return one row per curve along iterations: error at the trained depth, at others, and their ratios.
 
     A ratio of 1 means that the loop is stable. A cell is None where a curve has no point.
@@ -164,7 +159,7 @@ def depth_table(
             row += [end, None if not start or end is None else end / start]
         rows.append(tuple(row))
     note = "Error on the last sample after T iterations, and by how much it grew beyond the trained depth."
-    return Table(columns=tuple(columns), rows=tuple(rows), title=title, note=note)
+    return Table(columns=tuple(columns), rows=tuple(rows), note=note)
 
 
 def _error_at(curve: Curve, x: int | float) -> float | None:

@@ -119,8 +119,8 @@ def _observed(steps: Tensor) -> Tensor:
     return torch.tensor(found, dtype=steps.dtype)
 
 
-def token_radii(loop: LoopMap, state: Tensor, *, prompt: int = 0) -> list[float]:
-    """Return the spectral radius of every token's own block of the Jacobian at `state`.
+def token_radii(loop: LoopMap, state: Tensor) -> list[float]:
+    """Return the spectral radius of every token's own block of the Jacobian at `state`, for the first prompt.
 
     With causal attention a token's next state depends on itself and on earlier tokens, so the Jacobian is
     block triangular and its eigenvalues are those of the blocks on the diagonal: the largest radius is exact.
@@ -132,11 +132,8 @@ def token_radii(loop: LoopMap, state: Tensor, *, prompt: int = 0) -> list[float]
         raise ValueError(
             "the spectrum token by token is exact for causal attention only; use disturbance_growth"
         )
-    radii = []
-    for token in range(state.shape[1]):
-        block = loop.token_block(prompt, token, state)
-        radii.append(float(torch.linalg.eigvals(block).abs().max()))
-    return radii
+    blocks = (loop.token_block(0, token, state) for token in range(state.shape[1]))
+    return [float(torch.linalg.eigvals(block).abs().max()) for block in blocks]
 
 
 def _norms(state: Tensor) -> Tensor:

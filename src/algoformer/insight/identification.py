@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -13,6 +14,9 @@ from algoformer.insight.verdict import FamilyShare, Status
 
 _COLUMNS = 6
 """Passes that a table shows at most."""
+
+_ROWS = 5
+"""Families that it shows."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,15 +175,15 @@ def _sentence(found: Identification) -> str:
     return f"none of these. Nearest: {_explained(nearest, window)}, {limits}{_failures(found)}.{_ties(found)}"
 
 
-def _table(found: Identification, *, families: int = 5) -> str:
+def _table(found: Identification) -> str:
     """Return the shares by pass, pace, gates and influence as text of at most 80 columns."""
     shown = _shown_passes(found)
     head = f"{'pass':38}" + "".join(f"{index:>7}" for index in shown)
     solution = "least squares" if found.measured == "weights" else "the reference"
     lines = [head, _row(f"left, share of {solution}", found.error, shown, _short)]
     for name, values in found.ceilings.items():
-        lines.append(_row(f"{name} explains", values, shown))
-    lines += [_row(one.name, one.by_pass, shown) for one in found.families[:families]]
+        lines.append(_row(f"{name} explains", values, shown, _share))
+    lines += [_row(one.name, one.by_pass, shown, _share) for one in found.families[:_ROWS]]
     lines.append(_row("gradient-flow time", found.pace, shown, _short))
     gates = [f"{gate.name} {'yes' if gate.passed else 'no'} ({gate.value:.3g})" for gate in _tested(found)]
     lines += ["", filled("symmetries: " + " · ".join(gates))]
@@ -253,8 +257,7 @@ def _shown_passes(found: Identification) -> list[int]:
     return list(range(1, last + 1)) if last <= _COLUMNS else [*range(1, _COLUMNS), last]
 
 
-def _row(name: str, values: tuple[float, ...], shown: list[int], form: object = None) -> str:
-    write = form if callable(form) else _share
+def _row(name: str, values: tuple[float, ...], shown: list[int], write: Callable[[float], str]) -> str:
     cells = [write(values[index - 1]) if index <= len(values) else "" for index in shown]
     return f"{name:38}" + "".join(f"{cell:>7}" for cell in cells)
 

@@ -26,10 +26,10 @@ class Influence:
     by_pass: Tensor
     least_squares: Tensor
 
-    def rests_on(self, index: int, share: float = 0.98) -> int:
-        """Return the smallest number of first examples that have `share` of the influence."""
+    def rests_on(self, index: int) -> int:
+        """Return the smallest number of first examples that have 98 % of the influence."""
         total = self.by_pass[index].cumsum(0) / self.by_pass[index].sum().clamp(min=1e-300)
-        return min(int((total < share).sum()) + 1, len(total))
+        return min(int((total < 0.98).sum()) + 1, len(total))
 
     def importance(self, index: int) -> Tensor:
         """Return position weights p_i: in weighted least squares ∂w/∂y_i is proportional to p_i."""

@@ -37,7 +37,7 @@ def certificate_figures(found: DepthCertificate | ProbabilityCertificate) -> dic
     return {"depth": drawn}
 
 
-def skill_by_pass(found: Identification, *, families: int = 4) -> Figure:
+def skill_by_pass(found: Identification) -> Figure:
     """Draw the share of what is left that families and ceilings explain, and how much is left, by pass."""
     figure, (shares, left) = panels(2, f"What describes the error that is left: {_short_verdict(found)}")
     passes = range(1, len(found.error) + 1)
@@ -46,7 +46,7 @@ def skill_by_pass(found: Identification, *, families: int = 4) -> Figure:
             passes[: len(values)], values, color=color, linestyle=(0, (2, 2)), linewidth=1.4, label=name
         )
     colors = _colors(found)
-    for one, marker in zip(_shown_families(found, families), "osD^", strict=False):
+    for one, marker in zip(_shown_families(found, 4), "osD^", strict=False):
         clipped = [max(value, 0.0) for value in one.by_pass]
         color = colors[_kind(one.name)]
         shares.plot(passes, clipped, marker=marker, markersize=3.5, color=color, label=one.name)

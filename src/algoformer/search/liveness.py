@@ -80,16 +80,15 @@ class Watch:
         return any(trial.number not in self._alive for trial in running)
 
 
-def take_up(study: Study, trial: FrozenTrial) -> bool:
-    """Fail a trial whose worker is gone and queue it again; return False if another worker was faster."""
+def take_up(study: Study, trial: FrozenTrial) -> None:
+    """Fail a trial whose worker is gone and queue it again, unless another worker was faster."""
     from optuna.exceptions import UpdateFinishedTrialError
     from optuna.trial import TrialState
 
     try:
         study.tell(trial.number, state=TrialState.FAIL)
     except (UpdateFinishedTrialError, ValueError):
-        return False
+        return
     params = trial.params or trial.system_attrs.get("fixed_params")
     if params:
         study.enqueue_trial(params, user_attrs={"continues": trial.user_attrs.get("continues", trial.number)})
-    return True

@@ -98,7 +98,7 @@ def named_experiment(
     return replace(like, program=program, training=recommended(program, like.task, scale))
 
 
-def experiment(task: str, program: str, scale: Scale = "smoke", *, seed: int = 0) -> Experiment:
+def experiment(task: str, program: str, scale: Scale = "smoke") -> Experiment:
     """The named program on the named task at a scale.
 
     >>> run = experiment("linear", "algoformer", "paper")
@@ -113,7 +113,7 @@ def experiment(task: str, program: str, scale: Scale = "smoke", *, seed: int = 0
     shape: dict[str, int] = SMALL_PROGRAMS.get(program, {}) if small else {}
     built = PRESETS[program](heads=heads, **shape, causal=not full_attention(chosen))
     width = 32 if small else 256
-    recipe = recommended(built, chosen, scale, seed=seed)
+    recipe = recommended(built, chosen, scale)
     if small and program in SMALL_RATES:
         recipe = replace(recipe, lr=SMALL_RATES[program])
     return Experiment(program=built, data=chosen, width=width, training=recipe)
@@ -124,13 +124,13 @@ def full_attention(task: Task) -> bool:
     return isinstance(task, PuzzleTask) and not task.answers_in_rows
 
 
-def recommended(program: Program, task: Task, scale: Scale, *, seed: int = 0) -> TrainConfig:
+def recommended(program: Program, task: Task, scale: Scale) -> TrainConfig:
     """Return the recommended training of this program on this task at a scale.
 
     That is `training`, by which figures compare models, but for linear regression at the scale `short`: there
     `refined` left an AlgoFormer with an error of 5.5e-6, and 20,000 steps of `training` with 5.1e-4.
     """
-    config = training(program, task, scale, seed=seed)
+    config = training(program, task, scale)
     return refined(config) if scale == "short" and isinstance(task, LinearRegression) else config
 
 
