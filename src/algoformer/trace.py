@@ -11,11 +11,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from algoformer.common.counts import check_count
 from algoformer.common.terminal import short
 from algoformer.prompt import Prompt
-
-MOST_STEPS = 1_000_000
-"""No loop runs more often than this: a guard against a slip of the keyboard, not a limit of taste."""
 
 
 class Carry:
@@ -75,18 +73,13 @@ class Unroll:
     """The first iteration that is read out, counting from 1."""
 
     def __post_init__(self) -> None:
-        for name in ("steps", "window", "grad_steps"):
+        check_count("steps", self.steps)
+        for name, least in (("window", 1), ("grad_steps", 0)):
             count = getattr(self, name)
-            if count is not None and (not isinstance(count, int) or isinstance(count, bool)):
-                raise ValueError(f"{name} must be a whole number, got {count!r}")
-        if self.steps < 1:
-            raise ValueError(f"a loop runs at least once, got steps={self.steps}")
-        if self.steps > MOST_STEPS:
-            raise ValueError(f"steps must be at most {MOST_STEPS}, got {self.steps}")
-        if self.window is not None and not 1 <= self.window <= self.steps:
-            raise ValueError(f"window must lie in 1..{self.steps} (the steps), got {self.window}")
-        if self.grad_steps is not None and not 0 <= self.grad_steps <= self.steps:
-            raise ValueError(f"grad_steps must lie in 0..{self.steps} (the steps), got {self.grad_steps}")
+            if count is not None and not (type(count) is int and least <= count <= self.steps):
+                raise ValueError(
+                    f"{name} must be a whole number in {least}..{self.steps} (the steps), got {short(count)}"
+                )
         if not isinstance(self.inner, Mapping):
             raise ValueError(
                 f'inner must map names of loops to iterations, such as {{"inner": 8}}, got {self.inner!r}'

@@ -280,7 +280,7 @@ def test_without_return_dict_the_output_is_a_tuple() -> None:
         ({"output_hidden_states": True}, "output_hidden_states=True is not supported; model.model.trace"),
         ({"output_attentions": True}, "output_attentions=True is not supported; model.model.trace"),
         ({"input_ids": None, "inputs_embeds": torch.zeros(3, 8, 16)}, "inputs_embeds is not supported"),
-        ({"steps": 0}, "a loop runs at least once, got steps=0"),
+        ({"steps": 0}, "steps must be at least 1, got 0"),
     ],
 )
 def test_what_a_call_cannot_give_is_refused_in_one_line(options: dict[str, Any], message: str) -> None:

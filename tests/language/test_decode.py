@@ -264,8 +264,8 @@ def test_a_generated_token_does_not_see_beyond_its_prefix_in_full() -> None:
     ("call", "words"),
     [
         (lambda model: CachedDecoder(model, batch=1, length=25), "context=24"),
-        (lambda model: CachedDecoder(model, batch=0, length=5), r"batch must lie in 1\.\.1000000, got 0"),
-        (lambda model: CachedDecoder(model, batch=1, length=5, steps=0), r"steps must lie in 1\.\.1000000"),
+        (lambda model: CachedDecoder(model, batch=0, length=5), "batch must be at least 1, got 0"),
+        (lambda model: CachedDecoder(model, batch=1, length=5, steps=0), "steps must be at least 1"),
         (lambda model: CachedDecoder(model, batch=1, length=5, policy="first"), "full, last"),
         (lambda model: decoder_of(model).prefill(torch.tensor([[13]])), "0..12, got 13..13"),
         (lambda model: decoder_of(model).prefill(torch.zeros(1, 9, dtype=torch.int64)), "does not fit"),

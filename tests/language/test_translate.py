@@ -135,7 +135,7 @@ def test_checkpoints_that_cannot_do_it_are_refused(tokenizer: Tokenizer) -> None
         Classifier(TextCheckpoint(model=model))
     with pytest.raises(ValueError, match="tokens, the model"):
         Classifier(TextCheckpoint(model=model, tokenizer=Tokenizer([]).to_json()))
-    with pytest.raises(ValueError, match=r"beam must lie in 1\.\.1000000, got 0"):
+    with pytest.raises(ValueError, match="beam must be at least 1, got 0"):
         Decoding(beam=0)
 
 

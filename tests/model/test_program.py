@@ -81,11 +81,11 @@ def test_the_outline_shows_structure_and_what_differs_from_the_default() -> None
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda: Layers(-1), r"count must lie in 0\.\.1000000, got -1"),
-        (lambda: Layers(1_000_001), "count must lie"),
-        (lambda: Layers(1, heads=0), "heads must lie"),
-        (lambda: Layers(1, head_width=0), "head_width must lie"),
-        (lambda: Layers(1, hidden=0), "hidden must lie"),
+        (lambda: Layers(-1), "count must be at least 0, got -1"),
+        (lambda: Layers(1_000_001), "count must be at most 1000000"),
+        (lambda: Layers(1, heads=0), "heads must be at least 1"),
+        (lambda: Layers(1, head_width=0), "head_width must be at least 1"),
+        (lambda: Layers(1, hidden=0), "hidden must be at least 1"),
         (lambda: Layers(True), "count must be a whole number, got True"),
         (lambda: Layers(1.0), "count must be a whole number"),
         (lambda: Layers(1, causal=1), "causal must be true or false, got 1"),
@@ -121,7 +121,7 @@ def test_the_outline_shows_structure_and_what_differs_from_the_default() -> None
             "unknown start 'random'; choose from zeros, .*start",
         ),
         (lambda: Layers(1, name=None), "letters and underscores"),
-        (lambda: Loop(Layers(1), 0), "steps must lie"),
+        (lambda: Loop(Layers(1), 0), "steps must be at least 1"),
         (lambda: Loop(Layers(1), 2.5), "steps must be a whole number"),
         (
             lambda: Loop(Layers(1), 2, "multiply"),

@@ -85,7 +85,7 @@ def test_a_space_is_printed_in_words() -> None:
     [
         ({"kind": ("algofromer",)}, "unknown kind of program 'algofromer' (did you mean 'algoformer'?)"),
         ({"pre": ()}, "pre needs at least one value"),
-        ({"loop": (0, 1)}, "loop must lie in 1.."),
+        ({"loop": (0, 1)}, "loop must be at least 1, got 0"),
         ({"width": (8, 8)}, "width has a value twice"),
         ({"width": (12,), "heads": (8,)}, "heads=8 divides none of the widths 12"),
         ({"lr": (1e-2, 1e-3)}, "lr must be the lowest and the highest learning rate"),

@@ -10,9 +10,10 @@ import pytest
 
 from algoformer.cli import main
 from algoformer.common import names
+from algoformer.common.counts import check_count
 from algoformer.common.terminal import short
 from algoformer.tasks import TASKS, LinearRegression, find, from_data, register, to_data
-from algoformer.tasks.task import check_count, check_positive, check_spread
+from algoformer.tasks.task import check_positive, check_spread
 from algoformer.training.presets import named_experiment
 
 STORED = {"name": "linear", "dim": 3, "points": 5, "noise": 0.0}

@@ -147,7 +147,7 @@ def test_full_attention_has_no_curriculum_over_questions() -> None:
 @pytest.mark.parametrize(
     ("program", "width", "words"),
     [
-        (programs.algoformer(heads=2), 0, "width must be a whole number of at least 1"),
+        (programs.algoformer(heads=2), 0, "width must be at least 1, got 0"),
         (programs.algoformer(heads=2), "A" * 4000, r"width must be a .*, got .{1,80}$"),
         (programs.algoformer(heads=3), 8, "3 heads do not divide a stream of width 8"),
     ],

@@ -52,10 +52,11 @@ def run_explore(arguments: list[str]) -> int:
     out = chosen.out or Path(f"{Path(chosen.model).resolve().stem}.html")
     refuse_existing(out)
     from algoformer.cli.explore_pages import make_page
-    from algoformer.cli.measure import check_prompts
+    from algoformer.cli.measure import MOST_PROMPTS
+    from algoformer.common.counts import check_count
     from algoformer.common.files import read_json
 
-    check_prompts(chosen.prompts)
+    check_count("prompts", chosen.prompts, most=MOST_PROMPTS)
     shown = chosen.identification
     found = None if shown is None else read_json(shown, "--identification")
     lead = make_page(chosen.model, out, identification=found, text=chosen.text, prompts=chosen.prompts)

@@ -12,7 +12,8 @@ from typing import Any
 import torch
 
 from algoformer.checkpoint import add_to_card
-from algoformer.cli.measure import can_plot, check_prompts
+from algoformer.cli.measure import MOST_PROMPTS, can_plot
+from algoformer.common.counts import check_count
 from algoformer.common.devices import source_commit
 from algoformer.common.files import write_json
 from algoformer.common.terminal import printable
@@ -23,7 +24,7 @@ from algoformer.shipped import checkpoint_path
 def prepare(chosen: Any) -> None:
     """Refuse a wrong number of prompts, and a folder that cannot be made, before anything is measured."""
     if chosen.prompts is not None:
-        check_prompts(chosen.prompts)
+        check_count("prompts", chosen.prompts, most=MOST_PROMPTS)
     if chosen.out is not None:
         chosen.out.mkdir(parents=True, exist_ok=True)
 

@@ -13,6 +13,7 @@ from algoformer.algorithms import build_solver
 from algoformer.cli.choose import with_folder
 from algoformer.cli.progress import counting
 from algoformer.cli.say import say
+from algoformer.common.counts import check_count
 from algoformer.common.devices import source_commit
 from algoformer.common.files import write_json
 from algoformer.evaluation import Evaluation, Table, compare, evaluation_prompts, summary_table
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
 
 TEXTBOOK = "textbook"
 """The name under which a puzzle's own algorithm is compared with."""
+
+MOST_PROMPTS = 10_000_000
+"""No measurement has more prompts."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,19 +76,9 @@ def load_contender(path: Path, *, raw: bool = False) -> Contender:
     return Contender(label=label, model=model, task=checkpoint.task, card=checkpoint.card)
 
 
-def check_prompts(count: int) -> None:
-    """Refuse a number of prompts that no measurement can have.
-
-    Raises:
-        ValueError: it is not in 1..10000000.
-    """
-    if not 1 <= count <= 10_000_000:
-        raise ValueError(f"prompts must lie in 1..10000000, got {count}")
-
-
 def held_out_prompts(contenders: Sequence[Contender], count: int) -> Prompt:
     """Return the fixed prompts of the task; models with full attention are asked the last question only."""
-    check_prompts(count)
+    check_count("prompts", count, most=MOST_PROMPTS)
     prompt = evaluation_prompts(contenders[0].task, count=count)
     return prompt.for_attention(causal=all(contender.model.causal for contender in contenders))
 

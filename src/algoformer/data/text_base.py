@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
+from algoformer.common.counts import check_count
 from algoformer.common.plain_data import MOST, as_data, read_dataclass
 from algoformer.common.terminal import short
 from algoformer.config import TrainConfig
@@ -62,9 +63,7 @@ class BaseTextData(ABC):
         for name in self.path_settings:
             self._keep(name, as_paths(getattr(self, name), name))
         for name in self.counts:
-            if type(getattr(self, name)) is not int or not 1 <= getattr(self, name) <= MOST:
-                found = short(getattr(self, name))
-                raise ValueError(f"{name} must be a whole number of at least 1, got {found}")
+            check_count(name, getattr(self, name), most=MOST)
         for name in self.fractions:
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"{name} is a fraction in [0, 1), got {short(getattr(self, name))}")

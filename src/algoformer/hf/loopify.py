@@ -12,8 +12,8 @@ from typing import Any
 
 from torch import nn
 
+from algoformer.common.counts import check_count
 from algoformer.hf.model import check_cache
-from algoformer.model.program import check_count
 
 LISTS = ("layers", "h", "blocks")
 """Names under which decoders of `transformers` keep their layers."""
@@ -115,7 +115,7 @@ def set_steps(model: Any, steps: int) -> None:
     found = [module for module in model.modules() if isinstance(module, LoopedLayers)]
     if not found:
         raise ValueError(f"{type(model).__name__} is not looped; call loopify(model, ...) first")
-    check_count("steps", steps, 1)
+    check_count("steps", steps)
     found[0].loop = found[0].loop | {"steps": steps}
     decoder = next(module for module in model.modules() if found[0] in module.children())
     set_loop(decoder.config, found[0].loop)
@@ -180,7 +180,7 @@ def _check_split(count: int, prelude: int, core: int, coda: int, steps: int) -> 
     for name, value in {"prelude": prelude, "coda": coda}.items():
         check_count(name, value, 0)
     for name, value in {"core": core, "steps": steps}.items():
-        check_count(name, value, 1)
+        check_count(name, value)
     if prelude + core + coda != count:
         raise ValueError(
             f"prelude + core + coda must be the model's {count} layers, "

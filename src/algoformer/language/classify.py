@@ -9,6 +9,7 @@ from functools import partial
 import numpy as np
 import torch
 
+from algoformer.common.counts import check_count
 from algoformer.common.devices import run_side_by_side
 from algoformer.common.products import onednn_linear
 from algoformer.common.terminal import printable
@@ -20,7 +21,6 @@ from algoformer.language.tokens import TokenTable
 from algoformer.model.program import default_steps
 from algoformer.model.settle import check_rule
 from algoformer.model.stopping import StoppingRule
-from algoformer.nn.layers import check_count
 from algoformer.trace import Unroll
 
 
@@ -60,7 +60,7 @@ class Classifier(TextTool[TextClassifier]):
     ) -> None:
         super().__init__(checkpoint, TextClassifier, "classifier")
         for name, count in {"batch": batch, "ahead": ahead}.items():
-            check_count(name, count, 1)
+            check_count(name, count)
         if early_exit is not None:
             check_rule(self.model.body, early_exit)
         self.batch, self.ahead, self.early_exit = batch, ahead, early_exit

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from algoformer.common.counts import check_count
 from algoformer.common.devices import run_side_by_side
 from algoformer.language.batches import source_batch
 from algoformer.language.cache import Policy
@@ -23,7 +24,6 @@ from algoformer.language.token_model import TokenModel
 from algoformer.language.tokenizer import EOS, Tokenizer
 from algoformer.language.tokens import TokenTable
 from algoformer.model.stopping import StoppingRule
-from algoformer.nn.layers import check_count
 
 SIGNS = (".", "!", "?", ":", ";")
 """Punctuation after which a text that is too long is cut first."""
@@ -65,7 +65,7 @@ class Decoding:
 
     def __post_init__(self) -> None:
         for name in ("beam", "batch", "ahead"):
-            check_count(name, getattr(self, name), 1)
+            check_count(name, getattr(self, name))
         if math.isnan(self.flag_below):
             raise ValueError("flag_below must be a number, got NaN; -inf flags nothing")
 

@@ -9,13 +9,13 @@ from functools import lru_cache
 from importlib import import_module
 from typing import Any, ClassVar, TypeAlias
 
+from algoformer.common.counts import check_count
 from algoformer.common.names import check_choice
 from algoformer.common.terminal import short
 from algoformer.model.halting import HALTING
 from algoformer.model.injections import INJECTIONS, STARTS
 from algoformer.nn import NORMS, POSITIONS
 from algoformer.nn.layers import Layers as Layers
-from algoformer.nn.layers import check_count as check_count
 from algoformer.nn.layers import check_name
 
 
@@ -84,7 +84,7 @@ class Loop:
                     f"a part inside a loop cannot be named {part.name!r}, which is a setting of the loop; "
                     "choose another name"
                 )
-        check_count("steps", self.steps, 1)
+        check_count("steps", self.steps)
         check_name(self.name)
 
     @property

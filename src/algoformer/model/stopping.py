@@ -19,6 +19,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from algoformer.common.counts import check_count
 from algoformer.common.plain_data import read_value
 
 Reads = Literal["output", "state", "gate"]
@@ -72,11 +73,8 @@ class _Rule:
 
     def __post_init__(self) -> None:
         for name in ("max_steps", "every", "times"):
-            count = getattr(self, name)
-            if count is not None and (not isinstance(count, int) or isinstance(count, bool)):
-                raise ValueError(f"{name} must be a whole number, got {count!r}")
-            if count is not None and count < 1:
-                raise ValueError(f"{name} must be at least 1, got {count}")
+            if getattr(self, name) is not None:
+                check_count(name, getattr(self, name))
 
     def summary(self, output: Tensor) -> Tensor:
         """Return what is read, as it is."""

@@ -6,23 +6,13 @@ import keyword
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from algoformer.common.counts import check_count as check_count
 from algoformer.common.names import check_choice
 from algoformer.common.terminal import short
 from algoformer.nn.tables import ACTIVATIONS, NORMS, PLACES, POSITIONS, LayerSizes, check_places
 
-LARGEST = 1_000_000
-"""No count in a program may exceed this: a guard against a mangled or hostile file, not a limit of taste."""
-
 QK_NORMS = ("none", "head", "full", "plain")
 """RMS norms of queries and keys: of each head, of all heads together, or of each head without weights."""
-
-
-def check_count(name: str, value: object, least: int) -> None:
-    """Refuse what is not a whole number of at least `least`, or is absurdly large."""
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise ValueError(f"{name} must be a whole number, got {short(value)}")
-    if not least <= value <= LARGEST:
-        raise ValueError(f"{name} must lie in {least}..{LARGEST}, got {value}")
 
 
 def check_name(name: object) -> None:
@@ -97,10 +87,10 @@ class Layers:
 
     def __post_init__(self) -> None:
         check_count("count", self.count, 0)
-        check_count("heads", self.heads, 1)
+        check_count("heads", self.heads)
         for field in ("head_width", "hidden", "kv_heads"):
             if getattr(self, field) is not None:
-                check_count(field, getattr(self, field), 1)
+                check_count(field, getattr(self, field))
         base = self.rope_base
         if isinstance(base, bool) or not isinstance(base, int | float) or not 1 < base < 1e12:
             raise ValueError(f"rope_base must be a number between 1 and 1e12, got {short(base)}")

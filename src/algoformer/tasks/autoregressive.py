@@ -10,10 +10,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from algoformer.common.counts import check_count
 from algoformer.problems import Problems
 from algoformer.prompt import Prompt
 from algoformer.tasks.representation_map import RepresentationMap
-from algoformer.tasks.task import MAX_DIM, StateTask, check_count, check_positive, check_spread, normal
+from algoformer.tasks.task import MAX_DIM, StateTask, check_positive, check_spread, normal
 
 _SPARE_SERIES = 16
 _SPARE_SHARE = 0.25

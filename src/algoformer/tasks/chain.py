@@ -9,9 +9,10 @@ import torch
 from torch import Tensor
 from torch.nn.functional import leaky_relu
 
+from algoformer.common.counts import check_count
 from algoformer.problems import Problems
 from algoformer.prompt import Prompt
-from algoformer.tasks.task import MAX_LAYERS, StateTask, check_count, check_slope, normal
+from algoformer.tasks.task import MAX_LAYERS, StateTask, check_slope, normal
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,8 +10,8 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from algoformer.common.counts import check_count
 from algoformer.tasks.symbols import SymbolTask
-from algoformer.tasks.task import check_count
 
 
 @dataclass(frozen=True, kw_only=True)

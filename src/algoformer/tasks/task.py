@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from algoformer.common.counts import check_count
 from algoformer.common.terminal import short
 from algoformer.problems import Problems, pairs
 from algoformer.prompt import Prompt
@@ -69,9 +70,6 @@ class Task(Protocol):
 MAX_DIM = 2**16
 """The largest number of coordinates of a row."""
 
-MAX_POINTS = 2**20
-"""The largest number of samples in a prompt."""
-
 MAX_LAYERS = 2**10
 """The largest number of layers of a fixed or hidden network."""
 
@@ -80,16 +78,6 @@ MAX_SEED = 2**63 - 1
 
 MAX_SPREAD = 1e18
 """The largest scale of random numbers: their squares still fit into float32."""
-
-
-def check_count(name: str, value: int, least: int = 1, most: int = MAX_POINTS) -> None:
-    """Refuse a value that is not an integer in least..most."""
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise ValueError(f"{name} must be an integer, got {short(value)}")
-    if value < least:
-        raise ValueError(f"{name} must be at least {least}, got {short(value)}")
-    if value > most:
-        raise ValueError(f"{name} must be at most {most}, got {short(value)}")
 
 
 def check_spread(name: str, value: int | float) -> None:

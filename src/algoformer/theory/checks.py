@@ -7,6 +7,7 @@ import warnings
 
 import torch
 
+from algoformer.common.counts import check_count
 from algoformer.problems import Problems
 from algoformer.theory.constants import DOUBLE, SINGLE, Constants
 
@@ -20,8 +21,7 @@ LARGEST_ROUNDING = 1e-3
 def check_counts(**counts: int) -> None:
     """Refuse a count below 1."""
     for name, value in counts.items():
-        if value < 1:
-            raise ValueError(f"{name} must be at least 1, got {value}")
+        check_count(name, value)
 
 
 def check_pairs(*, dim: int, examples: int, out: int) -> None:

@@ -12,9 +12,9 @@ from typing import Any, Literal
 import torch
 from torch import nn
 
+from algoformer.common.counts import check_count
 from algoformer.common.names import suggests_keywords
 from algoformer.common.plain_data import as_data, read_dataclass
-from algoformer.common.terminal import short
 from algoformer.config import Precision as Precision
 from algoformer.config import Ramp as Ramp
 from algoformer.config import TrainConfig as TrainConfig
@@ -78,8 +78,7 @@ class Experiment:
             )
         if not isinstance(training, TrainConfig):
             raise ValueError(f"training must be a TrainConfig, got {type(training).__name__}")
-        if type(width) is not int or width < 1:
-            raise ValueError(f"width must be a whole number of at least 1, got {short(width)}")
+        check_count("width", width)
         found = {"program": program, "data": as_data_object(data), "width": width, "training": training}
         for name, value in found.items():
             object.__setattr__(self, name, value)
