@@ -3,8 +3,8 @@ from dataclasses import replace
 
 import pytest
 
+from algoformer.common.tables import show
 from algoformer.evaluation import Table, compare, depth_table, summary_table
-from algoformer.evaluation.tables import show
 from evaluation.known import Off, line, one, pairs
 
 

@@ -11,8 +11,6 @@ from algoformer.cli.say import say
 from algoformer.common.terminal import printable, short
 
 if TYPE_CHECKING:
-    from algoformer.evaluation import Table
-    from algoformer.model.cost import Cost
     from algoformer.training import Checkpoint, Experiment
 
 HELP = """usage: algoformer info MODEL
@@ -70,7 +68,7 @@ def _describe_file(path: Path) -> int:
         print(line)
     if isinstance(model, AlgoFormer):
         bill = cost(model.program, dim=model.dim, out=model.out, context=model.context, width=model.width)
-        say(_cost_table(bill, "one prompt, one forward pass"))
+        say(bill.table("one prompt, one forward pass", training=False))
     return 0
 
 
@@ -181,24 +179,9 @@ def _print_cost(experiment: Experiment) -> None:
     sizes |= {"width": experiment.width, "batch": training.batch_size}
     last = unroll_at(experiment.program, training, training.steps - 1)
     inference = cost(experiment.program, unroll=Unroll(steps=last.steps, window=1), **sizes)
-    say(_cost_table(inference, "inference"))
+    say(inference.table("inference", training=False))
     title = (
         f"a training step: batch size {training.batch_size}, window {last.length}, "
         f"gradient through {last.grad_steps}"
     )
-    say(_cost_table(cost(experiment.program, unroll=last, **sizes), title, training=True))
-
-
-def _cost_table(bill: Cost, title: str, *, training: bool = False) -> Table:
-    from algoformer.evaluation import Table
-
-    columns: tuple[str, ...] = ("part", "parameters", "layer runs", "forward GFLOP")
-    if training:
-        columns += ("with backward", "kept MiB")
-    rows = []
-    total = ("total", bill.parameters, bill.work)
-    for name, parameters, work in [*((part.name, part.parameters, part.work) for part in bill.parts), total]:
-        both, kept = work.forward + work.backward + work.repeated, work.kept * bill.number_bytes
-        row = (name, parameters, work.layers, work.forward / 1e9, both / 1e9, kept / 2**20)
-        rows.append(row[: len(columns)])
-    return Table(columns=columns, rows=tuple(rows), title=title)
+    say(cost(experiment.program, unroll=last, **sizes).table(title))

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from algoformer.evaluation import Table
+from algoformer.common.tables import Table
 
 PIPE_WIDTH = 160
 """Characters in a line where standard output is not a terminal."""

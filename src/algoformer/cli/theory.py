@@ -13,11 +13,11 @@ import tyro
 from algoformer.cli.parse import parse
 from algoformer.cli.progress import bars
 from algoformer.cli.say import say
+from algoformer.common.tables import Table
 from algoformer.common.terminal import printable
 
 if TYPE_CHECKING:
     from algoformer import theory
-    from algoformer.evaluation import Table
 
 DESCRIPTION = """Build the lemmas and theorems as weights, and compare each with its textbook algorithm.
 
@@ -92,8 +92,6 @@ def _verify(options: VerifyOptions) -> int:
 
 
 def _table(reports: Iterable[theory.Report]) -> Table:
-    from algoformer.evaluation import Table
-
     rows = [
         {
             "statement": report.name,

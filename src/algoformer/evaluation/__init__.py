@@ -1,5 +1,7 @@
 """Measure solvers on fixed prompts: errors with bootstrap bands."""
 
+from algoformer.common.tables import Cell as Cell
+from algoformer.common.tables import Table as Table
 from algoformer.evaluation.curve import Band as Band
 from algoformer.evaluation.curve import Curve as Curve
 from algoformer.evaluation.curve import bootstrap as bootstrap
@@ -12,7 +14,5 @@ from algoformer.evaluation.evaluation import Against as Against
 from algoformer.evaluation.evaluation import Evaluation as Evaluation
 from algoformer.evaluation.prompts import evaluation_prompts as evaluation_prompts
 from algoformer.evaluation.prompts import held_out_seed as held_out_seed
-from algoformer.evaluation.tables import Cell as Cell
-from algoformer.evaluation.tables import Table as Table
 from algoformer.evaluation.tables import depth_table as depth_table
 from algoformer.evaluation.tables import summary_table as summary_table

@@ -11,6 +11,7 @@ from functools import lru_cache
 from torch import nn
 
 from algoformer.common.meta import on_meta
+from algoformer.common.tables import Table
 from algoformer.model.address import with_inner_steps
 from algoformer.model.halting import HALTING
 from algoformer.model.injections import INJECTIONS, STARTS
@@ -77,7 +78,7 @@ class Cost:
     @property
     def training(self) -> int:
         """FLOPs of a training step: forward and backward, and what the latter runs again."""
-        return self.work.forward + self.work.backward + self.work.repeated
+        return self.work.training
 
     @property
     def activation_bytes(self) -> int:
@@ -89,16 +90,20 @@ class Cost:
         """A training step in evaluations of a layer, where going back through one counts as two."""
         return self.work.layers + 2 * self.work.tracked_layers
 
-    def __str__(self) -> str:
-        head = f"{'part':<10}{'parameters':>12}{'layers':>8}{'GFLOP':>10}{'training':>10}{'kept MiB':>10}"
+    def table(self, title: str = "", *, training: bool = True) -> Table:
+        """Return the cost part by part; without `training`, that of the forward pass alone."""
         total = PartCost(name="total", parameters=self.parameters, positions=0, work=self.work)
-        return "\n".join([head, *(self._row(part) for part in (*self.parts, total))])
+        columns = ("part", "parameters", "layer runs", "forward GFLOP", "with backward", "kept MiB")
+        rows = []
+        for part in (*self.parts, total):
+            work, kept = part.work, part.work.kept * self.number_bytes / 2**20
+            flops = work.forward / 1e9, work.training / 1e9
+            rows.append((part.name, part.parameters, work.layers, *flops, kept))
+        shown = len(columns) if training else 4
+        return Table(columns=columns[:shown], rows=tuple(row[:shown] for row in rows), title=title)
 
-    def _row(self, part: PartCost) -> str:
-        work = part.work
-        training, kept = work.forward + work.backward + work.repeated, work.kept * self.number_bytes
-        counts = f"{part.name:<10}{part.parameters:>12,}{work.layers:>8,}"
-        return f"{counts}{work.forward / 1e9:>10.2f}{training / 1e9:>10.2f}{kept / 2**20:>10.1f}"
+    def __str__(self) -> str:
+        return str(self.table())
 
 
 def cost(

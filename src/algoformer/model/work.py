@@ -52,6 +52,11 @@ class Work:
     repeated: int = 0
     kept: int = 0
 
+    @property
+    def training(self) -> int:
+        """FLOPs of a training step: forward and backward, and what the latter runs again."""
+        return self.forward + self.backward + self.repeated
+
     def __add__(self, other: Work) -> Work:
         return Work(**{name: getattr(self, name) + getattr(other, name) for name in _COUNTS})
 

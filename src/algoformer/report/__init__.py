@@ -1,6 +1,6 @@
 """Plots of curves, diagrams of programs, HTML pages and tables."""
 
-from algoformer.evaluation.tables import show as show
+from algoformer.common.tables import show as show
 from algoformer.report.canvas import inline_svg as inline_svg
 from algoformer.report.canvas import save as save
 from algoformer.report.page import Fact as Fact

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from algoformer.evaluation import Table
-from algoformer.evaluation.tables import show
+from algoformer.common.tables import Table, show
 from algoformer.extras import require
 from algoformer.report.style import page_colors
 

@@ -6,9 +6,8 @@ from dataclasses import replace
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from algoformer.common.tables import Table, show
 from algoformer.common.terminal import printable
-from algoformer.evaluation import Table
-from algoformer.evaluation.tables import show
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from algoformer.common.plain_data import UNREADABLE, check_types, read_dataclass
+from algoformer.common.tables import Table
 from algoformer.common.terminal import short
-from algoformer.evaluation import Table
 from algoformer.model.program import Program
 from algoformer.search.settings import Candidate, SearchSettings
 from algoformer.search.space import Point, SearchSpace

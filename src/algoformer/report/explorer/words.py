@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from algoformer.common.tables import show
 from algoformer.evaluation import Evaluation
 from algoformer.evaluation.evaluation import UNLEARNED
-from algoformer.evaluation.tables import show
 from algoformer.insight import Identification
 
 REMEDY = "write the file with algoformer identify MODEL --out FOLDER"
