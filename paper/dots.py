@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from algoformer.report.axes import Axes, Figure, is_narrow, label, logarithmic, positive
+from algoformer.report.axes import Axes, Figure, label, logarithmic, positive
 from algoformer.report.canvas import in_one_order, literal, panels, settle
 from algoformer.report.plots import ERROR
 from algoformer.report.style import INK, method_color
+from paper.figures import is_narrow
 
 ROW = 0.27
 """Inches from one row to the next."""

@@ -13,7 +13,6 @@ from algoformer.report.axes import (
     Axes,
     Figure,
     count_axis,
-    is_narrow,
     label,
     log_limits,
     logarithmic,
@@ -29,6 +28,9 @@ BEYOND: tuple[float, ...] = (1, 1.4)
 
 APART = 6.0
 """Points between the bars of two series at the same size."""
+
+NARROW = 4
+"""An axis whose values differ by less than this factor is linear."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,6 +117,15 @@ def _set_height(axes: Axes, curves: Sequence[Curve], styles: dict[str, Stroke]) 
     shown += [band for curve in curves if styles[curve.label].solid for band in (curve.low, curve.high)]
     if not is_narrow(axes, [value for line in shown for value in line if math.isfinite(value)]):
         logarithmic(axes, *log_limits(curves, styles))
+
+
+def is_narrow(axes: Axes, values: Sequence[float], *, along: Literal["x", "y"] = "y") -> bool:
+    """Return whether values differ by less than `NARROW`, and set a linear axis around them if they do."""
+    if not values or min(values) <= 0 or max(values) / min(values) >= NARROW:
+        return False
+    room = 0.08 * (max(values) - min(values)) or 0.1 * max(values)
+    axes.set(**{f"{along}lim": (min(values) - room, max(values) + room)})
+    return True
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,9 +19,6 @@ else:
 FLOOR = 1e-16
 """Errors below this are rounding; a log axis ends there."""
 
-NARROW = 4
-"""An axis whose values differ by less than this factor is linear."""
-
 DECADES = 3
 """The number of decades that a log axis shows below the best trained model."""
 
@@ -39,15 +36,6 @@ def logarithmic(axes: Axes, low: float, high: float, *, along: Literal["x", "y"]
         return
     axis.set_major_locator(ticks.LogLocator(subs=(1, 2, 5)))
     axis.set_major_formatter(ticks.FuncFormatter(lambda value, _: f"{value:g}"))
-
-
-def is_narrow(axes: Axes, values: Sequence[float], *, along: Literal["x", "y"] = "y") -> bool:
-    """Return whether values differ by less than `NARROW`, and set a linear axis around them if they do."""
-    if not values or min(values) <= 0 or max(values) / min(values) >= NARROW:
-        return False
-    room = 0.08 * (max(values) - min(values)) or 0.1 * max(values)
-    axes.set(**{f"{along}lim": (min(values) - room, max(values) + room)})
-    return True
 
 
 def log_limits(curves: Sequence[Curve], styles: Mapping[str, Stroke]) -> tuple[float, float]:
