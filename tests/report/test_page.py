@@ -8,7 +8,6 @@ import pytest
 
 from algoformer.evaluation import Table
 from algoformer.report import (
-    Fact,
     Link,
     Page,
     Picture,
@@ -75,7 +74,7 @@ def full(text: str) -> Page:
             ),
         ),
         commands=(text,),
-        facts=(Fact(name=text, value=text),),
+        facts=((text, text),),
     )
 
 

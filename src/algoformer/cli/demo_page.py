@@ -23,7 +23,7 @@ from algoformer.common.terminal import printable
 from algoformer.evaluation import Evaluation, Table, depth_table
 from algoformer.extras import require
 from algoformer.model.program import default_steps
-from algoformer.report import Fact, Link, Page, Picture, Section, inline_svg, training_loss
+from algoformer.report import Link, Page, Picture, Section, inline_svg, training_loss
 from algoformer.shipped import shipped_names, shipped_path
 from algoformer.training import load_experiment, read_metrics
 from algoformer.training.progress import training_bars
@@ -161,7 +161,7 @@ def _page(
         sections=sections,
         commands=("algoformer demo",),
         facts=(
-            Fact(name="prompts in a step", value=str(recipe.training.batch_size)),
-            Fact(name="seconds of the demo", value=f"{seconds:.0f}"),
+            ("prompts in a step", str(recipe.training.batch_size)),
+            ("seconds of the demo", f"{seconds:.0f}"),
         ),
     )

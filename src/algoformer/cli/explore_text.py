@@ -17,7 +17,7 @@ from algoformer.language.translate import is_translator
 from algoformer.language.trunk import TextModel
 from algoformer.model.program import Loop, Program, default_steps, traced_part
 from algoformer.model.stopping import SameAnswer
-from algoformer.report import Fact, Page
+from algoformer.report import Page
 from algoformer.report.explorer import Text, pack_program, text_page
 from algoformer.report.explorer.pack import INSTEAD
 from algoformer.report.explorer.text import NEW_TOKENS
@@ -67,8 +67,8 @@ def page_of_text(checkpoint: TextModelFile, name: str, lines: Sequence[str]) -> 
         raise ValueError(f"the tokenizer has {len(tokenizer)} tokens, the model {model.vocabulary}")
     encoded = [_encoded(line, text, tokenizer) for line in lines]
     lead = _classified(model, encoded) if text.labels else _written(model, text, encoded)
-    facts = tuple(Fact(name=fact, value=value) for fact, value in facts_of(model, pack))
-    return text_page(pack, model.program, text, Page(title=_title(name, text), lead=lead, facts=facts)), lead
+    page = Page(title=_title(name, text), lead=lead, facts=facts_of(model, pack))
+    return text_page(pack, model.program, text, page), lead
 
 
 def pack_text(model: TextModel, *, instead: str = INSTEAD) -> dict[str, Any]:

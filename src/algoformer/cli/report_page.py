@@ -12,7 +12,6 @@ from algoformer.cli.measure import Contender
 from algoformer.common.files import write_text
 from algoformer.evaluation import Evaluation, Table, summary_table
 from algoformer.report import (
-    Fact,
     Link,
     Page,
     Picture,
@@ -76,12 +75,11 @@ def write_page(page: Page, contender: Contender, folder: Path) -> list[Path]:
     file = folder / "report.html"
     try:
         exploration = explore(contender)
-        facts = tuple(Fact(name=name, value=value) for name, value in exploration.facts)
-        page = replace(page, facts=(*page.facts, *facts))
+        page = replace(page, facts=(*page.facts, *exploration.facts))
         text = explorer_page(contender.model, exploration, page)
     except ValueError as error:
         reason = Section(title="Explorer", text=(f"This model has no explorer: {error}.",))
-        version = Fact(name="made by", value=f"algoformer {__version__}")
+        version = "made by", f"algoformer {__version__}"
         page = replace(page, sections=(*page.sections, reason), facts=(*page.facts, version))
         write_text(file, render(page))
         return [file]

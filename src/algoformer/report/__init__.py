@@ -3,7 +3,6 @@
 from algoformer.common.tables import show as show
 from algoformer.report.canvas import inline_svg as inline_svg
 from algoformer.report.canvas import save as save
-from algoformer.report.page import Fact as Fact
 from algoformer.report.page import Link as Link
 from algoformer.report.page import Page as Page
 from algoformer.report.page import Picture as Picture

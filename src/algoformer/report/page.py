@@ -15,14 +15,6 @@ from algoformer.report.style import page_colors
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fact:
-    """A fact about how the numbers were obtained: a seed, a device, a version, a time."""
-
-    name: str
-    value: str
-
-
-@dataclass(frozen=True, kw_only=True)
 class Picture:
     """A drawing and its caption. `svg` is embedded as an image, in which no script runs and nothing loads."""
 
@@ -56,14 +48,17 @@ class Link:
 
 @dataclass(frozen=True, kw_only=True)
 class Page:
-    """The content of a page: title, conclusion in words, links, sections, commands and facts."""
+    """The content of a page: title, conclusion in words, links, sections and commands.
+
+    Facts, by their names, say how the numbers were obtained: a seed, a device, a version, a time.
+    """
 
     title: str
     lead: str = ""
     links: tuple[Link, ...] = ()
     sections: tuple[Section, ...] = ()
     commands: tuple[str, ...] = ()
-    facts: tuple[Fact, ...] = ()
+    facts: tuple[tuple[str, str], ...] = ()
 
 
 def render(page: Page, explorer: Mapping[str, Any] | None = None) -> str:

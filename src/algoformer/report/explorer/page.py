@@ -11,7 +11,7 @@ from algoformer.model import AlgoFormer
 from algoformer.model.program import default_steps, traced_part
 from algoformer.report.explorer.pack import ASSETS, pack_model
 from algoformer.report.explorer.words import verdict_of
-from algoformer.report.page import Fact, Page, render
+from algoformer.report.page import Page, render
 
 ENGINE = ("arithmetic", "layer", "interpreter", "model", "worker")
 """Scripts that run the model, in the order they are loaded; the Web Worker is made from them."""
@@ -130,8 +130,7 @@ def explorer_page(model: AlgoFormer, exploration: Exploration, page: Page | None
         ValueError: the page cannot run the program, or would be too large.
     """
     pairs, puzzle = exploration.pairs, exploration.puzzle
-    facts = tuple(Fact(name=name, value=value) for name, value in exploration.facts)
-    page = page or Page(title=exploration.title, lead=exploration.lead, facts=facts)
+    page = page or Page(title=exploration.title, lead=exploration.lead, facts=exploration.facts)
     texts = {
         "template": f"explorer/page/{'puzzle' if puzzle else 'explorer'}.html",
         "hint": _hint(exploration),
