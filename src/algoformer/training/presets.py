@@ -92,31 +92,27 @@ def named_experiment(
     if files:
         raise ValueError(f"--data {name} is a task and takes no files, got {files[0]!r}")
     check_choice("scale", scale, get_args(Scale))
-    if isinstance(program, str):
-        return experiment(name, program, scale)
-    like = experiment(name, "algoformer", scale)
-    return replace(like, program=program, training=recommended(program, like.task, scale))
+    return experiment(name, program, scale)
 
 
-def experiment(task: str, program: str, scale: Scale = "smoke") -> Experiment:
-    """The named program on the named task at a scale.
+def experiment(task: str, program: str | Program, scale: Scale = "smoke") -> Experiment:
+    """The named program, or one of the user's own, on the named task at a scale.
 
     >>> run = experiment("linear", "algoformer", "paper")
     >>> run.width, run.training.steps, run.training.window
     (256, 500000, 15)
     """
     kind = find(task)
-    check_choice("program", program, PRESETS)
     small = scale == "smoke"
     chosen: Task = kind(**(SMALL_TASKS if small else FULL_TASKS).get(task, {}))
-    heads = 4 if small else 8
-    shape: dict[str, int] = SMALL_PROGRAMS.get(program, {}) if small else {}
-    built = PRESETS[program](heads=heads, **shape, causal=not full_attention(chosen))
-    width = 32 if small else 256
-    recipe = recommended(built, chosen, scale)
-    if small and program in SMALL_RATES:
-        recipe = replace(recipe, lr=SMALL_RATES[program])
-    return Experiment(program=built, data=chosen, width=width, training=recipe)
+    rate: dict[str, Any] = {}
+    if isinstance(program, str):
+        check_choice("program", program, PRESETS)
+        shape = {"heads": 4, **SMALL_PROGRAMS.get(program, {})} if small else {"heads": 8}
+        rate = {"lr": SMALL_RATES[program]} if small and program in SMALL_RATES else {}
+        program = PRESETS[program](**shape, causal=not full_attention(chosen))
+    recipe = replace(recommended(program, chosen, scale), **rate)
+    return Experiment(program=program, data=chosen, width=32 if small else 256, training=recipe)
 
 
 def full_attention(task: Task) -> bool:

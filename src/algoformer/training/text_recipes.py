@@ -7,7 +7,7 @@ paper: the paper's sizes. tuned: larger and regularized, for the best scores.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from algoformer.common.names import check_choice
@@ -154,13 +154,13 @@ LEARNING_RATES: dict[TextKind, dict[TextScale, float]] = {
 
 
 def text_experiment(
-    kind: TextKind, program: str = "algoformer", scale: TextScale = "smoke", **data: Any
+    kind: TextKind, program: str | Program = "algoformer", scale: TextScale = "smoke", **data: Any
 ) -> Experiment:
     """Return the named program as a translator, a classifier or a language model at a scale.
 
     Args:
         kind: "translation", "labels" or "text".
-        program: a preset: "standard", "looped", "algoformer", "nested" or "two_loops".
+        program: "standard", "looped", "algoformer", "nested" or "two_loops", or a program of the user's own.
         scale: how large the model and how long the training are.
         data: settings of the data in place of the recipe's: `source=` and `target=`, `files=`, `corpus=`,
             `vocabulary=` and so on.
@@ -170,15 +170,13 @@ def text_experiment(
     (32, 12, 1)
     """
     check_choice("kind", kind, get_args(TextKind))
-    check_choice("program", program, presets.PRESETS)
     check_choice("scale", scale, get_args(TextScale))
     shape = SHAPES[kind][scale]
-    return Experiment(
-        program=shape.program(program, causal=kind != "labels"),
-        data=text_data(kind, scale, **data),
-        width=shape.width,
-        training=text_training(shape.program(program, causal=kind != "labels"), kind, scale),
-    )
+    if isinstance(program, str):
+        check_choice("program", program, presets.PRESETS)
+        program = shape.program(program, causal=kind != "labels")
+    found, training = text_data(kind, scale, **data), text_training(program, kind, scale)
+    return Experiment(program=program, data=found, width=shape.width, training=training)
 
 
 def experiment_on_files(
@@ -205,10 +203,7 @@ def experiment_on_files(
                 "line n of one is the translation of line n of the other"
             )
         settings = {"source": files[0], "target": files[1]}
-    if isinstance(program, str):
-        return text_experiment(kind, program, scale, **settings)  # type: ignore[arg-type]
-    like = text_experiment(kind, "algoformer", scale, **settings)  # type: ignore[arg-type]
-    return replace(like, program=program, training=text_training(program, kind, scale))  # type: ignore[arg-type]
+    return text_experiment(kind, program, scale, **settings)  # type: ignore[arg-type]
 
 
 def text_data(kind: TextKind, scale: TextScale = "smoke", **data: Any) -> Data:
