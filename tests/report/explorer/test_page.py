@@ -267,19 +267,13 @@ def test_without_javascript_the_page_says_so_and_hides_what_would_not_work(
 
 
 def test_a_page_that_cannot_run_its_model_says_why_in_one_line(open_page: Open) -> None:
-    model = small()
-    for change, words in {
-        "pack.program[0].part = 'memory'": 'does not know the part "memory"',
-        "pack.program[0].norm = 'batch'": 'does not know norm = "batch" of layers',
-        "delete pack.tensors['read_out.weight']": "no weights named read_out.weight",
-    }.items():
-        page = open_page(model)
-        reason = page.run(
-            f"(() => {{ const pack = structuredClone(explorer.pack); {change}; "
-            "return algoformer.predict(pack, [[1]], [0], 1).then(() => '', (error) => error.message); })()"
-        )
-        assert words in reason
-        assert "algoformer" in reason
+    page = open_page(small())
+    reason = page.run(
+        "(() => { const pack = structuredClone(explorer.pack); delete pack.tensors['read_out.weight']; "
+        "return algoformer.predict(pack, [[1]], [0], 1).then(() => '', (error) => error.message); })()"
+    )
+    assert "no weights named read_out.weight" in reason
+    assert "algoformer" in reason
 
 
 def test_a_page_of_two_versions_says_what_to_do(browser: Browser, tmp_path: Path) -> None:

@@ -67,20 +67,9 @@ def pack_program(
         instead: what to do with a model that is refused.
     """
     parts = json.loads(program.to_json())
-    return {
-        "format": FORMAT,
-        "program": parts,
-        "words": checked_words(parts, instead),
-        "sizes": dict(sizes),
-        **pack_weights(state, dtype, instead),
-    }
-
-
-def checked_words(program: list[Any], instead: str = INSTEAD) -> dict[str, dict[str, Any]]:
-    """Return what the page knows, after checking that it is enough for this program."""
-    words = known_words()
-    check_program(program, words, instead)
-    return words
+    check_program(parts, known_words(), instead)
+    weights = pack_weights(state, dtype, instead)
+    return {"format": FORMAT, "program": parts, "sizes": dict(sizes), **weights}
 
 
 def pack_weights(state: Mapping[str, Tensor], dtype: torch.dtype, instead: str = INSTEAD) -> dict[str, Any]:

@@ -5,7 +5,7 @@
 
   class TextModel {
     constructor(pack) {
-      const weights = algoformer.weightsOf(pack), {sizes} = pack, embedding = weights.take("trunk.embedding.weight");
+      const weights = new algoformer.Weights(pack), {sizes} = pack, embedding = weights.take("trunk.embedding.weight");
       Object.assign(this, {Real: weights.Real, width: sizes.width, sizes, end: sizes.end, embedding: embedding.values});
       this.norm = weights.has("trunk.norm.weight") ? weights.norm("layer", "trunk.norm", 1e-5) : null;
       this.readOut = weights.has("head.weight") ? weights.linear("head")

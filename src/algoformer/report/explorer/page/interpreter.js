@@ -34,21 +34,6 @@
     }
   }
 
-  // Refuse what the page does not know, in one line.
-  function check(part, words) {
-    const known = words[part.part];
-    if (!known) throw new Error(`this page does not know the part "${part.part}"; make it again with the version of algoformer that wrote the model`);
-    for (const [field, value] of Object.entries(part)) {
-      if (field === "part" || value === null) continue;
-      const allowed = known[field];
-      const each = field === "norm_at" ? String(value).split("+") : [value];
-      const off = value === false || value === "none" || value === 0;
-      if (allowed ? Array.isArray(allowed) && !each.every((one) => allowed.includes(one)) : !off) {
-        throw new Error(`this page does not know ${field} = ${JSON.stringify(value)} of ${part.part}; make it again with the version of algoformer that wrote the model`);
-      }
-    }
-  }
-
   // A node runs one part: `apply(stream, context, rows)` runs it once, at all tokens or at `rows` only.
   function compileLayers(part, weights, prefix, path, width) {
     const kind = word(part.positions ?? true, "learned"), position = POSITIONS[kind];
@@ -127,6 +112,13 @@
   // `turn` tells the iterations of all loops around a layer, so that a cache can keep them apart.
   const turned = (context, number) => ({...context, turn: `${context.turn}.${number}`});
 
+  // Run a loop as often as it says; `visible` is what the parts after it see of its state.
+  function runLoop(loop, stream, context, rows) {
+    let state = loop.start(stream);
+    for (let step = 1; step <= loop.steps; step++) state = loop.iterate(state, stream, context, step);
+    return gathered(loop.visible?.(state) ?? state, rows, context);
+  }
+
   function compileLoop(part, weights, prefix, path, width) {
     const body = compileProgram(part.body, weights, `${prefix}.body`, `${path}.body`, width);
     const kind = part.inject ?? "add", injection = INJECTIONS[kind], {Real} = weights;
@@ -151,11 +143,7 @@
         context.recorder?.state(path, "end", next);
         return halting.update(whole, next);
       },
-      apply(stream, context, rows) {
-        let state = node.start(stream);
-        for (let step = 1; step <= node.steps; step++) state = node.iterate(state, stream, context, step);
-        return gathered(node.visible(state), rows, context);
-      },
+      apply: (stream, context, rows) => runLoop(node, stream, context, rows),
     };
     return node;
   }
@@ -166,11 +154,6 @@
     const {Real} = weights, inner = compileNodes(part.body, weights, `${prefix}.body`, `${path}.body`, width);
     const low = inner[0], rest = inner.slice(1), shared = !rest.length;
     const start = (part.start ?? "auto") === "auto" ? (part.inject === "none" ? "input" : "vector") : part.start;
-    const sum = (one, other) => {
-      const data = new Real(one.data.length);
-      for (let k = 0; k < data.length; k++) data[k] = one.data[k] + other.data[k];
-      return {...one, data};
-    };
     const node = {
       causal: inner.every((each) => each.causal), looping: true, steps: part.steps,
       start(entry) {
@@ -188,13 +171,15 @@
         context.recorder?.state(path, "end", next);
         return {...next, fast};
       },
-      apply(stream, context, rows) {
-        let state = node.start(stream);
-        for (let step = 1; step <= node.steps; step++) state = node.iterate(state, stream, context, step);
-        return gathered(state, rows, context);
-      },
+      apply: (stream, context, rows) => runLoop(node, stream, context, rows),
     };
     return node;
+  }
+
+  function sum(first, ...others) {
+    const data = first.data.slice();
+    for (const other of others) for (let k = 0; k < data.length; k++) data[k] += other.data[k];
+    return {...first, data};
   }
 
   function spread(vector, stream, width, Real) {
@@ -222,19 +207,14 @@
   function compileParallel(part, weights, prefix, path, width) {
     const branches = part.branches.map((branch, index) =>
       compileProgram(branch, weights, `${prefix}.branches.${index}`, `${path}.branch${index}`, width));
-    const sum = (streams) => {
-      const data = streams[0].data.slice();
-      for (const other of streams.slice(1)) for (let k = 0; k < data.length; k++) data[k] += other.data[k];
-      return {...streams[0], data};
-    };
     const record = (stream, context) => (context.recorder?.state(path, "end", stream), stream);
     return {
       causal: branches.every((branch) => branch.causal), looping: branches.some((branch) => branch.looping),
-      apply: (stream, context, rows) => record(sum(branches.map((branch) => branch.apply(stream, context, rows))), context),
+      apply: (stream, context, rows) => record(sum(...branches.map((branch) => branch.apply(stream, context, rows))), context),
       begin(stream, context) {
         const runs = branches.map((branch) => branch.begin(stream, context));
         return {
-          step: (now) => record(sum(runs.map((run) => run.step(now, null))), now),
+          step: (now) => record(sum(...runs.map((run) => run.step(now, null))), now),
           save: () => runs.map((run) => run.save()),
           load: (saved) => runs.forEach((run, index) => run.load(saved[index])),
         };
@@ -284,5 +264,5 @@
     };
   }
 
-  Object.assign(algoformer, {Weights, check, compileProgram, INJECTIONS});
+  Object.assign(algoformer, {Weights, compileProgram, INJECTIONS});
 })((self.algoformer = self.algoformer || {}));

@@ -25,20 +25,9 @@
   }
   algoformer.decode = decode;
 
-  // The weights of a model whose program the page knows.
-  function weightsOf(pack) {
-    const everywhere = (parts) => parts.forEach((part) => {
-      algoformer.check(part, pack.words);
-      if (part.body) everywhere(part.body);
-      part.branches?.forEach(everywhere);
-    });
-    everywhere(pack.program);
-    return new algoformer.Weights(pack);
-  }
-
   class Model {
     constructor(pack) {
-      const weights = weightsOf(pack), {sizes} = pack;
+      const weights = new algoformer.Weights(pack), {sizes} = pack;
       Object.assign(this, {Real: weights.Real, width: sizes.width, sizes, answersInRows: pack.answers_in_rows ?? true});
       this.maps = Array.from({length: sizes.row_maps}, (_, kind) => weights.linear(`read_in.maps.${kind}`));
       this.readOut = weights.linear("read_out");
@@ -165,5 +154,5 @@
     state() {}
   }
 
-  Object.assign(algoformer, {weightsOf, Model, Session, PathRecorder, MapRecorder});
+  Object.assign(algoformer, {Model, Session, PathRecorder, MapRecorder});
 })((self.algoformer = self.algoformer || {}));
