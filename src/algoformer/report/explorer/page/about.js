@@ -1,8 +1,7 @@
 // What the page says besides its own measurements: the legends, and what identification found.
 "use strict";
 (function (algoformer) {
-  const {html, svg, plot, line} = algoformer;
-  const byId = (id) => document.getElementById(id);
+  const {byId, html, svg, plot, line} = algoformer;
   const SPARE = ["difference", "least"];
 
   // One colour for one method, wherever it is drawn.

@@ -1,8 +1,7 @@
 // Classifications by iteration: the tokens of a text or the cells of a board, and one of them in detail.
 "use strict";
 (function (algoformer) {
-  const {html, svg, plot, line} = algoformer;
-  const byId = (id) => document.getElementById(id);
+  const {byId, html, svg, plot, line} = algoformer;
 
   class Cells {
     // `chosen(place)` is called when the reader chooses another cell.

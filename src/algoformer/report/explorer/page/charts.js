@@ -2,6 +2,7 @@
 "use strict";
 (function (algoformer) {
   const SPACE = "http:\u002f/www.w3.org/2000/svg";
+  const byId = (id) => document.getElementById(id);
 
   function svg(tag, attributes = {}, ...children) {
     const element = document.createElementNS(SPACE, tag);
@@ -134,5 +135,5 @@
     return [1, 3, 5].map((start) => parseInt(text.slice(start, start + 2), 16));
   };
 
-  Object.assign(algoformer, {svg, html, show, plot, line, drawErrors, heat, color});
+  Object.assign(algoformer, {byId, svg, html, show, plot, line, drawErrors, heat, color});
 })((self.algoformer = self.algoformer || {}));

@@ -51,7 +51,7 @@
     }
 
     checkRows(rows, reads, questions) {
-      const {dim, context, exact_context: exact, row_maps: maps} = this.sizes;
+      const {dim, context, exact_context: exact} = this.sizes;
       if (rows.length > context || (exact && rows.length !== context)) {
         throw new Error(`this model reads ${exact ? "exactly" : "at most"} ${context} rows, got ${rows.length}`);
       }
@@ -61,7 +61,6 @@
       if (!this.body.causal && this.answersInRows && reads.some((row) => row + 1 < rows.length)) {
         throw new Error("full attention would see rows that come after a question; ask at the last row only");
       }
-      if (maps < 1) throw new Error("this page has no read-in");
     }
 
     // Where each token stands, and how many leading tokens it sees.
@@ -72,7 +71,7 @@
       const own = Uint8Array.from({length: tokens}, (_, token) => (token < main ? 0 : 1));
       const causal = {own, reach: Int32Array.from({length: tokens}, (_, token) => (token < main ? token + 1 : last))};
       const full = {own: new Uint8Array(tokens), reach: new Int32Array(tokens).fill(tokens)};
-      return {before, rows, main, last, tokens, batch, shared, places, causal, full};
+      return {before, rows, main, tokens, batch, shared, places, causal, full};
     }
 
     enter(rows, questions, layout) {

@@ -1,8 +1,7 @@
 // The page of regression: what the controls do, what is asked, and what is said about the answers.
 "use strict";
 (function (algoformer) {
-  const {html, show, METHODS} = algoformer;
-  const byId = (id) => document.getElementById(id);
+  const {byId, html, show, METHODS} = algoformer;
 
   const LABELS = {model: "the model", descent: "gradient descent", newton: "Newton's method", textbook: "the textbook", least: "least squares"};
 
@@ -176,8 +175,7 @@
       } else {
         text = `On this prompt the model's mean squared error is ${own} after ${times}.`;
       }
-      byId("now").textContent = text;
-      if (!this.pack.lead && !this.running) byId("conclusion").textContent = text;
+      this.conclude(text);
     }
   }
 

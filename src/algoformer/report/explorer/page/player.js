@@ -1,7 +1,7 @@
 // The iteration that a page shows: its slider and its play button.
 "use strict";
 (function (algoformer) {
-  const byId = (id) => document.getElementById(id);
+  const {byId} = algoformer;
 
   class Player {
     // `pace` is the time between two iterations in milliseconds.

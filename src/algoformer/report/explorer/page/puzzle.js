@@ -1,8 +1,7 @@
 // A prompt of symbols that the model answers with classes: a board that fills itself, or a sequence.
 "use strict";
 (function (algoformer) {
-  const {html, svg, plot, line, top, Cells, Runner, marks, settledAt} = algoformer;
-  const byId = (id) => document.getElementById(id);
+  const {byId, html, svg, plot, line, top, Cells, Runner, marks, settledAt} = algoformer;
 
   class Puzzle extends Runner {
     constructor(pack) {
@@ -149,10 +148,8 @@
     say(at) {
       const empty = this.empty(), times = at ? `${at + 1} iterations` : "1 iteration";
       const good = empty.filter((place) => !this.input.wrong(at, place)).length, all = `${good} of ${empty.length}`;
-      const words = !this.checked() ? "The answer to this edited prompt is not known to the page."
-        : this.edited ? `After ${times} ${all} empty cells hold a digit that breaks no rule.` : `After ${times} ${all} answers are right.`;
-      byId("now").textContent = words;
-      if (!this.pack.lead && !this.running) byId("conclusion").textContent = words;
+      this.conclude(!this.checked() ? "The answer to this edited prompt is not known to the page."
+        : this.edited ? `After ${times} ${all} empty cells hold a digit that breaks no rule.` : `After ${times} ${all} answers are right.`);
     }
   }
 

@@ -1,8 +1,7 @@
 // A page in which a model runs: requests to the worker, its answers, and the views of what is inside.
 "use strict";
 (function (algoformer) {
-  const {html, show, Player} = algoformer;
-  const byId = (id) => document.getElementById(id);
+  const {byId, html, show, Player} = algoformer;
   const FORMAT = 1;
 
   // A subclass has `job()`, the prompt to run, and `draw(at)`, which shows the answers with this index.
@@ -65,6 +64,12 @@
       this.draw(at);
       this.inside.follow(this.paths, this.iteration);
       if (!this.running) this.lookSoon(at + 1);
+    }
+
+    // Say what the answers are; that is the conclusion of a page that came without one.
+    conclude(text) {
+      byId("now").textContent = text;
+      if (!this.pack.lead && !this.running) byId("conclusion").textContent = text;
     }
 
     // Attention maps are asked for one at a time, always those of the newest iteration.

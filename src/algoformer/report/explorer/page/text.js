@@ -1,8 +1,7 @@
 // A model of text: the class of a typed line with the votes of its tokens, or the text that the model writes.
 "use strict";
 (function (algoformer) {
-  const {show, top, Cells, Runner, settledAt} = algoformer;
-  const byId = (id) => document.getElementById(id);
+  const {byId, show, top, Cells, Runner, settledAt} = algoformer;
   const times = (count) => (count === 1 ? "1 iteration" : `${count} iterations`);
 
   // What both kinds share: the line that is typed, and its tokens.
@@ -37,11 +36,6 @@
       this.shown = input.names;
       this.cells.show(at + 1);
     }
-
-    say(text) {
-      byId("now").textContent = text;
-      if (!this.pack.lead && !this.running) byId("conclusion").textContent = text;
-    }
   }
 
   // A classifier: the scores of a text are the mean of those of its tokens, so each token has a vote.
@@ -69,7 +63,7 @@
       if (answers[0].length !== names.length) return; // another line is on its way
       const exits = names.map((_, place) => settledAt(answers, place)), done = exits.filter((exit) => exit <= at + 1).length;
       this.showCells(at, {names, answers, probabilities: found.map((row) => row.map(({chance}) => chance)), exits, trained: this.trained});
-      this.say(`After ${times(at + 1)}: ${answers[at][0]}, probability ${found[at][0].chance.toFixed(2)}. ${done} of ${exits.length} answers have settled.`);
+      this.conclude(`After ${times(at + 1)}: ${answers[at][0]}, probability ${found[at][0].chance.toFixed(2)}. ${done} of ${exits.length} answers have settled.`);
     }
   }
 
@@ -130,7 +124,7 @@
       this.showCells(row, {names, answers, probabilities: rows(({chances}) => chances), exits, trained: this.trained, bare: true, ran: written.map(({best}) => best.length)});
       const mean = early ? ` Mean: ${show(exits.reduce((sum, exit) => sum + exit, 0) / exits.length)} of ${this.steps()} iterations.` : "";
       const text = this.tokenizer.decode(tokens[row]).trim();
-      this.say(`After ${times(at + 1)}: ${text} (${done} of ${exits.length} tokens have ${early ? "left the loop" : "settled"}.${mean})`);
+      this.conclude(`After ${times(at + 1)}: ${text} (${done} of ${exits.length} tokens have ${early ? "left the loop" : "settled"}.${mean})`);
     }
   }
 

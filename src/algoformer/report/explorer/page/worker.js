@@ -72,7 +72,7 @@
       const back = session.save();
       session.load(kept.findLast(({iteration}) => iteration < step));
       while (session.iteration + 1 < step) session.step();
-      const {before, rows, layout} = {...session.layout, layout: session.layout};
+      const {layout} = session, {before, rows} = layout;
       const recorder = new algoformer.MapRecorder(layout.main);
       session.step(recorder);
       session.load(back);
