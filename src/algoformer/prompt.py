@@ -69,9 +69,10 @@ class Prompt:
             )
 
     def __repr__(self) -> str:
+        dtype = str(self.rows.dtype).removeprefix("torch.")
         return (
             f"Prompt({self.batch} prompts of {self.rows.shape[1]} rows × {self.dim}, {self.points} questions "
-            f"with answers of {self.out}, parts={self.parts}, {_where(self.rows)})"
+            f"with answers of {self.out}, parts={self.parts}, {dtype} on {self.rows.device})"
         )
 
     @classmethod
@@ -161,7 +162,3 @@ class Prompt:
             name: None if value is None else change(value) for name, value in answers.items()
         }
         return replace(self, **changed, **others)
-
-
-def _where(tensor: Tensor) -> str:
-    return f"{str(tensor.dtype).removeprefix('torch.')} on {tensor.device}"

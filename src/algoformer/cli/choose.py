@@ -63,7 +63,7 @@ def read_experiment(
 
     start = _start(arguments)
     training, rest = _without_curricula(start.training, arguments)
-    model, data = model_settings(start.program), _data_settings(start.data)
+    (_, _, model), data = _group("model", _program_fields(start.program)), _data_settings(start.data)
     kind = make_dataclass(
         "settings",
         [
@@ -226,11 +226,6 @@ def choices() -> dict[str, tuple[str, ...]]:
 
     tables = {table.kind: tuple(table) for table in (NORMS, ACTIVATIONS, POSITIONS, INJECTIONS)}
     return tables | {"start": ("auto", *STARTS)}
-
-
-def model_settings(program: Program) -> Any:
-    """Return an object with a field for every setting of the program, grouped as its parts are."""
-    return make_dataclass("model", _program_fields(program), frozen=True)()
 
 
 def apply_settings(program: Program, settings: Any) -> Program:

@@ -13,9 +13,9 @@ from algoformer.algorithms import build_solver
 from algoformer.cli.choose import with_folder
 from algoformer.cli.progress import counting
 from algoformer.cli.say import say
-from algoformer.common.counts import check_count
 from algoformer.common.devices import source_commit
 from algoformer.common.files import write_json
+from algoformer.common.numbers import check_count
 from algoformer.evaluation import Evaluation, Table, compare, evaluation_prompts, summary_table
 from algoformer.evaluation.evaluation import UNLEARNED
 from algoformer.extras import require

@@ -185,7 +185,8 @@ def _table(found: Identification) -> str:
         lines.append(_row(f"{name} explains", values, shown, _share))
     lines += [_row(one.name, one.by_pass, shown, _share) for one in found.families[:_ROWS]]
     lines.append(_row("gradient-flow time", found.pace, shown, _short))
-    gates = [f"{gate.name} {'yes' if gate.passed else 'no'} ({gate.value:.3g})" for gate in _tested(found)]
+    tested = (gate for gate in found.gates if gate.name != MEASUREMENT)
+    gates = [f"{gate.name} {'yes' if gate.passed else 'no'} ({gate.value:.3g})" for gate in tested]
     lines += ["", filled("symmetries: " + " · ".join(gates))]
     lines.append(filled(_measurement(found)))
     lines.append(filled(_influence(found)))
@@ -275,7 +276,3 @@ def _short(value: float) -> str:
 
 def _percent(value: float) -> str:
     return f"{value:.3f}"
-
-
-def _tested(found: Identification) -> list[Gate]:
-    return [gate for gate in found.gates if gate.name != MEASUREMENT]

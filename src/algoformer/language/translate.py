@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from algoformer.common.counts import check_count
 from algoformer.common.devices import run_side_by_side
+from algoformer.common.numbers import check_count
 from algoformer.language.batches import source_batch
 from algoformer.language.cache import Policy
 from algoformer.language.checkpoint import TextModelFile, TextTool

@@ -9,8 +9,8 @@ from functools import lru_cache
 from importlib import import_module
 from typing import Any, ClassVar, TypeAlias
 
-from algoformer.common.counts import check_count
 from algoformer.common.names import check_choice
+from algoformer.common.numbers import check_count, is_number
 from algoformer.common.terminal import short
 from algoformer.model.halting import HALTING
 from algoformer.model.injections import INJECTIONS, STARTS
@@ -72,7 +72,7 @@ class Loop:
             INJECTIONS.name_of(self.inject)  # refuses it, and names those that exist
         if self.start != "auto":
             STARTS.name_of(self.start)
-        if isinstance(self.damp, bool) or not isinstance(self.damp, int | float) or not 0 < self.damp <= 1:
+        if not (is_number(self.damp) and 0 < self.damp <= 1):
             raise ValueError(f"damp must be a number above 0 and at most 1, got {short(self.damp)}")
         if self.step_signal not in ("none", "sinusoid"):
             check_choice("step_signal", self.step_signal, ("none", "sinusoid"))

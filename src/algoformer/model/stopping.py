@@ -19,7 +19,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from algoformer.common.counts import check_count
+from algoformer.common.numbers import check_count
 from algoformer.common.plain_data import read_value
 
 Reads = Literal["output", "state", "gate"]

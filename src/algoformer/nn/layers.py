@@ -6,8 +6,9 @@ import keyword
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from algoformer.common.counts import check_count as check_count
 from algoformer.common.names import check_choice
+from algoformer.common.numbers import check_count as check_count
+from algoformer.common.numbers import is_number
 from algoformer.common.terminal import short
 from algoformer.nn.tables import ACTIVATIONS, NORMS, PLACES, POSITIONS, LayerSizes, check_places
 
@@ -91,9 +92,8 @@ class Layers:
         for field in ("head_width", "hidden", "kv_heads"):
             if getattr(self, field) is not None:
                 check_count(field, getattr(self, field))
-        base = self.rope_base
-        if isinstance(base, bool) or not isinstance(base, int | float) or not 1 < base < 1e12:
-            raise ValueError(f"rope_base must be a number between 1 and 1e12, got {short(base)}")
+        if not (is_number(self.rope_base) and 1 < self.rope_base < 1e12):
+            raise ValueError(f"rope_base must be a number between 1 and 1e12, got {short(self.rope_base)}")
         for table in (NORMS, ACTIVATIONS, POSITIONS):
             value = getattr(self, table.kind)
             if not isinstance(value, str) or value not in table:

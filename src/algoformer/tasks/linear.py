@@ -6,9 +6,10 @@ from dataclasses import dataclass, replace
 
 import torch
 
+from algoformer.common.numbers import is_number
 from algoformer.common.terminal import short
 from algoformer.prompt import Prompt
-from algoformer.tasks.task import PairTask, check_positive, is_number, normal
+from algoformer.tasks.task import PairTask, check_positive, normal
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from algoformer.common.counts import check_count
+from algoformer.common.numbers import check_count
 from algoformer.tasks.symbols import SymbolTask
 
 

@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from algoformer.common.counts import check_count
+from algoformer.common.numbers import check_count, is_number
 from algoformer.common.terminal import short
 from algoformer.problems import Problems, pairs
 from algoformer.prompt import Prompt
@@ -100,11 +100,6 @@ def check_slope(slope: int | float) -> None:
     """Refuse a leaky ReLU that is not monotone or cannot be inverted."""
     if not (is_number(slope) and 0 < slope <= 1):
         raise ValueError(f"slope of a leaky ReLU that can be inverted must lie in (0, 1], got {short(slope)}")
-
-
-def is_number(value: object) -> bool:
-    """Return whether a value is an int or a float; a bool is neither."""
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def normal(

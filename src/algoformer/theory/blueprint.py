@@ -70,11 +70,6 @@ class Blueprint:
     causal: bool = False
     exact_context: bool = False
 
-    @property
-    def positions(self) -> Float[Tensor, "token width"]:
-        """The vector that is added to each token by its place, empty tokens included."""
-        return self.space.positions
-
     def program(self, *, steps: int) -> Program:
         """Return the program that has just the layers, heads and units that the blueprint needs."""
         parts: list[Part] = [
@@ -102,7 +97,7 @@ class Blueprint:
             self.program(steps=steps),
             dim=self.rows[0].weight.shape[1],
             out=len(self.answer),
-            context=len(self.positions) - sum(self.blanks),
+            context=len(self.space.positions) - sum(self.blanks),
             width=self.space.width,
             row_maps=len(self.rows),
             blanks=self.blanks,
@@ -115,7 +110,7 @@ class Blueprint:
         model.read_out.bias.zero_()
         entry, *modules = (layers_module(part) for part in model.body.parts)
         assert isinstance(entry.positions, LearnedPositions)
-        entry.positions.table.copy_(self.positions)
+        entry.positions.table.copy_(self.space.positions)
         for module, writers in zip(modules, self.modules.values(), strict=True):
             for layer, writer in zip(module.layers, writers, strict=True):
                 writer.load(layer)

@@ -12,8 +12,8 @@ from typing import Any, Literal
 import torch
 from torch import nn
 
-from algoformer.common.counts import check_count
 from algoformer.common.names import suggests_keywords
+from algoformer.common.numbers import check_count
 from algoformer.common.plain_data import as_data, read_dataclass
 from algoformer.config import Precision as Precision
 from algoformer.config import Ramp as Ramp

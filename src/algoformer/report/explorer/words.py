@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from algoformer.common.numbers import is_number
 from algoformer.common.tables import show
 from algoformer.evaluation import Evaluation
 from algoformer.evaluation.evaluation import UNLEARNED
@@ -129,17 +130,13 @@ def _filters(curves: object) -> dict[str, Any] | None:
         )
     places, candidates = curves.get("eigenvalues"), curves.get("candidates", {})
     series = {"the model": curves.get("measured"), **(candidates if isinstance(candidates, Mapping) else {})}
-    if not isinstance(places, list) or len(places) < 2 or not all(map(_is_number, places)):
+    if not isinstance(places, list) or len(places) < 2 or not all(map(is_number, places)):
         raise ValueError(f"eigenvalues of an identification must be a list of numbers; {REMEDY}")
     for name, passes in series.items():
         fits = isinstance(passes, list) and all(
-            isinstance(curve, list) and len(curve) == len(places) and all(map(_is_number, curve))
+            isinstance(curve, list) and len(curve) == len(places) and all(map(is_number, curve))
             for curve in passes
         )
         if not fits or not passes:
             raise ValueError(f"the filter of {name!r} needs {len(places)} numbers for each pass; {REMEDY}")
     return {"eigenvalues": places, "series": series}
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -1,4 +1,4 @@
-"""Refuse what is not a whole number within its bounds."""
+"""What is a number, and whole numbers within bounds."""
 
 from __future__ import annotations
 
@@ -22,3 +22,8 @@ def check_count(name: str, value: object, least: int = 1, most: int = LARGEST) -
         raise ValueError(f"{name} must be at least {least}, got {short(value)}")
     if value > most:
         raise ValueError(f"{name} must be at most {most}, got {short(value)}")
+
+
+def is_number(value: object) -> bool:
+    """Return whether a value is an int or a float; a bool is neither."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
