@@ -18,6 +18,7 @@ from algoformer.cli import main
 from algoformer.data import TranslationData
 from algoformer.language import Tokenizer, TokenModel
 from algoformer.model.presets import algoformer
+from algoformer.training.export import answers
 
 pytest.importorskip("tokenizers", reason="the extra `text` is not installed")
 
@@ -243,6 +244,19 @@ def test_a_closed_stream_is_named(
     monkeypatch.setattr(sys, stream, None)
     assert main(["translate", str(translator), "--device", "cpu"]) == 2
     assert f"{words} is closed" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kind", ["run", "writer"])
+def test_an_exported_model_of_text_keeps_examples_with_its_answers(
+    kind: str, request: pytest.FixtureRequest, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "model.safetensors"
+    words = ["export", str(request.getfixturevalue(kind)), str(file), "--device", "cpu"]
+    assert main([*words, "--examples", "the sport text", "once"]) == 0
+    assert ("accuracy" if kind == "run" else "perplexity") in capsys.readouterr().out
+    stored = load_checkpoint(file)
+    assert list(stored.card["examples"]) == ["the sport text", "once"]
+    assert answers(stored, ["the sport text", "once"]) == list(stored.card["examples"].values())
 
 
 @pytest.mark.parametrize(

@@ -76,6 +76,7 @@ WRONG = [
     (["export", "linear", "FOLDER"], "FOLDER is a folder; name a file in it"),
     (["export", "linear", "m.safetensors", "--depths", "0"], "depths must be at least 1, got 0"),
     (["export", "dbpedia", "m.safetensors", "--depths", "9"], "--depths is for models that answer prompts"),
+    (["export", "linear", "m.safetensors", "--examples", "a"], "--examples are for models of text"),
     (
         ["export", "dbpedia", "m.safetensors", "--no-certify"],
         "--no-certify is for models that answer prompts",

@@ -37,6 +37,8 @@ class ExportOptions:
     depths: tuple[int, ...] = (200, 1000)  # Further numbers of iterations to measure at.
     prompts: int = 1280  # Number of held-out prompts.
     certify: bool = True  # Store a depth certificate, measured on the CPU.
+    examples: tuple[str, ...] = ()
+    """Lines for a model of text; they are kept on its card with its answers."""
     device: DeviceName = "auto"  # Where to measure.
     data_folder: str | None = None  # Folder with named corpora; by default $ALGOFORMER_DATA.
 
@@ -68,6 +70,8 @@ def _export_prompts(chosen: ExportOptions, device: str) -> None:
     from algoformer.training.export import in_half_precision
     from algoformer.training.run_folder import exported_facts
 
+    if chosen.examples:
+        raise ValueError("--examples are for models of text; this one answers prompts of a task")
     contender = load_contender(chosen.run, raw=chosen.raw)
     refuse_folder(chosen.data_folder)
     if chosen.half:
@@ -124,5 +128,5 @@ def _export_text(chosen: ExportOptions, device: str, command: str) -> None:
             raise ValueError(f"{option} is for models that answer prompts; this one was trained on text")
     checkpoint = load_text(chosen.run, raw=chosen.raw, folder=chosen.data_folder)
     checkpoint.model.to(device).eval()
-    found = export_text(chosen.file, checkpoint, half=chosen.half, command=command)
-    say(score_table(found if hasattr(found[0], "scores") else found[0]))
+    found = export_text(chosen.file, checkpoint, half=chosen.half, examples=chosen.examples, command=command)
+    say(score_table(found))

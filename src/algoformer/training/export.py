@@ -28,9 +28,10 @@ def export_text(
     half: bool = True,
     examples: Sequence[str] = (),
     command: str = "",
-    **options: Any,
-) -> list[Any]:
+) -> Any:
     """Measure the model as it will be stored, on whole test splits, and write it with its card.
+
+    Returns what the data's `evaluate` returns.
 
     Args:
         path: what to write.
@@ -39,7 +40,6 @@ def export_text(
         examples: lines that are answered on a CPU and kept on the card with their answers: a file that
             answers otherwise is not the one of the card.
         command: the command that asked for the export, for the card.
-        options: those of the data's `evaluate`.
 
     Raises:
         ValueError: the checkpoint is not of a model of text, or half precision cannot hold it.
@@ -49,23 +49,23 @@ def export_text(
         raise ValueError("only a model of text with its data can be exported this way")
     if half:
         in_half_precision(model)
-    found = data.evaluate(model, **options)
-    measurements = found if isinstance(found, list) else [found]
+    found = data.evaluate(model)
     model.cpu()
     facts = data.facts()
     card: dict[str, Any] = exported_facts(checkpoint.card) | {
         "program": str(model.program),
         "parameters": sum(weight.numel() for weight in model.parameters()),
         "precision": "float16" if half else "float32",
-        "measurements": [one.to_data() for one in measurements],
+        "measurements": [one.to_data() for one in (found if isinstance(found, list) else [found])],
         "licence": facts.get("terms", ""),
         "attribution": facts.get("attribution", []),
         "command": command,
     }
     stored = Checkpoint(model=model, data=data, card=card)
-    card["examples"] = dict(zip(examples, answers(stored, examples), strict=True))
+    if examples:
+        card["examples"] = dict(zip(examples, answers(stored, examples), strict=True))
     save_checkpoint(path, stored, half=half)
-    return measurements
+    return found
 
 
 def in_half_precision(model: nn.Module) -> nn.Module:
@@ -85,8 +85,6 @@ def in_half_precision(model: nn.Module) -> nn.Module:
 
 def answers(checkpoint: Checkpoint, lines: Sequence[str]) -> list[str]:
     """Return what a model says to lines: translations, names of classes, or continuations."""
-    if not lines:
-        return []
     if isinstance(checkpoint.model, TextClassifier):
         found = Classifier(checkpoint).classify(lines)
         return ["" if label is None else label.name for label in found]
