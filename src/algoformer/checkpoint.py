@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from algoformer.common.files import read_tensors, write_tensors
 from algoformer.common.meta import on_meta
+from algoformer.common.numbers import check_count
 from algoformer.data.protocol import Data, data_from_header
 from algoformer.language.classifier import TextClassifier
 from algoformer.language.token_model import TokenModel
@@ -242,8 +243,10 @@ def _read_model(header: object) -> tuple[ModelKind, Program, dict[str, Any]]:
 
 def _read_option(name: str, value: Any, type_: type) -> Any:
     if type_ is tuple:
-        if not (isinstance(value, list) and len(value) == 2 and all(_is_size(one, 0) for one in value)):
-            raise ValueError(f"{name} must be two whole numbers in 0..{LARGEST_SIZE}, got {str(value)[:40]}")
+        if not isinstance(value, list) or len(value) != 2:
+            raise ValueError(f"{name} must be two whole numbers, got {str(value)[:40]}")
+        for one in value:
+            check_count(name, one, 0, LARGEST_SIZE)
         return tuple(value)
     if type_ is list:
         if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
@@ -257,13 +260,8 @@ def _read_option(name: str, value: Any, type_: type) -> Any:
         if not isinstance(value, bool):
             raise ValueError(f"{name} must be true or false, got {str(value)[:40]}")
         return value
-    if not _is_size(value, 1):
-        raise ValueError(f"{name} must be a whole number in 1..{LARGEST_SIZE}, got {str(value)[:40]}")
+    check_count(name, value, most=LARGEST_SIZE)
     return value
-
-
-def _is_size(value: object, least: int) -> bool:
-    return type(value) is int and least <= value <= LARGEST_SIZE
 
 
 def _checked_values(weights: dict[str, Tensor]) -> dict[str, Tensor]:

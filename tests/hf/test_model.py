@@ -288,6 +288,6 @@ def test_what_a_call_cannot_give_is_refused_in_one_line(options: dict[str, Any],
     with pytest.raises(ValueError, match=message):
         model(**prompts() | options)
     if "steps" in options:
-        with pytest.raises(ValueError, match="steps must be a whole number from 1"):
+        with pytest.raises(ValueError, match="steps must be at least 1, got 0"):
             decoded(model, steps=0)
         assert model.config.steps is None

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from algoformer.common.numbers import check_count
 from algoformer.common.terminal import short
 from algoformer.hf.installed import transformers
 from algoformer.language.cache import slots_of
@@ -67,9 +68,8 @@ class AlgoformerConfig(transformers.PreTrainedConfig):
             ValueError: the configuration holds none, one that cannot be read, or impossible sizes or rates.
         """
         for name in ("vocab_size", "hidden_size", "max_position_embeddings", "steps"):
-            value = getattr(self, name)
-            if (type(value) is not int or not 0 < value < 2**31) and (name, value) != ("steps", None):
-                raise ValueError(f"{name} must be a whole number from 1 to 2^31 - 1, got {short(value)}")
+            if name != "steps" or self.steps is not None:
+                check_count(name, getattr(self, name), most=2**31 - 1)
         for name in ("dropout", "attention_dropout", "word_dropout"):
             value = getattr(self, name)
             if type(value) not in (int, float) or not 0 <= value < 1:

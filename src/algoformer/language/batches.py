@@ -15,6 +15,7 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
+from algoformer.common.numbers import check_count
 from algoformer.language.tokenizer import EOS, PAD, TRANSLATE
 from algoformer.language.tokens import TokenPairs, TokenTable
 
@@ -79,8 +80,7 @@ class BatchPlan:
     _epochs: dict[int, list[tuple[int, np.ndarray]]] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
-        if self.pad_to_multiple_of < 1:
-            raise ValueError(f"pad_to_multiple_of must be at least 1, got {self.pad_to_multiple_of}")
+        check_count("pad_to_multiple_of", self.pad_to_multiple_of)
         if not len(self.lengths):
             raise ValueError("there is nothing to make batches of: no rows")
         longest = int(self.padded().max())
@@ -115,12 +115,6 @@ class BatchPlan:
     def __iter__(self) -> Iterator[tuple[int, Int[np.ndarray, " row"]]]:
         """Iterate over the batches of the first epoch."""
         return iter(self._epoch(0))
-
-    def padding(self) -> float:
-        """Return the fraction of places that hold no token."""
-        places = sum(length * len(rows) for length, rows in self)
-        tokens = sum(int(self.lengths[rows].sum()) for _, rows in self)
-        return 1 - tokens / places
 
     def _rows(self, length: int) -> int:
         return self.batch_tokens // length

@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from algoformer.common.numbers import check_count
 from algoformer.model.halting import entropy, exit_log_probabilities, gate_targets_loss
 
 ROWS = 8192
@@ -38,8 +39,7 @@ def target_positions(mask: Bool[Tensor, "batch token"], *, multiple: int = 1) ->
     >>> target_positions(torch.tensor([[False, True, True]]), multiple=4)
     TargetPositions(places=tensor([1, 2, 0, 0]), counts=tensor([ True,  True, False, False]))
     """
-    if multiple < 1:
-        raise ValueError(f"multiple must be at least 1, got {multiple}")
+    check_count("multiple", multiple)
     places = mask.flatten().nonzero().squeeze(1)
     if not len(places):
         raise ValueError("the loss has no token: target_mask is false everywhere")
@@ -77,8 +77,7 @@ def window_cross_entropy(
     """
     if not 0 <= smoothing < 1:
         raise ValueError(f"smoothing must lie in 0..1, 1 left out, got {smoothing}")
-    if rows < 1:
-        raise ValueError(f"rows must be at least 1, got {rows}")
+    check_count("rows", rows)
     positions = _positions(target_mask)
     chosen, right = at_targets(states, positions), targets.flatten()
     if positions is not None:

@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from algoformer.common.numbers import check_count
 from algoformer.language.cache import Policy
 from algoformer.language.checkpoint import TextModelFile, TextTool
 from algoformer.language.decode import CachedDecoder
@@ -47,8 +48,7 @@ class Sampling:
     policy: Policy = "full"
 
     def __post_init__(self) -> None:
-        if self.max_new_tokens < 1:
-            raise ValueError(f"max_new_tokens must be at least 1, got {self.max_new_tokens}")
+        check_count("max_new_tokens", self.max_new_tokens)
         if not 0 <= self.temperature < math.inf:
             raise ValueError(f"temperature must be a number of at least 0, got {self.temperature}")
         if self.top_k is not None and self.top_k < 1:

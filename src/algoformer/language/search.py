@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from algoformer.common.numbers import check_count
 from algoformer.common.terminal import short
 from algoformer.language.beams import NOWHERE, Hypotheses, first_largest, gather_beams
 from algoformer.language.cache import Policy
@@ -248,14 +249,12 @@ def check_search(
     """Refuse search options that are out of range."""
     if not 0 <= eos_id < model.vocabulary:
         raise ValueError(f"eos_id must be a token, 0..{model.vocabulary - 1}, got {eos_id}")
-    if max_new_tokens < 1:
-        raise ValueError(f"max_new_tokens must be at least 1, got {max_new_tokens}")
+    check_count("max_new_tokens", max_new_tokens)
     if not 0 <= length_penalty <= LARGEST_PENALTY:
         raise ValueError(
             f"length_penalty must lie in 0..{LARGEST_PENALTY}, got {short(length_penalty)}; 1 is neutral"
         )
-    if beam < 1:
-        raise ValueError(f"beam must be at least 1, got {beam}")
+    check_count("beam", beam)
     if not 1 <= nbest <= beam:
         raise ValueError(f"nbest must lie in 1..{beam} (the beam), got {nbest}")
     if model.vocabulary < 2:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from algoformer.common.numbers import check_count
 from algoformer.extras import require
 from algoformer.model.program import to_data
 from algoformer.search.liveness import GRACE, INTERVAL, Watch, beating, take_up
@@ -66,8 +67,7 @@ def search(
             validation.
         ModuleNotFoundError: Optuna is not installed.
     """
-    if trials < 1:
-        raise ValueError(f"trials must be at least 1, got {trials}")
+    check_count("trials", trials)
     if max_minutes is not None and not max_minutes > 0:
         raise ValueError(f"max_minutes must be positive, or None for no limit, got {max_minutes}")
     if not 0 < interval < grace:
