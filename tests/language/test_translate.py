@@ -205,11 +205,10 @@ def test_a_translation_below_the_threshold_is_flagged(tokenizer: Tokenizer) -> N
         (False, {}, False),
         (False, {"kind": "translation"}, True),
         (True, {"kind": "language"}, False),
-        (False, {"experiment": {"text": {"kind": "translation"}}}, True),
-        (True, {"experiment": {"text": {"kind": "language"}}}, False),
-        (False, {"data": {"name": "translation"}}, True),
+        (False, {"experiment": {"data": {"name": "translation"}}}, True),
         (True, {"experiment": {"data": {"name": "plain_text"}}}, False),
-        (True, {"experiment": [], "data": 3}, True),
+        (True, {"experiment": []}, True),
+        (True, {"experiment": {"data": 3}}, True),
     ],
 )
 def test_a_plain_language_model_does_not_translate(

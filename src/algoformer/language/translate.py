@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, islice
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -221,22 +221,12 @@ def is_translator(checkpoint: TextModelFile) -> bool:
     Its card says so. A card that does not say what the model was trained on belongs to a translator if the
     model attends to its prefix in both directions (`prefix_lm`), which plain language models do not.
     """
-    kind = _trained_on(checkpoint.card)
+    experiment = checkpoint.card.get("experiment")
+    data = experiment.get("data") if isinstance(experiment, Mapping) else None
+    kind = data.get("name") if isinstance(data, Mapping) else checkpoint.card.get("kind")
     if kind is None:
         return isinstance(checkpoint.model, TokenModel) and checkpoint.model.prefix_lm
     return kind == "translation"
-
-
-def _trained_on(card: Mapping[str, Any]) -> object:
-    """Return the kind of data that a card names; None if it names none."""
-    experiment = card.get("experiment")
-    places = [card, *([experiment] if isinstance(experiment, Mapping) else [])]
-    for place in places:
-        for key, name in (("text", "kind"), ("data", "name")):
-            said = place.get(key)
-            if isinstance(said, Mapping) and name in said:
-                return said[name]
-    return card.get("kind")
 
 
 def cut(tokens: Sequence[int], tokenizer: Tokenizer, longest: int) -> list[list[int]]:
