@@ -61,21 +61,18 @@ def answer_reader(solver: Solver, *, queries: int, query_rows: int = 1) -> Reade
         return read_shared
 
     def read_repeated(contexts: Contexts, steps: int) -> Tensor:
+        rows, queries = contexts.rows, contexts.query_rows
+        batch, count = queries.shape[:2]
+        whole = torch.cat([rows[:, None].expand(-1, count, -1, -1), queries], dim=2).flatten(0, 1)
+        size = max(1, 2 * ROWS_AT_ONCE // whole.shape[1])
         with full_precision(solver, torch.device("cpu")):
-            return _repeated(solver, contexts, steps)
+            parts = [
+                solver(_prompt(part, contexts), Unroll(steps=steps)).predictions[:, :, 0]
+                for part in whole.split(size)
+            ]
+        return torch.cat(parts, dim=1).unflatten(1, (batch, count)).double()
 
     return read_repeated
-
-
-def _repeated(solver: Solver, contexts: Contexts, steps: int) -> Tensor:
-    rows, queries = contexts.rows, contexts.query_rows
-    batch, count = queries.shape[:2]
-    whole = torch.cat([rows[:, None].expand(-1, count, -1, -1), queries], dim=2).flatten(0, 1)
-    size = max(1, 2 * ROWS_AT_ONCE // whole.shape[1])
-    answers = []
-    for part in whole.split(size):
-        answers.append(solver(_prompt(part, contexts), Unroll(steps=steps)).predictions[:, :, 0])
-    return torch.cat(answers, dim=1).unflatten(1, (batch, count)).double()
 
 
 def _prompt(rows: Tensor, contexts: Contexts) -> Prompt:

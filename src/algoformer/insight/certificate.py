@@ -122,7 +122,9 @@ class DepthCertificate(Stored):
     def __str__(self) -> str:
         steady = "never at rest" if self.steady_from is None else f"at rest from {self.steady_from} on"
         worst = ", ".join(f"{number} ({_number(one)} to {_number(two)})" for number, one, two in self.worst)
-        shown = sorted({self.nearest(depth) for depth in self._shown()})
+        multiples = (self.trained * factor for factor in (1, 2, 5, 10, 20))
+        depths = 1, max(1, self.trained // 2), *multiples, self.far
+        shown = sorted({self.nearest(depth) for depth in depths})
         lines = [
             filled(self.sentence),
             "",
@@ -137,14 +139,6 @@ class DepthCertificate(Stored):
     def __repr__(self) -> str:
         depths = f"trained={self.trained}, far={self.far}"
         return f"DepthCertificate({self.answers!r}, {depths}, ratio={self.ratio:.3g})"
-
-    def _shown(self) -> list[int]:
-        return [
-            1,
-            max(1, self.trained // 2),
-            *(self.trained * factor for factor in (1, 2, 5, 10, 20)),
-            self.far,
-        ]
 
 
 def state_lines(states: StateReport) -> list[str]:
