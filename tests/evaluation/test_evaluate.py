@@ -119,7 +119,7 @@ def test_more_steps_and_a_window_may_be_asked_for() -> None:
         tiny(programs.looped(heads=2, steps=3)), evaluation_prompts(TASK, count=4), steps=9, window=2
     )
     assert result.by_step.x == (8.0, 9.0)
-    with pytest.raises(ValueError, match="window must lie"):
+    with pytest.raises(ValueError, match="window must be a whole number"):
         evaluate(zero, pairs(), steps=3, window=4)
 
 
