@@ -85,7 +85,7 @@ SIZES = {
         width=256,
         heads=8,
         training={
-            "steps": 10_000,
+            "steps": 6000,
             "batch_size": 256,
             "optimizer": "adamw",
             "lr": 1e-3,
