@@ -8,8 +8,9 @@ import pytest
 from algoformer.cli import COMMANDS, main, usage
 
 
-def test_help_names_every_command_and_exits_with_zero(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--help"]) == 0
+@pytest.mark.parametrize("flag", ["-h", "--help", "--help-all"])
+def test_help_names_every_command_and_exits_with_zero(flag: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([flag]) == 0
     text = capsys.readouterr().out
     assert all(name in text for name in COMMANDS)
 

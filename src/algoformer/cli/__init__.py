@@ -72,7 +72,7 @@ def run() -> NoReturn:
 
 
 def _dispatch(words: list[str]) -> int:
-    if not words or words[0] in ("-h", "--help"):
+    if not words or words[0] in ("-h", "--help", "--help-all"):
         print(usage())
         return 0 if words else 2
     if words[0] in ("-V", "--version", "version"):
