@@ -89,6 +89,30 @@ def test_newtons_iteration_explains_nine_tenths_of_what_any_filter_does_in_four_
         assert found.name is None
 
 
+def test_the_page_has_the_second_seeds() -> None:
+    runs = json.loads((RESULTS / "seeds" / "seeds.json").read_text(encoding="utf-8"))["runs"]
+    linear, other = (runs[f"{name}/seed1"]["training"] for name in ("linear", "representation"))
+    learned = [row for row in linear if row["status"] != "does not learn"]
+    for start, key in (
+        ("Newton's iteration explains", "newton"),
+        ("any filter", "ceiling"),
+        ("gradient descent", "gradient_descent"),
+    ):
+        cells = " | ".join(f"{max(row[key], 0):.2f}" for row in learned)
+        assert f"| {start} | {cells} |" in PAGE
+    last = learned[-1]
+    assert (
+        f"| 6.5e-6 | {last['newton']:.2f} | {last['ceiling']:.2f} | {last['gradient_descent']:.2f} |" in PAGE
+    )
+    assert f"{runs['linear/seed1']['summary']['error']['20']:.1e}" == "6.5e-06"
+    for rows, name in ((linear, "linear"), (other, "representation")):
+        end = rows[-1]
+        band = f"{end['share']:.2f} [{end['low']:.2f}, {end['high']:.2f}] | {end['ceiling']:.2f}"
+        row = next(line for line in PAGE.splitlines() if line.startswith(f"| seed 1 of `{name}` | the same"))
+        assert end["nearest"] in row
+        assert band in row
+
+
 def test_the_page_has_the_probes_of_the_representation() -> None:
     text = (RESULTS / "representation" / "identification.json").read_text(encoding="utf-8")
     probes = Identification.from_json(text).probes

@@ -85,6 +85,11 @@ def test_without_a_seed_rows_keep_their_order() -> None:
     assert everything(plan, 0) == everything(plan, 7)
 
 
+def test_padding_is_what_is_not_a_token() -> None:
+    plan = BatchPlan(lengths=np.array([8, 4]), batch_tokens=16)
+    assert plan.padding() == pytest.approx(1 - 12 / 16)
+
+
 def test_a_batch_tokens_holds_the_longest_row() -> None:
     with pytest.raises(
         ValueError, match="batch_tokens must hold the longest sequence, 24 tokens with padding, got 20"

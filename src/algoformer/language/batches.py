@@ -116,6 +116,12 @@ class BatchPlan:
         """Iterate over the batches of the first epoch."""
         return iter(self._epoch(0))
 
+    def padding(self) -> float:
+        """Return the fraction of places that hold no token."""
+        places = sum(length * len(rows) for length, rows in self)
+        tokens = sum(int(self.lengths[rows].sum()) for _, rows in self)
+        return 1 - tokens / places
+
     def _rows(self, length: int) -> int:
         return self.batch_tokens // length
 
