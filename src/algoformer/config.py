@@ -115,7 +115,7 @@ class TrainConfig:
     betas: tuple[float, float] = (0.9, 0.999)
     """Decay rates of the first and second moments of Adam and AdamW."""
     ema: float | None = None
-    """Decay of an exponential moving average of the weights, which then is the trained model; None: off."""
+    """Decay of an exponential moving average of the weights, which becomes the trained model; None: off."""
     lr: float = 1e-4
     """Peak learning rate."""
     schedule: Schedule = "constant"
@@ -127,7 +127,7 @@ class TrainConfig:
     min_lr_ratio: float = 0.01
     """Final learning rate of a cosine or "wsd" schedule, as a fraction of the peak."""
     clip_norm: float | None = None
-    """Largest norm of the gradient; None does not clip."""
+    """Maximum norm of the gradient; None: no clipping."""
     window: int = 15
     """The loss is the mean over this many last iterations (ΔT in the paper)."""
     loss: LossName = "mean"
@@ -142,8 +142,8 @@ class TrainConfig:
     ponder_cost: float = 0.01
     """Weight of the number of iterations in the loss of a loop with adaptive computation time."""
     loss_weights: LossWeights | tuple[float, ...] = "mean"
-    """The weight of each iteration of the window: all alike, linearly more towards the last, the last one
-    alone, or as this list says, whose last number is for the last iteration."""
+    """The weight of each iteration of the window: all alike, rising linearly towards the last, the last one
+    alone, or a list of weights that ends with the last iteration."""
     stage_steps: int | None = None
     """Iterations of a stage with loss "stages"; None divides the iterations by the number of stages."""
     backprop: Backprop | int = "window"
@@ -152,20 +152,21 @@ class TrainConfig:
     gradient_checkpointing: bool = False
     """Keep only the input of each iteration and recompute the rest in the backward pass: less memory."""
     burn_in: tuple[int, ...] = ()
-    """Extra iterations without gradient before a step, one of these at random: the loop learns to hold."""
+    """Number of iterations without gradient to run first, drawn at random from this list: keeps a loop stable
+    beyond its training depth."""
     depth: Depth | None = None
     """Draw the iterations of every step from this distribution, in place of the program's number, of the
-    curriculum `iterations` and of `burn_in`; None does not."""
+    curriculum `iterations` and of `burn_in`; None: off."""
     inner_depth: Depth | None = None
-    """Draw the iterations of the inner loops of a nested program, too; one number for all of them."""
+    """Draw the iterations of the inner loops of a nested program from this distribution, one draw for all."""
     segments: int = 1
-    """Unrolls of a step, one after the other on the same batch, each with its own loss and update, from the
-    state in which the one before ended, without its gradient (deep supervision of HRM and TRM)."""
+    """Number of unrolls in a step, on the same batch, each with its own loss and update. Each starts from the
+    last state of the one before, detached (deep supervision of HRM and TRM)."""
     init: Initialization = "layers"
     """Draw the weights of layers with a standard deviation of 0.02, and scale their output projections by the
     number of layers in their module ("layers"), or by the number of layer calls of the whole unrolled program
-    ("unrolled", as Huginn and Parcae do). "fan_in" draws them as `torch.nn.Linear` does, which is more for
-    narrow models."""
+    ("unrolled", as Huginn and Parcae do). "fan_in" draws them as `torch.nn.Linear` does, which gives
+    narrow models larger weights."""
     dims: Ramp | None = None
     """Curriculum over the active coordinates, for tasks that support it."""
     samples: Ramp | None = None
@@ -179,7 +180,7 @@ class TrainConfig:
     log_every: int = 100
     """Steps between two rows of metrics."""
     validate_every: int | None = None
-    """Steps between two validations, a multiple of `log_every`; the best weights are kept. None: never."""
+    """Steps between two validations, a multiple of `log_every`; the best weights are kept. None: off."""
     patience: int | None = None
     """Stop after this many validations in a row without a new best; None never stops early."""
     checkpoint_every: int = 1000

@@ -53,7 +53,7 @@ class Depth:
         _check_words(self.kind, self.per)
         if (self.kind == "list") != bool(self.choices) or not all(one >= 1 for one in self.choices):
             raise ValueError(
-                "depth: 'list' and no other kind has choices, which are at least 1, "
+                "depth: kind 'list' needs choices of at least 1, and other kinds have none, "
                 f"got {short(self.choices)} for {self.kind!r}"
             )
         if self.kind != "list" and not 1 <= self.mean <= LARGEST_MEAN:
@@ -62,8 +62,8 @@ class Depth:
             raise ValueError(f"depth: 'fixed' needs a whole number of iterations, got {self.mean}")
         if (self.kind == "lognormal") != bool(self.sigma) or not 0 <= self.sigma <= 2:
             raise ValueError(
-                f"depth: 'lognormal' and no other kind has a sigma, above 0 and at most 2, got {self.sigma} "
-                f"for {self.kind!r}"
+                f"depth: kind 'lognormal' needs a sigma in (0, 2], and other kinds have none, "
+                f"got {self.sigma} for {self.kind!r}"
             )
         if self.most is not None and self.most < 1:
             raise ValueError(f"depth: most must be at least 1, or None for no bound, got {self.most}")

@@ -67,7 +67,7 @@ def shipped_path(name: str) -> Path:
     names = shipped_names()
     if not names:
         raise ValueError(
-            f"{name!r} is no file, and this installation comes without trained models: "
+            f"{name!r} is not a file, and this installation comes without trained models: "
             "use a checkout of the repository, or give the path of a checkpoint"
         )
     hint = did_you_mean(name, names)

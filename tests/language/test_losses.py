@@ -162,7 +162,7 @@ def test_under_autocast_products_are_rounded_and_sums_are_not() -> None:
 
 def test_impossible_losses_are_refused() -> None:
     states, weight, targets, asked = batch()
-    with pytest.raises(ValueError, match=r"smoothing must lie in 0..1, 1 left out, got 1"):
+    with pytest.raises(ValueError, match=r"smoothing must be at least 0 and below 1, got 1"):
         window_cross_entropy(states, weight, targets, smoothing=1)
     with pytest.raises(ValueError, match="the loss has no token: target_mask is false everywhere"):
         window_cross_entropy(states, weight, targets, asked & False)

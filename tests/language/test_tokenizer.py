@@ -119,8 +119,8 @@ def stored(**changes: object) -> str:
         (stored(merges=[["a", "b"]]), "two pieces and a space"),
         (stored(merges=["a b c"]), "two pieces and a space"),
         (stored(merges=["a  b"]), "two pieces and a space"),
-        (stored(merges=["ab c"]), "'ab' is no piece yet"),
-        (stored(merges=["⟨pad⟩ a"]), "is no piece yet"),
+        (stored(merges=["ab c"]), "'ab' is not a piece yet"),
+        (stored(merges=["⟨pad⟩ a"]), "is not a piece yet"),
         (stored(merges=[5]), "two pieces and a space"),
     ],
 )

@@ -77,7 +77,7 @@ def test_a_study_of_another_program_is_refused(tmp_path: Path) -> None:
     study = optuna.create_study(study_name="search", storage=optuna.storages.JournalStorage(backend))
     study.set_user_attr("algoformer", "hand-written")
     for read in (lambda: search(settings(), trials=1, out=tmp_path), lambda: read_result(tmp_path / JOURNAL)):
-        with pytest.raises(ValueError, match="the study 'search' is not one of algoformer"):
+        with pytest.raises(ValueError, match="the study 'search' was not made by algoformer search"):
             read()
 
 

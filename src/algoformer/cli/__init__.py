@@ -96,8 +96,8 @@ def usage() -> str:
     """Return the help of the command line as a whole."""
     broad = max(map(len, COMMANDS))
     lines = [
-        "algoformer: transformers with algorithmic structure\n",
-        "usage: algoformer COMMAND [OPTIONS]      (algoformer COMMAND --help for its options)\n",
+        "algoformer: train, measure and use looped transformers\n",
+        "usage: algoformer COMMAND [OPTIONS]\n       algoformer COMMAND --help  (the options of a command)\n",
         *(f"  {name.ljust(broad)}  {command.help}" for name, command in COMMANDS.items()),
         "\nexamples:",
         *(f"  algoformer {command.example}" for command in COMMANDS.values()),

@@ -9,13 +9,13 @@ from typing import Any
 
 from algoformer.cli.parse import ModelOption, parse
 
-DESCRIPTION = """Certify how a model's answers behave to 50 times its trained depth.
+DESCRIPTION = """Run a loop to 50 times its trained depth, and report what its answers and states do.
 
 Examples:
   algoformer certify linear
   algoformer certify runs/linear-looped-smoke-seed0 --reach 20 --out certificate
   algoformer certify dbpedia --texts texts.txt
-  algoformer certify tatoeba_de_en --texts test.de --references test.en --prompts 100
+  algoformer certify tatoeba_de_en --texts test.de --references test.en
 """
 
 
@@ -26,7 +26,7 @@ class CertifyOptions:
     model: ModelOption
     reach: int = 50  # Depth to run to, in multiples of the trained depth.
     prompts: int | None = None
-    """Held-out prompts, at least 8, or lines of text; by default 12, and 48 puzzles."""
+    """Number of held-out prompts, at least 8, or of lines of text; by default 12, or 48 for puzzles."""
     seed: int = 0  # Seed of the held-out prompts.
     texts: Path | None = None  # For a model of text: a file with one text a line.
     references: Path | None = None  # For a translator: a file with the reference for each text.

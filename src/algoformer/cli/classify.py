@@ -12,9 +12,9 @@ from algoformer.common.terminal import printable
 
 DESCRIPTION = """Print the class of each line, a tab, and its probability.
 
-Every line gets one of the classes the model was trained with, also a line that fits none of them;
---classes lists them. An empty line gives an empty line. Lines longer than the model's context are classified
-by their beginning, and their number is printed to standard error.
+Every line gets one of the classes the model was trained with, even if it fits none of them. --classes lists
+them. An empty line gives an empty line. Lines longer than the model's context are classified by their
+beginning, and their number is printed to standard error.
 
 Examples:
   algoformer classify dbpedia texts.txt

@@ -9,8 +9,8 @@ from algoformer.cli.parse import parse
 
 DESCRIPTION = """Train a small AlgoFormer, a looped and a standard transformer side by side on in-context
 regression, compare them with gradient descent, Newton and least squares, and write a page in which the
-AlgoFormer runs in the browser. The shipped model `linear` gets a page of its own, and `books`, where it is
-there, writes a few lines.
+AlgoFormer runs in the browser. The shipped model `linear` gets a page of its own, and `books`, if it is
+installed, writes a few lines.
 
 Example: algoformer demo --out demo
 """

@@ -13,11 +13,11 @@ from algoformer.cli.parse import DeviceName, parse
 from algoformer.cli.say import say
 from algoformer.common.terminal import printable
 
-DESCRIPTION = """Measure models on held-out prompts beside textbook solvers, or on the test set of their text.
+DESCRIPTION = """Measure models and textbook solvers on held-out prompts, or models of text on their test set.
 
 Examples:
   algoformer evaluate linear --against newton,gd
-  algoformer evaluate runs/a runs/b --against oracle --iterations 200 --out comparison
+  algoformer evaluate runs/a runs/b --against oracle --out comparison
   algoformer evaluate runs/sudoku --against textbook
   algoformer evaluate runs/small_de_en-algoformer-smoke-seed0
 
@@ -106,7 +106,7 @@ def _refuse_options(chosen: EvaluateOptions, *, is_text: bool) -> None:
         option = "--against" if chosen.against else "--iterations"
         raise ValueError(f"{option} is for models that answer prompts; this one was trained on text")
     if is_text and chosen.prompts != EvaluateOptions.prompts:
-        raise ValueError("--prompts is for models that answer prompts; of text the whole test set is read")
+        raise ValueError("--prompts is for models that answer prompts; a text model reads its whole test set")
 
 
 def _written(folder: Path) -> list[str]:

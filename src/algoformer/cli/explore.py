@@ -15,14 +15,15 @@ from algoformer.common.terminal import printable
 DESCRIPTION = """Write one HTML file in which a model runs in the browser, offline.
 
 Drag the examples of a prompt, run the loop far beyond its trained depth, and see attention maps and states.
-A Sudoku fills itself, and you can type your own. A text model classifies, translates or continues what you
+A Sudoku fills itself, and you can enter your own. A text model classifies, translates or continues what you
 type, and each token shows the iteration at which it leaves the loop.
 
+Hand-built models: newton, gradient_descent, heavy_ball, ridge, decoder, decoder_newton.
+
 Examples:
-  algoformer explore linear                     a shipped model
+  algoformer explore linear
   algoformer explore runs/my-run --out loop.html
-  algoformer explore newton                     hand-built weights; also gradient_descent, heavy_ball, ridge,
-                                                decoder and decoder_newton
+  algoformer explore newton
   algoformer explore dbpedia --text "She won the open championship twice."
 """
 
@@ -41,7 +42,7 @@ class ExploreOptions:
     ] = None
     text: Annotated[
         tuple[str, ...],
-        tyro.conf.arg(help="Lines that a text model begins with; shipped ones have their own."),
+        tyro.conf.arg(help="Lines that the page of a text model starts with; shipped models have defaults."),
     ] = ()
     prompts: Annotated[int, tyro.conf.arg(help="Number of held-out prompts for the conclusion.")] = 64
 

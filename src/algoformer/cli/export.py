@@ -32,7 +32,7 @@ class ExportOptions:
         tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN", help="A run folder or a checkpoint file.")
     ]
     file: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="FILE", help="The file to write.")]
-    half: bool = True  # Store in half precision; the model is measured as it will be read.
+    half: bool = True  # Store in half precision; the card's numbers are those of the stored weights.
     raw: bool = False  # Use the last weights of a run, not the best ones or their moving average.
     depths: tuple[int, ...] = (200, 1000)  # Further numbers of iterations to measure at.
     prompts: int = 1280  # Number of held-out prompts.

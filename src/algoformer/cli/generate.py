@@ -14,7 +14,7 @@ DESCRIPTION = """Continue a prompt with a language model; text is printed as it 
 Without --prompt, prompts are read from a file or from standard input, one per line.
 
 Examples:
-  algoformer generate books --prompt "The old man looked at" --temperature 0.7 --top-p 0.95
+  algoformer generate books --prompt "The old man" --temperature 0.7
   algoformer generate runs/books-looped-smoke-seed0 --prompt "Chapter 1"
 """
 

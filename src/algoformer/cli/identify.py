@@ -12,12 +12,12 @@ from algoformer.cli.parse import ModelOption, parse
 DESCRIPTION = """Find out which textbook algorithm a model runs on in-context regression.
 
 The weights that its answers imply are measured after each pass on held-out prompts and compared with
-families of algorithms: gradient descent, momentum, Newton's iteration, conjugate gradients and others. On a
-series, which asks one question, its answers are compared.
+families of algorithms: gradient descent, momentum, Newton's iteration, conjugate gradients and others. For a
+series, which asks one question, the answers themselves are compared.
 
 Examples:
   algoformer identify linear
-  algoformer identify runs/linear-algoformer-smoke-seed0 --out identification --prompts 192
+  algoformer identify runs/linear-algoformer-smoke-seed0 --out identification
 """
 
 
@@ -28,7 +28,7 @@ class IdentifyOptions:
     model: ModelOption
     iterations: int = 12  # Iterations of the loop to run.
     prompts: int | None = None
-    """Held-out prompts, at least 24; by default 96, and as many series as have 4,000 answers."""
+    """Number of held-out prompts, at least 24; by default 96, or for series as many as give 4,000 answers."""
     seed: int = 0  # Seed of the held-out prompts.
     problem: int = 0  # Regression problem inside a prompt: the layer of a chain of thought, from 0.
     by_layer: bool = False  # For a transformer without a loop: read its layers as passes.

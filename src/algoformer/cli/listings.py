@@ -31,15 +31,18 @@ class TasksOptions:
 class ProgramsOptions:
     """The named programs as outlines."""
 
-    name: tyro.conf.Positional[str] = ""  # Only this one; or a JSON file.
-    svg: Path | None = None  # Also draw it into this file.
+    name: tyro.conf.Positional[str] = ""  # Show only this one, or the program of a JSON file.
+    svg: Path | None = None  # Also draw the program into this SVG file.
     json: bool = False  # Print it as JSON, to be edited and used as --program.
 
 
 def run_tasks(arguments: list[str]) -> int:
     """Print the tasks."""
     chosen = parse(
-        TasksOptions, arguments, command="tasks", description="The tasks.\n\nExample: algoformer tasks chain"
+        TasksOptions,
+        arguments,
+        command="tasks",
+        description="List the tasks and their constants.\n\nExample: algoformer tasks chain",
     )
     from algoformer.tasks import TASKS, find
 
@@ -59,7 +62,7 @@ def run_programs(arguments: list[str]) -> int:
         ProgramsOptions,
         arguments,
         command="programs",
-        description="The named programs.\n\nExample: algoformer programs nested --svg nested.svg",
+        description="List the programs, or show one.\n\nExample: algoformer programs nested --svg nested.svg",
     )
     if (chosen.svg or chosen.json) and not chosen.name:
         raise ValueError("--svg and --json need the name of a program, or a JSON file")

@@ -27,8 +27,8 @@ heavy_ball, decoder_newton, decoder_newton_serial.
 Examples:
   algoformer theory                          verify all, one row each
   algoformer theory newton --json rows.json  only this one; rows as JSON too
-  algoformer theory show newton              the program, the subspaces, what each layer writes
-  algoformer theory plot --out plots         error against c and C, and by step beside the textbook
+  algoformer theory show newton              program, subspaces, layers
+  algoformer theory plot --out plots         errors by c, by C and by step
 """
 
 

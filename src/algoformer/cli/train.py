@@ -51,7 +51,7 @@ where and how long
   --resume                continue the run in --out from its last checkpoint
   --initial MODEL         start from the weights of a run, file or shipped model
   --max-minutes X         stop after this time; continue later with --resume
-  --no-evaluate           do not measure the model when it is trained
+  --no-evaluate           do not measure the model after training
 
 algoformer train --help-all lists every option.
 
@@ -76,7 +76,7 @@ class TrainOptions(FirstOptions):
     data_folder: str | None = None
     """Folder with named corpora, or hub to download; by default $ALGOFORMER_DATA."""
     tensorboard: bool = True  # Also write TensorBoard events, if it is installed.
-    evaluate: bool = True  # Measure and plot the model when it is trained.
+    evaluate: bool = True  # Measure and plot the model after training.
 
 
 def run_train(arguments: list[str]) -> int:

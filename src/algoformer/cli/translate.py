@@ -34,7 +34,9 @@ class TranslateOptions(LineOptions):
     flag_below: float = -0.5  # Report lines with a lower score.
     whole_lines: bool = False  # Translate a line of several sentences at once.
     batch_size: int = 32  # Sentences in a batch.
-    cache: Literal["full", "last"] = "full"  # What the KV cache keeps of a loop; full is exact.
+    cache: Literal["full", "last"] = (
+        "full"  # KV cache of all iterations of a loop (exact), or of the last one.
+    )
 
 
 def run_translate(arguments: list[str]) -> int:

@@ -58,7 +58,7 @@ class AlgoformerConfig(transformers.PreTrainedConfig):
         """Return what `config.json` holds; `transformers` itself would set any attribute that it names."""
         for name in config_dict:
             if name.startswith("__"):
-                raise ValueError(f"config.json names {short(name)}, which is no setting; remove it")
+                raise ValueError(f"config.json names {short(name)}, which is not a setting; remove it")
         return super().from_dict(config_dict, **kwargs)
 
     def as_program(self) -> Program:

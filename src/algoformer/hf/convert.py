@@ -51,7 +51,9 @@ def to_hf(model: TokenModel | TextClassifier | TextModelFile, format: str = "alg
             f"model must be a TokenModel, a TextClassifier or a checkpoint of one, got {type(model).__name__}"
         )
     if isinstance(model, TokenModel) and model.prefix_lm:
-        raise ValueError("a model with prefix_lm=True cannot be generated from by transformers")
+        raise ValueError(
+            "transformers cannot generate from a model with prefix_lm=True; use algoformer.language.generate"
+        )
     if format != "algoformer":
         if not isinstance(model, TokenModel):
             raise ValueError(f"format={format!r} is for language models; leave it out for a classifier")

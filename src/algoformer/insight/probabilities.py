@@ -63,9 +63,9 @@ class ProbabilityCertificate(Stored):
         """The certificate in one sentence."""
         total = sum(self.states.prompts.values())
         return (
-            f"probabilities {'hold' if self.holds else 'move'}: by at most {max(self.shift):.3g} from "
-            f"{self.trained} to {self.far} passes; the answer changes in {self.changed} of {total} texts "
-            f"(moves most in text {self.worst + 1}){self._by_token()}."
+            f"probabilities {'hold' if self.holds else 'move'}: they change by at most {max(self.shift):.3g} "
+            f"from {self.trained} to {self.far} passes; the answer changes in {self.changed} of {total} "
+            f"texts (moves most in text {self.worst + 1}){self._by_token()}."
         )
 
     def _by_token(self) -> str:

@@ -79,7 +79,7 @@ class TextTool(Generic[Model]):
 
     def __init__(self, checkpoint: TextModelFile, kind: type[Model], name: str) -> None:
         if not isinstance(checkpoint.model, kind):
-            raise ValueError(f"this is no {name}: the checkpoint holds {held_instead(checkpoint.model)}")
+            raise ValueError(f"this is not a {name}: the checkpoint holds {held_instead(checkpoint.model)}")
         if not checkpoint.tokenizer:
             raise ValueError("the checkpoint has no tokenizer, so it cannot read text")
         self.model: Model = checkpoint.model.eval()

@@ -265,7 +265,7 @@ def check_ready(model: TokenModel, length: int) -> None:
     """Refuse a model that would drop things out, and more tokens than it has positions for."""
     trunk = model.trunk
     if model.training and (trunk.dropout or trunk.attention_dropout or trunk.word_dropout):
-        raise ValueError("this model drops out at random, as in training; call model.eval() before decoding")
+        raise ValueError("the model is in training mode, with dropout; call model.eval() before decoding")
     if not 1 <= length <= model.context:
         raise ValueError(
             f"prefix and new tokens together are {length}, this model was built for context={model.context}"

@@ -76,7 +76,7 @@ def window_cross_entropy(
         rows: the number of tokens that scores are made for at a time.
     """
     if not 0 <= smoothing < 1:
-        raise ValueError(f"smoothing must lie in 0..1, 1 left out, got {smoothing}")
+        raise ValueError(f"smoothing must be at least 0 and below 1, got {smoothing}")
     check_count("rows", rows)
     positions = _positions(target_mask)
     chosen, right = at_targets(states, positions), targets.flatten()

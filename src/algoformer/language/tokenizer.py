@@ -203,7 +203,7 @@ def _checked(text: str, number: int) -> str:
         text.encode("utf-8")
     except UnicodeEncodeError as error:
         raise ValueError(
-            f"text {number} has a lone surrogate at place {error.start}, which is no character; "
+            f"text {number} has a lone surrogate at place {error.start}, which is not a character; "
             "decode the file with errors='replace'"
         ) from None
     return text
@@ -232,7 +232,7 @@ def _vocabulary(merges: Iterable[tuple[str, str]]) -> dict[str, int]:
         for part in (first, second):
             if part not in pieces or pieces[part] < len(SPECIALS):
                 raise ValueError(
-                    f"merge of {first[:20]!r} and {second[:20]!r}: {part[:20]!r} is no piece yet"
+                    f"merge of {first[:20]!r} and {second[:20]!r}: {part[:20]!r} is not a piece yet"
                 )
         pieces.setdefault(first + second, len(pieces))
     return pieces

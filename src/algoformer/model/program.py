@@ -34,7 +34,7 @@ class Loop:
         name: for addresses and outlines; empty means the part's place in its program.
         start: the state before the first iteration, a name in `injections.STARTS`: "zeros", "input", "noise",
             "vector", or "auto" for the start that belongs to the injection.
-        damp: the share of the way that an iteration moves the state; 1 means all of it.
+        damp: the step size of an iteration, from the old state (0) to the body's output (1).
         step_signal: "sinusoid" adds the sinusoids of the iteration's number to the state, "none" nothing.
         halt: how the loop learns when to halt, a name in `halting.HALTING`: "none", "gate" (an exit gate,
             Ouro) or "act" (adaptive computation time: what follows sees a weighted mean of the states).

@@ -160,7 +160,7 @@ def stored_settings(study: Study) -> SearchSettings:
     """
     data = study.user_attrs.get(SETTINGS)
     if not isinstance(data, dict):
-        raise ValueError(f"the study {study.study_name!r} is not one of algoformer")
+        raise ValueError(f"the study {study.study_name!r} was not made by algoformer search")
     try:
         rest = {name: value for name, value in data.items() if name not in ("experiment", "space")}
         return SearchSettings(

@@ -196,7 +196,9 @@ def _stored_settings(study: Study) -> Any:
 def _refuse_other_settings(settings: SearchSettings, stored: Any, name: str) -> None:
     own = settings.to_data()
     if not isinstance(stored, dict):
-        raise ValueError(f"the study {name!r} is not one of algoformer; choose another study name or storage")
+        raise ValueError(
+            f"the study {name!r} was not made by algoformer search; choose another study name or storage"
+        )
     if stored == own:
         return
     differing = ", ".join(_differences(own, stored)[:3])

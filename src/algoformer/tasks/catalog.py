@@ -151,7 +151,7 @@ def _imported(path: str) -> type:
             f"cannot import the task {short(path)}: {error}; give package.module:Class"
         ) from None
     if not isinstance(found, type):
-        raise ValueError(f"{short(path)} is not a class, so it is no task")
+        raise ValueError(f"{short(path)} is not a class, and a task must be one")
     return found
 
 

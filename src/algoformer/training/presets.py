@@ -41,7 +41,7 @@ SMALL_PROGRAMS: dict[str, dict[str, int]] = {
 """The changes of `smoke` to a program."""
 
 BURN_IN = (0, 0, 10, 20)
-"""Iterations without gradient before a step, one of these at random: how a loop learns to hold its answer."""
+"""Numbers of iterations without gradient, one drawn at random for each step: they keep a loop stable."""
 
 LONG_BURN_IN = (0, 0, 10, 20, 40, 80)
 """The same for linear regression, where loops that were trained with less drift away far beyond it."""
