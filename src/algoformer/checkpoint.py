@@ -57,7 +57,7 @@ MODELS: dict[str, ModelKind] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Checkpoint:
-    """A model, what it learned from, and whatever else a run needs to go on.
+    """A model, what it learned from, and whatever else a run needs to continue.
 
     Attributes:
         model: the model, on the CPU after loading.

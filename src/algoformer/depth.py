@@ -73,7 +73,7 @@ class Depth:
         """Read a distribution from a word such as "fixed:8", "list:4,8", "poisson:8,per=sequence".
 
         Raises:
-            ValueError: the word is none; the message shows the form.
+            ValueError: the word cannot be read; the message shows the form.
         """
         kind, _, rest = word.partition(":")
         items = [item.strip() for item in rest.split(",") if item.strip()]

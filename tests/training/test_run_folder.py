@@ -75,7 +75,7 @@ def test_a_run_begun_with_a_model_and_killed_before_its_first_checkpoint_goes_on
     rest = train(experiment, tmp_path / "run", resume=True, command="resumed")
     assert same_weights(whole.model, rest.model)
     assert load_checkpoint(tmp_path / "run" / "checkpoint.safetensors").card["command"] == "asked"
-    with pytest.raises(ValueError, match="goes on with its own weights"):
+    with pytest.raises(ValueError, match="continues with its own weights"):
         train(experiment, tmp_path / "run", resume=True, initial=initial)
 
 

@@ -166,7 +166,7 @@ def check_input(path: Path, argument: str, *, again: bool = False) -> None:
 
 
 def check_readable(path: Path) -> None:
-    """Refuse what is not a file, or may not be read, of which safetensors would say that there is none.
+    """Refuse what is not a readable file; safetensors would report it as missing.
 
     Raises:
         ValueError: it is not there, or cannot be opened; the message says why.

@@ -132,10 +132,10 @@ class Data(Protocol):
         """Return what the card of a checkpoint says about the data: its sources, terms and spelling."""
 
     def resumed(self, stored: Data) -> Data:
-        """Return this data as a run left it that is resumed: with its tokenizer, on the same text.
+        """Return this data as the resumed run left it: with its tokenizer, on the same text.
 
         Raises:
-            ValueError: the text has changed since, so that the run could not go on exactly.
+            ValueError: the text has changed since, so the run could not continue exactly.
         """
 
     def settings(self) -> dict[str, Any]:

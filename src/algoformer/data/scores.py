@@ -27,8 +27,7 @@ class Measurement:
         scores: the scores by the names of their metrics.
         loss: cross-entropy of the right answers, in fp32 and without label smoothing: of the tokens of the
             translations, given the ones before, or of the labels.
-        loss_rows: the texts that it is over; pairs that do not fit the model's context are left out of it,
-            and of nothing else.
+        loss_rows: the number of texts in `loss`, which leaves out pairs that do not fit the model's context.
         iterations: under a stopping rule, the mean number of loop iterations of an answer (a token or a
             label); None without one. The scores are of those answers, the loss is that of all iterations.
         seconds: the time for all answers, without scoring them.

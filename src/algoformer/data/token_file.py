@@ -47,7 +47,7 @@ def text_files(paths: Sequence[str], argument: str = "files") -> list[Path]:
     """Return the files among paths, and those in folders (`*.txt` and `*.md`), in a fixed order.
 
     Raises:
-        ValueError: a path does not exist or is no file, or a folder holds no text file.
+        ValueError: a path does not exist or is not a file, or a folder holds no text file.
     """
     found: list[Path] = []
     for path in map(Path, paths):

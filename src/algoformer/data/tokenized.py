@@ -40,7 +40,7 @@ Split = TypeVar("Split", TokenPairs, TokenTexts)
 
 @dataclass(frozen=True, kw_only=True)
 class TokenizedData(BaseTextData, Generic[Split]):
-    """Text in a training, a validation and test splits, in batches of sequences of similar length."""
+    """Text in training, validation and test splits, in batches of sequences of similar length."""
 
     max_length: int = 128
     """The maximum number of tokens of a text, or of either side of a pair."""

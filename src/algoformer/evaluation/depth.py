@@ -21,9 +21,9 @@ from algoformer.trace import Solver
 class DepthErrors:
     """Errors with bands: on the last sample at every depth, on all samples at a few of them.
 
-    `by_prompt` is what `by_depth` is the mean of: solvers that answered the same prompts are compared best
-    prompt by prompt. `broken` is the number of prompts on which some error is not finite. `unsolved` is the
-    share of prompts with a wrong answer at every depth; None where answers are numbers.
+    `by_prompt` holds the errors whose mean is `by_depth`: compare solvers on the same prompts with it.
+    `broken` is the number of prompts on which some error is not finite. `unsolved` is the share of prompts
+    with a wrong answer at every depth; None where answers are numbers.
     """
 
     by_depth: Curve

@@ -118,8 +118,8 @@ def from_hf(model: Any) -> TokenModel | TextClassifier:
         model: a causal language model of one of `FAMILIES`, or what `to_hf` returned.
 
     Raises:
-        ValueError: it is no causal language model, the family is not known, or the model uses a feature that
-            programs do not have.
+        ValueError: it is not a causal language model, the family is not known, or the model uses a feature
+            that programs do not have.
     """
     if isinstance(model, ProgramModel):
         return model.model

@@ -69,7 +69,7 @@ def certify(
         solver: anything that answers prompts.
         task: where the prompts come from.
         reach: the depth to run to, in multiples of the trained depth.
-        prompts: held-out prompts; by default 12, and 48 puzzles, because many have hardly any error.
+        prompts: held-out prompts; by default 12, or 48 for puzzles, many of which have hardly any error.
         seed: of the held-out prompts.
         trained: the trained depth; by default the program's own.
         derivatives: whether to measure growth and spectrum, which needs float64 copies of the model.

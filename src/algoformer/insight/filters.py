@@ -1,4 +1,4 @@
-"""Textbook iterations as residual filters, and those that are none as sequences of weights.
+"""Textbook iterations as residual filters, and other methods as sequences of weights.
 
 In the eigenbasis (λ, v) of S = FᵀF/n a filter method leaves <v, e_k> = r_k(λ) <v, w_LS> after its step k.
 Filters return r_1, ..., r_K stacked along the first axis; their parameters broadcast against the eigenvalues.

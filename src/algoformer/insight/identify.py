@@ -57,7 +57,7 @@ def identify(
         task: a task whose prompts are labelled examples, or series; regression is on the features that its
             `problems` name.
         steps: passes to run.
-        prompts: held-out prompts; by default 96, and as many series as have 4,000 answers.
+        prompts: held-out prompts; by default 96, or for series as many as give 4,000 answers.
         queries: for each prompt; by default four times the number of inputs, and at least 24; twice as many
             where a link hides half of them. A series has one.
         seed: of the held-out prompts.

@@ -88,7 +88,7 @@ def read_certificate(data: Mapping[str, Any]) -> DepthCertificate | ProbabilityC
     """Rebuild a certificate of either kind from plain data, as a model's card holds it.
 
     Raises:
-        ValueError: the data is no certificate.
+        ValueError: the data is not a certificate.
     """
     is_text = isinstance(data, Mapping) and "shift" in data
     return (ProbabilityCertificate if is_text else DepthCertificate).from_data(data)

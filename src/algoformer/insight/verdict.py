@@ -36,7 +36,7 @@ LEARNS = 0.05
 """Weights whose squared correlation with least squares stays below this have not learned from the prompt."""
 
 RUNS, RESEMBLES = 0.95, 0.6
-"""The smallest shares explained for which a method is said to be run, and to be resembled."""
+"""The smallest shares explained for the verdicts "runs" and "resembles"."""
 
 _STILL = 1e-6
 """Relative movement below which a pass changes nothing."""

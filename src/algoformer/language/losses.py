@@ -107,7 +107,7 @@ def exit_cross_entropy(
     Args:
         states: and `weight`, `targets`, `target_mask`, `smoothing`: as for `window_cross_entropy`.
         gates: logits of the gate, from `TokenModel.states_and_halting`.
-        exit_entropy: weight of the entropy, which keeps the gate from exiting at one iteration always.
+        exit_entropy: weight of the entropy, which keeps the gate from always exiting at the same iteration.
     """
     positions = _positions(target_mask)
     exits = exit_log_probabilities(gates)

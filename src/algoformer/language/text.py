@@ -101,9 +101,9 @@ class Corpus(Generic[Split]):
         files: sha256 of every file that was read, by its path inside the data folder.
         notes: what was left out or repaired on the way, in sentences; nothing is done silently.
         terms: what the text may be used for.
-        credits: whom a model that was trained on the text is owed to, where the terms say so.
-        spelling: brings the text to how people write, for a corpus that comes taken apart into tokens; it is
-            applied where a model learns from the corpus.
+        credits: the attribution that a model trained on the text must carry, if the terms ask for one.
+        spelling: undoes tokenization, for a corpus that is distributed as tokens; it is applied when a model
+            learns from the corpus.
     """
 
     name: str

@@ -96,7 +96,7 @@ class TokenModel(TextModel):
     ) -> tuple[Float[Tensor, "step batch token width"], Float[Tensor, "step batch token"] | None]:
         """Return the final states, and what the loop says about halting at each of them.
 
-        That are the logits of its exit gate, the ponder cost of adaptive computation time, or None.
+        These are the logits of its exit gate, the ponder cost of adaptive computation time, or None.
         """
         return self.trunk.run(input_ids, unroll, self.context_of(input_ids, None, prefix))
 

@@ -42,7 +42,7 @@ SHARED = ("heads", "head_width", "hidden", "rope_base", "norm_eps", "kv_heads")
 
 
 class Servable(NamedTuple):
-    """The format as which a program can be exported.
+    """The format in which a program can be exported.
 
     Attributes:
         format: a name in `FORMATS`; None if there is none.
@@ -54,11 +54,11 @@ class Servable(NamedTuple):
 
 
 def servable(program: Program) -> Servable:
-    """Return the format as which servers without a plugin can run a program, or why there is none.
+    """Return the format in which servers without a plugin can run a program, or why there is none.
 
     A program without a loop can be a Llama, a Qwen 2 or 3, an OLMo 2 or a GPT-2. A loop of two states around
     the words of HRM-Text is an `hrm_text`. The formats have no other loops: unrolled into a Llama, a loop
-    would become copies of its weights. A loop of one step is no loop.
+    would become copies of its weights. A loop of one step counts as no loop.
 
     >>> from algoformer import programs
     >>> servable(programs.hrm_text(layers=2)).format

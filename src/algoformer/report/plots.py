@@ -86,7 +86,7 @@ def training_loss(
 ) -> Figure:
     """Plot a column of each run's metrics against the training step, on a log scale."""
     if not runs:
-        raise ValueError("there is no run to draw")
+        raise ValueError("there is no run to draw; give at least one")
     figure, (axes,) = panels(1, title, compact=compact)
     styles = strokes(runs)
     losses: list[float] = []
@@ -111,7 +111,7 @@ def _styles(curves: Sequence[Curve | Evaluation]) -> dict[str, Stroke]:
 
 def _check(curves: Sequence[Curve], axis: str) -> None:
     if not curves:
-        raise ValueError("there is no curve to draw")
+        raise ValueError("there is no curve to draw; give at least one")
     labels = [curve.label for curve in curves]
     for curve in curves:
         if curve.axis != axis:
@@ -140,7 +140,7 @@ def exponential_law(points: Sequence[tuple[float, float]], *, name: str, rate: i
 def weights_beside_textbook(errors: Mapping[str, Sequence[float]]) -> Figure:
     """Error after each step: a line for each solver, those made of weights wide, the textbook's on top."""
     if not errors:
-        raise ValueError("there is no solver to draw")
+        raise ValueError("there is no solver to draw; give at least one")
     figure, (axes,) = panels(1, "")
     styles = strokes(errors)
     for name, values in errors.items():
@@ -215,7 +215,7 @@ def front_figure(
         title: of the figure.
     """
     if not front:
-        raise ValueError("there is no trial to draw")
+        raise ValueError("there is no trial to draw; give at least one")
     figure, (axes,) = panels(1, title)
     styles = strokes(["trained trials", "front"])
     for name, shown, marks in (("trained trials", points, "o"), ("front", front, "o-")):

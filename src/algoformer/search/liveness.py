@@ -1,4 +1,4 @@
-"""Signs of life of running trials, so that the trials of a killed worker are taken up by others.
+"""Signs of life of running trials, so that other workers continue the trials of a killed one.
 
 A worker raises a number in the storage every few seconds while it trains. Other workers watch these numbers
 by their own clock, so that clocks of several machines need not agree.

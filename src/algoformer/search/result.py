@@ -139,7 +139,7 @@ def read_result(storage: str | Path, *, study: str = "search") -> SearchResult:
         study: the name of the study.
 
     Raises:
-        ValueError: there is no such study, or it is not one of a search.
+        ValueError: there is no such study, or a search did not make it.
     """
     found = load_study(storage, study)
     settings = stored_settings(found)

@@ -64,7 +64,7 @@ class SearchSettings:
             of the experiment itself.
         tolerance: how far the FLOPs of a trial may be off the budget, as a fraction of it; iterations are
             whole, so that some points of the space cannot come nearer, and these are not trained.
-        reduction: at each rung about one trial in so many goes on (successive halving).
+        reduction: at each rung about one trial in this many continues (successive halving).
         rungs: how many rungs there are before the end. With reduction 3 and 2 rungs trials are compared after
             a ninth and a third of their steps; with 0 rungs every trial is trained to its end.
         sampler: "tpe" (multivariate TPE) or "random".
@@ -130,7 +130,7 @@ class SearchSettings:
         return {item.name: getattr(layers, item.name) for item in fields(Layers) if item.name not in decided}
 
     def program(self, point: Point, iterations: int) -> Program:
-        """Return the program of a point whose last loop runs so often."""
+        """Return the program of a point whose last loop runs this many iterations."""
         return KINDS[point.kind](point, iterations, {**self._layer, **point.words})
 
     def training(self, point: Point, iterations: int) -> TrainConfig:
@@ -154,7 +154,7 @@ class SearchSettings:
         )
 
     def flops_of(self, point: Point, iterations: int) -> float:
-        """Return the FLOPs of a training step of a point with so many iterations, for one prompt."""
+        """Return the FLOPs of a training step of a point with this many iterations, for one prompt."""
         training = self.training(point, iterations)
         return training_flops(self.program(point, iterations), point.width, training, self.sizes)
 

@@ -27,8 +27,8 @@ class AutoregressiveWithRepresentation(StateTask):
     A prompt shows x_1 .. x_{points-1} and asks for x_{q+1} .. x_points. E‖Φ*(u)‖² = `signal`² for standard
     normal u; a larger signal makes series explode. A series with max_t ‖x_t‖²/dim > `bound` is never
     returned: more series than asked for are drawn in one go and the first that stay in bounds are taken,
-    in tensor code, so a captured graph can do it. Where too few do, accepted ones come twice; where none
-    does, the prompts are NaN rather than wrong (at the defaults about 3 % are rejected: no danger).
+    in tensor code, so a captured graph can do it. If too few do, accepted ones are repeated; if none does,
+    the prompts are NaN rather than wrong (at the defaults about 3 % are rejected).
 
     >>> prompt = AutoregressiveWithRepresentation().sample(2, generator=torch.Generator().manual_seed(0))
     >>> prompt.rows.shape, prompt.points, prompt.reads[0]

@@ -63,7 +63,8 @@ def register(kind: TaskType, *, name: str | None = None) -> TaskType:
         The class itself.
 
     Raises:
-        ValueError: the class is no dataclass, a field cannot be stored, or the name belongs to another class.
+        ValueError: the class is not a dataclass, a field cannot be stored, or the name belongs to another
+            class.
     """
     if not (isinstance(kind, type) and is_dataclass(kind)):
         raise ValueError(

@@ -38,7 +38,7 @@ GATE = 1e9
 def decoder_newton_serial(
     *, dim: int, points: int, alpha: float, **options: Unpack[BuildOptions]
 ) -> AlgoFormer:
-    """Build a causal model of which `passes_per_step(dim)` passes are one step of Newton's method.
+    """Build a causal model that runs one step of Newton's method in `passes_per_step(dim)` passes.
 
     Two heads are enough in every layer: pre (dim + 1) layers, loop 1, post 1.
 

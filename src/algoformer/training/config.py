@@ -259,7 +259,7 @@ def sequence_depths(config: TrainConfig, step: int) -> tuple[int, ...]:
 
 
 def tracked_iterations(config: TrainConfig, window: int, iterations: int) -> int:
-    """Return how many of the last iterations the gradient passes through, of so many that are run."""
+    """Return how many of the last iterations the gradient passes through."""
     if isinstance(config.backprop, str):
         return window if config.backprop == "window" else iterations
     return min(config.backprop, iterations)

@@ -76,7 +76,7 @@ def local(tensor: Tensor) -> Tensor:
 
 
 def full_tensor(tensor: Tensor) -> Tensor:
-    """Return the whole of a tensor of which each process has a piece; all of them must ask for it."""
+    """Return a whole tensor from the pieces of all processes; all of them must call this."""
     return cast(Any, tensor).full_tensor() if is_piece(tensor) else tensor
 
 

@@ -97,7 +97,7 @@ def train(
         options: how to carry out the run.
         initial: a model to start from instead of fresh weights, trained before or built by hand; it is
             copied. Its program must be the experiment's. The run's card tells of a checkpoint what it was.
-        resume: go on with the run in `folder`.
+        resume: continue the run in `folder`.
         run_options: fields of `RunOptions`, such as `device="cuda"`, in place of `options`.
 
     Raises:
@@ -138,9 +138,9 @@ def _check_request(experiment: Experiment, folder: Path | str | None, initial: A
     if not isinstance(experiment, Experiment):
         raise ValueError(f"train needs an Experiment, got {type(experiment).__name__}")
     if resume and folder is None:
-        raise ValueError("resume needs the folder of the run to go on with")
+        raise ValueError("resume needs the folder of the run to continue; give folder")
     if resume and initial is not None:
-        raise ValueError("a resumed run goes on with its own weights; leave out initial or resume")
+        raise ValueError("a resumed run continues with its own weights; leave out initial or resume")
     if initial is not None:
         refuse_unlike(experiment, initial.model if isinstance(initial, Checkpoint) else initial)
     if folder is not None:
