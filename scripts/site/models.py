@@ -61,7 +61,7 @@ ABOUT = {
 
 FAMILIES = {
     "The paper's models, and two beyond them": ("standard", "looped", "algoformer", "nested", "two_loops"),
-    "Loop models of the field": tuple(presets.LOOP_MODELS),
+    "Published loop models": tuple(presets.LOOP_MODELS),
 }
 """Named programs in the order of the page of diagrams."""
 
@@ -105,7 +105,7 @@ def program_page() -> str:
     parts = [
         "# Program diagrams\n\nEvery named program of `algoformer.programs` at its default sizes. "
         "`algoformer.report.diagram.diagram(program)` draws your own. "
-        "[Loop models of the field](loop-models.md) describes the published ones."
+        "[Published loop models](loop-models.md) describes those from the literature."
     ]
     for family, names in FAMILIES.items():
         parts.append(f"## {family}")

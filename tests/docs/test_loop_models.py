@@ -1,4 +1,4 @@
-"""The pictures of the page "Loop models of the field"; run this file to draw them again."""
+"""The pictures of the page "Published loop models"; run this file to draw them again."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The loop models of the field as language models: a cache changes no scores while decoding."""
+"""The published loop models as language models: a cache changes no scores while decoding."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""The loop models of the field: shapes of their papers, cost, outline, training."""
+"""The published loop models: shapes of their papers, cost, outline, training."""
 
 import inspect
 

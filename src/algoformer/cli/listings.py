@@ -87,7 +87,7 @@ def run_programs(arguments: list[str]) -> int:
 
 
 def _named() -> dict[str, Callable[..., Program]]:
-    """Return the named programs and the loop models of the field."""
+    """Return the named programs and the published loop models."""
     from algoformer.model.presets import LOOP_MODELS, PRESETS
 
     return {**PRESETS, **LOOP_MODELS}

@@ -104,7 +104,7 @@ class TextData(BaseTextData):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not self.files:
-            raise ValueError("files must name at least one text file or folder")
+            raise ValueError("files must name at least one text file or folder, such as book.txt")
 
     @cached_property
     def known_tokenizer(self) -> Tokenizer:

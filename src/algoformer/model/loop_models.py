@@ -1,4 +1,4 @@
-"""The loop models of the field as programs, with the constants of their papers.
+"""The published loop models as programs, with the constants of their papers.
 
 Sizes that belong to the model and not to the program (width, vocabulary, context) are chosen where it is
 built, and `layer` overrides any field of the layers. The docstring says what a preset leaves out.
@@ -194,11 +194,11 @@ LOOP_MODELS: dict[str, Callable[..., Program]] = {
     "hrm_text": hrm_text,
     "deq": deq,
 }
-"""The loop models of the field by name."""
+"""The published loop models by name."""
 
 
 def small_loop_model(name: str, *, heads: int, causal: bool = True) -> Program:
-    """Return a loop model of the field with one layer in each module and `heads` heads, for small widths.
+    """Return a published loop model with one layer in each module and `heads` heads, for small widths.
 
     Mixture of Recursions has two layers in the middle: with one, its cycle and its sequence are the same.
 

@@ -70,7 +70,7 @@ def named_experiment(
 
     Args:
         name: a task, also as package.module:Class; a kind of text; or data that was registered.
-        program: a named program, a loop model of the field, which then has one layer in each module, or a
+        program: a named program, a published loop model, which then has one layer in each module, or a
             program of the user's own.
         scale: how large the model and how long the training are.
         files: the text, for kinds of text.
