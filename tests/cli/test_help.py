@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import fields
 
 import pytest
 
 from algoformer.cli import COMMANDS, main
+from algoformer.cli.choose import field_docs
 from algoformer.cli.parse import nearest_flag
 from algoformer.cli.train import HELP
+from algoformer.tasks import TASKS, find
 
 WITHOUT_TORCH = """
 import sys
@@ -54,6 +57,16 @@ def test_the_help_fits_a_terminal_of_80_columns(
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) <= 60
     assert not [line for line in lines if len(line) > 80]
+
+
+def test_every_constant_of_a_task_is_explained() -> None:
+    silent = [
+        f"{name}.{field.name}"
+        for name in TASKS.names()
+        for field in fields(find(name))
+        if not field_docs(find(name)).get(field.name)
+    ]
+    assert not silent, f"options without a help text: {silent}"
 
 
 COMPLETE = [

@@ -30,6 +30,15 @@ class AutoregressiveWithRepresentation(StateTask):
     in tensor code, so a captured graph can do it. If too few do, accepted ones are repeated; if none does,
     the prompts are NaN rather than wrong (at the defaults about 3 % are rejected).
 
+    Attributes:
+        order: the number of past states that the next one depends on, q.
+        noise: the standard deviation of the noise on each state.
+        signal: the root mean square of ‖Φ*(u)‖.
+        bound: the largest mean square of a state; series with a larger one are not returned.
+        layers: the number of layers of Φ*.
+        slope: the slope of the leaky ReLU in Φ* below zero.
+        phi_seed: the seed of Φ*.
+
     >>> prompt = AutoregressiveWithRepresentation().sample(2, generator=torch.Generator().manual_seed(0))
     >>> prompt.rows.shape, prompt.points, prompt.reads[0]
     (torch.Size([2, 40, 20]), 38, 2)

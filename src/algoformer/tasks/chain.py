@@ -22,6 +22,10 @@ class ChainOfThought(StateTask):
     The W_l are drawn afresh for each prompt, normal with variance 2 / ((1 + slope²) dim), so that the
     states keep mean square 1 through all layers. The answer s_{l+1} is read at the row of s_l.
 
+    Attributes:
+        layers: the number of layers, and so of the states after x.
+        slope: the slope of the leaky ReLU below zero.
+
     >>> prompt = ChainOfThought().sample(2, generator=torch.Generator().manual_seed(0))
     >>> prompt.rows.shape, prompt.points
     (torch.Size([2, 287, 20]), 246)

@@ -29,6 +29,10 @@ class RobustRegression(PairTask):
     A gross error is normal with `outlier_scale` times the standard deviation of a true label. Only the labels
     that are shown have it: `targets` are the labels without gross errors, and `clean` those without noise
     too, so a model is rewarded for ignoring outliers. `problems` does not say which labels are wrong.
+
+    Attributes:
+        outliers: the probability of a gross error.
+        outlier_scale: the standard deviation of a gross error, in units of that of a true label.
     """
 
     outliers: float = 0.2

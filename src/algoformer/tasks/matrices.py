@@ -202,8 +202,11 @@ class LeadingEigenvector(MatrixTask):
 class ChainOfSolves(MatrixTask):
     """Apply u ← tanh(2 A⁻¹ u) `rounds` times, starting with a standard normal u = b.
 
-    The number of rounds is part of the question and the map is not self-correcting, so that every round
-    needs the solution of its system. `Prompt.stages` holds u after each round.
+    The answer is u after exactly `rounds` rounds, and the map is not self-correcting, so every round needs
+    the solution of its system. `Prompt.stages` holds u after each round.
+
+    Attributes:
+        rounds: the number of solves, one after the other.
 
     >>> prompt = ChainOfSolves(size=3, rounds=2).sample(2, generator=torch.Generator().manual_seed(0))
     >>> prompt.stages.shape, torch.equal(prompt.stages[-1], prompt.targets)

@@ -19,6 +19,11 @@ class RegressionWithRepresentation(PairTask):
     Φ* is `layers` rotations of `dim` coordinates, each followed by a leaky ReLU, and E‖Φ*(x)‖² = dim: the
     scale of plain linear regression. `phi_seed` chooses it; how well conditioned it is varies much with
     the seed, so report it.
+
+    Attributes:
+        layers: the number of layers of Φ*.
+        slope: the slope of the leaky ReLU in Φ* below zero.
+        phi_seed: the seed of Φ*.
     """
 
     layers: int = 3

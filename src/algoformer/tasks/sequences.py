@@ -99,6 +99,10 @@ class Addition(SymbolTask):
     placeholder, so that no row shows a digit of the sum. `Prompt.stages` holds the sums of the first number,
     of the first two, and so on.
 
+    Attributes:
+        numbers: how many numbers are added.
+        digits: the number of digits of each number.
+
     >>> prompt = Addition(numbers=2, digits=1).sample(1, generator=torch.Generator().manual_seed(0))
     >>> prompt.rows.argmax(dim=2).tolist(), prompt.targets.argmax(dim=2).tolist()
     ([[4, 10, 9, 11, 11]], [[1, 3]])
@@ -166,6 +170,10 @@ class Parity(SymbolTask):
     Lengths are uniform in `least`..`length`. Evaluate a model on `Parity(length=L, least=L)` with a larger L
     to see how it does beyond its training lengths; its program needs positions that are not learned.
 
+    Attributes:
+        length: the largest number of bits.
+        least: the smallest number of bits.
+
     >>> prompt = Parity(length=3).sample(1, generator=torch.Generator().manual_seed(0))
     >>> prompt.rows.argmax(dim=2).tolist(), prompt.targets.argmax(dim=2).tolist()
     ([[1, 1, 0, 3]], [[0]])
@@ -211,6 +219,11 @@ class Copy(SymbolTask):
 
     The copy stands in the rows that follow, as a language model sees it, so that programs must be causal.
     The first half is padded on the left, the copy with end symbols on the right.
+
+    Attributes:
+        length: the largest number of symbols to copy.
+        symbols: the number of different symbols.
+        least: the smallest number of symbols to copy.
 
     >>> prompt = Copy(length=3, symbols=2, least=3).sample(1, generator=torch.Generator().manual_seed(0))
     >>> prompt.rows.argmax(dim=2).tolist(), prompt.targets.argmax(dim=2).tolist()

@@ -160,7 +160,12 @@ class AllDimsTask(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class StateTask(AllDimsTask):
-    """A task whose rows are states of `dim` coordinates, and whose answers are whole states; abstract."""
+    """A task whose rows are states of `dim` coordinates, and whose answers are whole states; abstract.
+
+    Attributes:
+        dim: the number of coordinates of a state.
+        points: the number of samples of a prompt, including the last question.
+    """
 
     dim: int = 20
     points: int = 41
@@ -186,6 +191,11 @@ class PairTask:
 
     The noise is on the labels that are shown and on the targets alike; `clean` is free of it. One seed
     gives the same x and w at every noise level.
+
+    Attributes:
+        dim: the number of coordinates of x.
+        points: the number of pairs, including the question at the end: 41 are 40 examples and a question.
+        noise: the standard deviation of the noise on the labels.
     """
 
     dim: int = 20
