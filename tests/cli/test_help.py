@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from dataclasses import fields
+from itertools import pairwise
 
 import pytest
 
@@ -67,6 +68,19 @@ def test_every_constant_of_a_task_is_explained() -> None:
         if not field_docs(find(name)).get(field.name)
     ]
     assert not silent, f"options without a help text: {silent}"
+
+
+def test_help_texts_of_training_fill_their_lines(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main(["train", "--help-all"]) == 0
+    box = capsys.readouterr().out.partition("--steps INT")[2].partition("╰")[0]
+    lines = [line.strip("│ ") for line in box.splitlines()[1:]]
+    texts = [(one, other) for one, other in pairwise(lines) if not {one[:2], other[:2]} & {"--", ""}]
+    assert len(texts) > 30
+    short = [one for one, other in texts if len(one) + 1 + len(other.split()[0]) < 69]
+    assert not short, f"lines that end too early: {short}"
 
 
 COMPLETE = [

@@ -26,9 +26,8 @@ class FirstOptions:
     """The options that name an experiment; the others follow from it, so these are read first."""
 
     data: tuple[str, ...] = ("linear",)
-    """A task, or a kind of text followed by your files: translation SOURCE TARGET, labels FILE or
-    text FILE ... Without files, translation and labels use a small corpus of the package. Also a task of your
-    own as package.module:Class, or data that you registered."""
+    """A task, also as package.module:Class, or data that you registered; or a kind of text with your files:
+    translation SOURCE TARGET, labels FILE, text FILE ... (the first two also have small built-in corpora)."""
     program: str = "algoformer"  # The architecture: a preset, or a JSON file with a program.
     scale: str = "smoke"  # smoke: two CPU cores; short: minutes on a GPU; paper: the paper's sizes.
     config: Path | None = None  # Start from a run's config.json instead of these three.
@@ -63,12 +62,13 @@ def read_experiment(
 
     start = _start(arguments)
     training, rest = _without_curricula(start.training, arguments)
-    (_, _, model), data = _group("model", _program_fields(start.program)), _data_settings(start.data)
+    (_, _, model), data = _group("model", _program_fields(start.program)), _explained(_described(start.data))
+    explained = _explained(training)
     kind = make_dataclass(
         "settings",
         [
             ("own", Annotated[own, tyro.conf.arg(name="")], own(width=start.width)),
-            ("training", Annotated[type(training), tyro.conf.arg(name="")], training),
+            ("training", Annotated[type(explained), tyro.conf.arg(name="")], explained),
             ("data_settings", Annotated[type(data), tyro.conf.arg(name="data")], data),
             ("model", type(model), model),
         ],
@@ -81,7 +81,7 @@ def read_experiment(
         program = apply_settings(program, settings.model)
     if settings.data_settings != data:
         chosen = _with_settings(chosen, settings.data_settings)
-    training = _fitting(settings.training, start.training, program, arguments)
+    training = _fitting(_changed(training, settings.training), start.training, program, arguments)
     return Experiment(program, chosen, settings.own.width, training), settings.own
 
 
@@ -180,9 +180,8 @@ def _described(data: Data) -> Any:
     return data if task is None else task
 
 
-def _data_settings(data: Data) -> Any:
-    """Return an object with a field for every setting of the data."""
-    own = _described(data)
+def _explained(own: Any) -> Any:
+    """Return an object with the settings of a dataclass, as options with the texts of its fields as help."""
     hints, texts = get_type_hints(type(own)), field_docs(type(own))
     kinds = [
         (item.name, _option(_typed(hints[item.name], value), texts.get(item.name, "")), value)
@@ -192,7 +191,7 @@ def _data_settings(data: Data) -> Any:
     text = (type(own).__doc__ or "").partition("\n")[0]
     signature = f"{type(own).__name__}("  # what Python writes where a dataclass has no docstring
     return make_dataclass(
-        "data", kinds, frozen=True, namespace={"__doc__": "" if text.startswith(signature) else text}
+        "settings", kinds, frozen=True, namespace={"__doc__": "" if text.startswith(signature) else text}
     )()
 
 
@@ -204,9 +203,13 @@ def _typed(hint: Any, value: Any) -> Any:
 
 
 def _with_settings(data: Data, settings: Any) -> Any:
-    values = {item.name: getattr(settings, item.name) for item in fields(settings)}
-    changed = replace(_described(data), **values)
+    changed = _changed(_described(data), settings)
     return changed if _described(data) is data else replace(data, task=changed)  # type: ignore[type-var]
+
+
+def _changed(own: Any, settings: Any) -> Any:
+    """Return a dataclass with the values that the settings hold now."""
+    return replace(own, **{item.name: getattr(settings, item.name) for item in fields(settings)})
 
 
 def field_docs(kind: type) -> dict[str, str]:
