@@ -32,3 +32,14 @@ def test_tasks_are_listed_with_their_constants(capsys: pytest.CaptureFixture[str
     text = capsys.readouterr().out
     assert "linear\n" in text
     assert "dim=20, points=41, noise=0.0" in text
+
+
+def test_each_example_on_a_card_is_shown_on_a_line_with_its_answer(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["info", "tatoeba_de_en"]) == 0
+    assert re.search(
+        r"^example +Der Hund schläft\. → The dog is sleeping\.$", capsys.readouterr().out, re.MULTILINE
+    )
+    assert main(["info", "linear"]) == 0
+    assert re.search(r"^5–95 % at T = 20 +5\.042e-06 to 5\.864e-06", capsys.readouterr().out, re.MULTILINE)

@@ -86,12 +86,20 @@ def card_lines(checkpoint: Checkpoint) -> list[str]:
         lines += [(f"{word} at T = {depth}", _shown(error)) for depth, error in depths.items()]
         if isinstance(band, list) and len(band) == 2:
             lines.append(
-                ("5–95 % band", f"{_shown(band[0])} to {_shown(band[1])} over {_shown(prompts)} prompts")
+                (
+                    f"5–95 % at T = {next(iter(depths), '?')}",
+                    f"{_shown(band[0])} to {_shown(band[1])} over {_shown(prompts)} prompts",
+                )
             )
     lines += _insight_lines(card)
     for one in card.pop("measurements", None) or ():
         lines += _score_lines(one)
+    examples = card.pop("examples", None)
     lines += [(name, _shown(value)) for name, value in card.items() if name not in HIDDEN]
+    if isinstance(examples, dict):
+        lines += [
+            ("example", f"{text} → {_shown(answer).strip()}") for text, answer in list(examples.items())[:6]
+        ]
     broad = max(len(name) for name, _ in lines[:40])
     return [f"{printable(str(name)).replace('_', ' '):<{broad}}  {printable(value)}" for name, value in lines]
 
@@ -159,13 +167,14 @@ def _shown(value: Any) -> str:
     if isinstance(value, str):
         return value if len(value) <= 200 else value[:197] + "..."
     if isinstance(value, dict):
-        return ", ".join(
-            f"{name} {_shown(inner)}"
+        return "; ".join(
+            f"{name.replace('_', ' ')} {_shown(inner)}"
             for name, inner in list(value.items())[:8]
             if name not in HIDDEN and not isinstance(inner, dict)
         )
     if isinstance(value, list):
-        return ", ".join(_shown(one) for one in value[:6]) + (", ..." if len(value) > 6 else "")
+        comma = "; " if any(isinstance(one, str) for one in value) else ", "
+        return comma.join(_shown(one) for one in value[:6]) + (f"{comma}..." if len(value) > 6 else "")
     return short(value)
 
 
