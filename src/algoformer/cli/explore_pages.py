@@ -148,7 +148,7 @@ def explore(contender: Contender) -> Exploration:
     common["answers_in_rows"] = sampled.answers_in_rows
     if not sampled.classes:
         return Exploration(prompts=_stored(sampled), facts=facts, **common)
-    order = f"{STORED_PROMPTS} held-out ones, those first that take the model the most iterations"
+    order = f"{STORED_PROMPTS} held-out ones; those that take the model the most iterations come first"
     return Exploration(
         puzzle=puzzle_of(task),
         prompts=stored_puzzles(model, sampled),

@@ -162,7 +162,7 @@ def _written(model: TokenModel, text: Text, encoded: Sequence[list[int]]) -> str
     return (
         "If a token leaves the loop when its answer is the same twice, it takes "
         f"{used / tokens:.1f} of {trained} iterations on average; "
-        f"on {_lines(same, len(encoded))} the text is the one of all iterations."
+        f"on {_lines(same, len(encoded))} the text is the same as with all iterations."
     )
 
 
