@@ -31,7 +31,7 @@ COMMANDS = {
     "train": Command("train", "train a model on a task or on your own files", "train --data linear"),
     "search": Command("search", "search programs of equal FLOPs with Optuna", "search --data representation"),
     "evaluate": Command(
-        "evaluate", "measure runs, beside textbook solvers", "evaluate RUN --against newton,gd"
+        "evaluate", "measure runs and textbook solvers", "evaluate RUN --against newton,gd"
     ),
     "export": Command("export", "write a trained model and its card to one file", "export RUN m.safetensors"),
     "translate": Command("translate", "translate a text line by line", "translate tatoeba_de_en german.txt"),

@@ -1,4 +1,4 @@
-"""`algoformer evaluate`: runs beside textbook solvers, or a model of text on its test set."""
+"""`algoformer evaluate`: runs and textbook solvers, or a model of text on its test set."""
 
 from __future__ import annotations
 
