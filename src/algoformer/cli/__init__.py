@@ -30,9 +30,7 @@ COMMANDS = {
     "demo": Command("demo", "train three small models and compare them with textbook algorithms", "demo"),
     "train": Command("train", "train a model on a task or on your own files", "train --data linear"),
     "search": Command("search", "search programs of equal FLOPs with Optuna", "search --data representation"),
-    "evaluate": Command(
-        "evaluate", "measure runs and textbook solvers", "evaluate RUN --against newton,gd"
-    ),
+    "evaluate": Command("evaluate", "measure runs and textbook solvers", "evaluate RUN --against newton,gd"),
     "export": Command("export", "write a trained model and its card to one file", "export RUN m.safetensors"),
     "translate": Command("translate", "translate a text line by line", "translate tatoeba_de_en german.txt"),
     "classify": Command("classify", "print the class of each line of a text", "classify dbpedia texts.txt"),
