@@ -69,21 +69,22 @@ def test_models(name: str) -> None:
 def test_the_shipped_linear_model() -> None:
     found = verdict("linear/identification.json")
     assert f"There are {len(found.families)} families" in PROSE
-    assert f"Newton's iteration accounts for {100 * found.nearest.share:.0f} % of what is left" in PROSE
+    assert f"Newton's iteration, which explains {100 * found.nearest.share:.0f} % of the remaining" in PROSE
     descent = max(one.share for one in found.families if one.name.startswith("gradient descent"))
-    assert f"accounts for {100 * found.ceiling:.0f} %, gradient descent for {100 * descent:.0f} %" in PROSE
+    assert f"Gradient descent explains {100 * descent:.0f} %, and the best *spectral filter*" in PROSE
+    assert f"eigendirections of the Gram matrix, {100 * found.ceiling:.0f} %." in PROSE
     assert f"passes 1 to 4, {left(found.error[:3])} and {left(found.error[3:4])} of the" in PROSE
     assert f"by {found.foreign[0]:.2f} of a label's variance (least squares: {found.foreign[1]:.2f})" in PROSE
     assert f"--out identified # {found.setting['cpu_seconds']:.0f} s of CPU time" in PROSE
     certified = read("linear/certificate.json")["setting"]["cpu_seconds"]
     assert f"--out certified # {certified:.0f} s: 1000" in PROSE
     ceilings = [verdict(f"linear/{name}.json").ceiling for name in ("identification", "seed1", "seed2")]
-    assert "any filter could explain {:.2f}, {:.2f} and {:.2f}".format(*ceilings) in PROSE
+    assert "that of the best filter {:.2f}, {:.2f} and {:.2f}".format(*ceilings) in PROSE
     for name in ("identification", "seed1", "seed2"):
         influence = verdict(f"linear/{name}.json").influence
         unread = [place + 1 for place, value in enumerate(influence) if value < 1e-3 * max(influence)]
         assert unread == [34, 35, 39, 40]
-    assert "Examples 34, 35, 39 and 40 of 40 do not move its answers, in all three sets" in PROSE
+    assert "In all three sets, examples 34, 35, 39 and 40 of 40 have no influence on its answers" in PROSE
 
 
 @pytest.mark.parametrize("noise", [0, 0.5])
@@ -209,4 +210,4 @@ def test_similarity() -> None:
     random, late = found["random weights and Newton"][4], found["trained and Newton, 25 examples or more"][4]
     assert f"is {one:.2f} between pass 5 of the shipped linear model and Newton's iteration" in PROSE
     assert f"{other:.2f} between that pass and plain least squares, and {random:.2f} between" in PROSE
-    assert f"with 25 examples or more the first falls to {late:.2f}" in PROSE
+    assert f"with 25 examples or more the first number falls to {late:.2f}" in PROSE
