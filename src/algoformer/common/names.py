@@ -125,11 +125,7 @@ class Registry(dict[str, Entry]):
         self.kind, self.how, self.group, self.aliases = kind, register, group, dict(aliases or {})
 
     def register(self, name: str, entry: Entry) -> None:
-        """Add an entry; registering the same one again is allowed.
-
-        Raises:
-            ValueError: the name belongs to another entry, or cannot be one.
-        """
+        """Add an entry; the same one may be registered again, but no other under its name."""
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             raise ValueError(
                 f"the name of a {self.kind} begins with a letter and has no spaces, got {short(name)}"
@@ -141,30 +137,20 @@ class Registry(dict[str, Entry]):
         self[name] = entry
 
     def find(self, name: object) -> Entry:
-        """Return the entry of a name, or of another spelling of it.
-
-        Raises:
-            ValueError: there is none; the message suggests the nearest name.
-        """
+        """Return the entry of a name, or of another spelling of it."""
         known = self.name_of(name)
-        found: object = self.get(known)
-        if isinstance(found, str):
+        found: Any = self.get(known)
+        if found is None:
+            found = next(offered.load() for offered in self._offered() if offered.name == known)
+        elif isinstance(found, str):
             module, _, attribute = found.partition(":")
-            return cast(Entry, getattr(import_module(module), attribute))
-        return cast(
-            Entry, next(o.load() for o in self._offered() if o.name == known) if found is None else found
-        )
+            found = getattr(import_module(module), attribute)
+        return cast(Entry, found)
 
     def name_of(self, value: object) -> str:
-        """Return the name that `value` spells.
-
-        Raises:
-            ValueError: there is no such entry; the message suggests the nearest name.
-        """
+        """Return the name that `value` spells; the message about an unknown one suggests the nearest."""
         name = self.aliases.get(value, value) if isinstance(value, str | bool) else value
-        if isinstance(name, str) and (
-            name in self or any(name == offered.name for offered in self._offered())
-        ):
+        if isinstance(name, str) and (name in self or name in self.names()):
             return name
         names = self.names()
         raise ValueError(
