@@ -26,7 +26,6 @@ from algoformer.insight.trajectory import (
     check_reach,
     classify,
     follow,
-    most_restless,
     read_depths,
 )
 from algoformer.model import AlgoFormer
@@ -124,7 +123,7 @@ def _questions(prompt: Prompt, solver: Solver) -> Prompt:
 def state_report(loop: LoopMap, run: Trajectory) -> StateReport:
     """Classify the states at the end of a run."""
     classes, periods = classify(run.tail)
-    by_prompt = Counter(most_restless(row) for row in classes)
+    by_prompt = Counter(max(row, key=ORDER.index) for row in classes)  # the most restless token of each
     by_token = Counter(name for row in classes for name in row)
     by_read = Counter(row[token] for row in classes for token in loop.read_rows)
     cycling = Counter(str(period) for period in periods.flatten().tolist() if period)
@@ -235,11 +234,7 @@ def _typical_ratio(before: Tensor, after: Tensor) -> tuple[float, float, float]:
 
 
 def _answer_class(
-    ratio: float,
-    band: tuple[float, float],
-    typical: tuple[float, float, float],
-    swing: float,
-    after: Tensor,
+    ratio: float, band: tuple[float, float], typical: tuple[float, float, float], swing: float, after: Tensor
 ) -> AnswerClass:
     if not np.isfinite(ratio) or float(after.mean()) > 100 or ratio > 1e6:
         return "diverge"
