@@ -109,10 +109,8 @@ def _train(plans: Mapping[str, DemoRun]) -> None:
                     del running[name]
                     if process.returncode:
                         assert process.stderr is not None
-                        raise RuntimeError(
-                            f"the run {name!r} ended with exit code {process.returncode}: "
-                            f"{process.stderr.read()[-1000:]}"
-                        )
+                        how = f"ended with exit code {process.returncode}"
+                        raise RuntimeError(f"the run {name!r} {how}: {process.stderr.read()[-1000:]}")
         finally:
             for process in running.values():
                 with suppress(subprocess.TimeoutExpired):

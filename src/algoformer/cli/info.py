@@ -78,16 +78,14 @@ def card_lines(checkpoint: Checkpoint) -> list[str]:
     lines = [("data", _data_words(checkpoint)), ("parameters", f"{count:,}")]
     lines += [(name, _shown(card.pop(name))) for name in FIRST_FACTS if name in card]
     if isinstance(depths := card.pop("error_by_depth", None), dict):
-        band = card.pop("error_band", None)
-        prompts = card.pop("prompts", "?")
+        band, prompts = card.pop("error_band", None), card.pop("prompts", "?")
         solved = card.pop("solved_by_depth", None)
         lines += _solved_lines(solved)
         word = "wrong answers" if solved else "error"
         lines += [(f"{word} at T = {depth}", _shown(error)) for depth, error in depths.items()]
         if isinstance(band, list) and len(band) == 2:
-            lines.append(
-                ("5–95 % band", f"{_shown(band[0])} to {_shown(band[1])} over {_shown(prompts)} prompts")
-            )
+            low, high = map(_shown, band)
+            lines.append(("5–95 % band", f"{low} to {high} over {_shown(prompts)} prompts"))
     lines += _insight_lines(card)
     for one in card.pop("measurements", None) or ():
         lines += _score_lines(one)
@@ -180,8 +178,6 @@ def _print_cost(experiment: Experiment) -> None:
     last = unroll_at(experiment.program, training, training.steps - 1)
     inference = cost(experiment.program, unroll=Unroll(steps=last.steps, window=1), **sizes)
     say(inference.table("inference", training=False))
-    title = (
-        f"a training step: batch size {training.batch_size}, window {last.length}, "
-        f"gradient through {last.grad_steps}"
-    )
+    reach = f"window {last.length}, gradient through {last.grad_steps}"
+    title = f"a training step: batch size {training.batch_size}, {reach}"
     say(cost(experiment.program, unroll=last, **sizes).table(title))
