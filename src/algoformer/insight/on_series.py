@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -33,6 +34,9 @@ _LOST = 10.0
 class OnSeries:
     """A solver with its answers to the question of each series."""
 
+    own_features: ClassVar[bool] = True
+    """Features are the task's own: they are computed from several states."""
+
     read: SeriesReader
     series: Series
     data: Answered
@@ -43,11 +47,6 @@ class OnSeries:
         series = draw_series(task, count=prompts, seed=seed, dtype=precision_of(solver))
         read = series_reader(solver)
         return cls(read=read, series=series, data=answers_to(read, series, steps))
-
-    @property
-    def own_features(self) -> bool:
-        """Features are the task's own: they are computed from several states."""
-        return True
 
     def examine(self, compared: Comparison, *, seed: int) -> Findings:
         """Test the symmetries that a series has, and disturb its states."""

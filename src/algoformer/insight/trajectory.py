@@ -72,8 +72,7 @@ def follow(loop: LoopMap, depths: Sequence[int]) -> Trajectory:
     residual, answers, tail = [], [], []
     for step in range(1, depths[-1] + 1):
         new = loop.step(state)
-        moved = (new - state).norm(dim=-1) / new.norm(dim=-1).clamp(min=1e-30)
-        residual.append(moved)
+        residual.append((new - state).norm(dim=-1) / new.norm(dim=-1).clamp(min=1e-30))
         state = new
         if step in wanted:
             answers.append(loop.read(state))
