@@ -60,7 +60,6 @@ def suggests_keywords(known_as: Mapping[str, str] | None = None) -> Callable[[Cl
         ...
     TypeError: Config has no field 'rate' (did you mean 'lr'?)
     """
-    elsewhere = dict(known_as or {})
 
     def wrap(cls: Class) -> Class:
         names = [item.name for item in fields(cls)]
@@ -68,7 +67,7 @@ def suggests_keywords(known_as: Mapping[str, str] | None = None) -> Callable[[Cl
 
         @functools.wraps(plain)
         def checked(self: Any, *arguments: Any, **keywords: Any) -> None:
-            check_keywords(cls.__name__, keywords, names, known_as=elsewhere)
+            check_keywords(cls.__name__, keywords, names, known_as=known_as)
             plain(self, *arguments, **keywords)
 
         cls.__init__ = checked  # type: ignore[misc]
