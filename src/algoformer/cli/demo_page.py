@@ -129,6 +129,10 @@ def _page(
 ) -> Page:
     recipe = demo_runs.RECIPE
     loss = training_loss({name: read_metrics(plan.folder) for name, plan in plans.items()}, compact=True)
+    larger = [
+        Section(title="A larger trained model", text=(words, f"Its page lies beside this one: {file.name}."))
+        for words, file in shipped.items()
+    ]
     sections = (
         result_section(results, TRAINED, _table(results)),
         Section(
@@ -141,21 +145,14 @@ def _page(
             ),
             pictures=(Picture(svg=inline_svg(loss), caption="Training loss: the log of the squared error."),),
         ),
-        *(
-            Section(
-                title="A larger trained model", text=(words, f"Its page lies beside this one: {file.name}.")
-            )
-            for words, file in shipped.items()
-        ),
+        *larger,
         *([text_section(texts)] if texts else []),
     )
+    words = "A model of 2.4 million parameters in 20 dimensions"
     return Page(
         title="A loop learns an algorithm",
         lead=lead,
-        links=tuple(
-            Link(words="A model of 2.4 million parameters in 20 dimensions", address=file.name)
-            for file in shipped.values()
-        ),
+        links=tuple(Link(words=words, address=file.name) for file in shipped.values()),
         sections=sections,
         commands=("algoformer demo",),
         facts=(

@@ -75,13 +75,15 @@ def pack_text(model: TextModel, *, instead: str = INSTEAD) -> dict[str, Any]:
 
 def _text(checkpoint: TextModelFile, lines: tuple[str, ...]) -> Text:
     model: Any = checkpoint.model
-    spelling = {key: checkpoint.card.get(key) is True for key in ("lowercase", "only_words")}
-    given: dict[str, Any] = {"tokenizer": checkpoint.tokenizer, "lines": lines}
+    spelling: dict[str, Any] = {key: checkpoint.card.get(key) is True for key in ("lowercase", "only_words")}
+    tokenizer = checkpoint.tokenizer
     if isinstance(model, TextClassifier):
-        return Text(**given, longest=model.context, labels=model.labels, **spelling)
+        longest, labels = model.context, model.labels
+        return Text(tokenizer=tokenizer, lines=lines, longest=longest, labels=labels, **spelling)
     translates = is_translator(checkpoint)
     return Text(
-        **given,
+        tokenizer=tokenizer,
+        lines=lines,
         longest=(model.context - 1) // 2 if translates else model.context - 1,
         plain=translates,
         lowercase=translates and spelling["lowercase"],

@@ -135,15 +135,13 @@ def _data_words(checkpoint: Checkpoint) -> str:
 def _score_lines(one: Any) -> list[tuple[str, str]]:
     if not isinstance(one, dict) or not isinstance(one.get("scores"), dict):
         return [("measured", _shown(one))]
-    return [
-        (
-            f"{name} on {one.get('split')}",
-            f"{_shown(score.get('value'))} (95 %: {_shown(score.get('low'))} to "
-            f"{_shown(score.get('high'))}, {_shown(one.get('rows'))} texts)",
-        )
-        for name, score in one["scores"].items()
-        if isinstance(score, dict)
-    ]
+    lines = []
+    for name, score in one["scores"].items():
+        if isinstance(score, dict):
+            value, low, high = (_shown(score.get(key)) for key in ("value", "low", "high"))
+            words = f"{value} (95 %: {low} to {high}, {_shown(one.get('rows'))} texts)"
+            lines.append((f"{name} on {one.get('split')}", words))
+    return lines
 
 
 def _shown(value: Any) -> str:

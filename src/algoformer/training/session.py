@@ -95,12 +95,12 @@ class Session:
     ) -> None:
         self.learner, self.folder, self.group = learner, folder, learner.group
         self.config, self.plan, self.options = learner.training, plan, options
-        self.callbacks = *progress_callbacks(options.progress), *options.callbacks
         self.command, self.origin = options.command, origin
         self.best: Metrics | None = None
         self.validations_since_best = 0
         self.step, seconds = 0, 0.0
         self.facts = {} if folder is None else self._fixed_facts()
+        self.callbacks = *progress_callbacks(options.progress), *options.callbacks
         if checkpoint is not None:
             self.step, seconds = restore(learner, checkpoint)
             self._restore_card(checkpoint.card)
@@ -234,14 +234,15 @@ class Session:
     def _fixed_facts(self) -> dict[str, Any]:
         """Return the facts on the card that stay the same while the run trains."""
         learner = self.learner
+        device, commit = device_name(learner.device), source_commit()
         return {
             "precision": self.config.precision,
             "engine": str(self.plan),
-            "device": device_name(learner.device),
+            "device": device,
             "weights": "raw" if learner.average is None else "average",
             "experiment": learner.experiment.to_data(),
             "torch": torch.__version__,
-            "commit": source_commit(),
+            "commit": commit,
             **learner.data.facts(),
         }
 

@@ -107,7 +107,8 @@ def train(
         FloatingPointError: the loss is no longer a number; the last good checkpoint is kept.
         OSError: a file could not be written, say because the disk is full; the last checkpoint is kept.
     """
-    options = replace(options or RunOptions(), **run_options)
+    options = options or RunOptions()
+    options = replace(options, **run_options) if run_options else options
     _check_request(experiment, folder, initial, resume=resume)
     device = torch.device(options.device)
     pick_device(device.type)  # refuses a device that PyTorch does not see
@@ -156,9 +157,11 @@ def _open(
     """Open the folder on rank zero, which owns it; the others only read in it."""
     if not group.is_single:
         group.check_same("experiment", experiment.to_data())
-    opening: AbstractContextManager[RunFolder] = nullcontext(RunFolder(path))
+    opening: AbstractContextManager[RunFolder]
     if group.is_rank_zero:
         opening = open_folder(path, experiment, resume=resume, tensorboard=options.tensorboard)
+    else:
+        opening = nullcontext(RunFolder(path))
     return group.rank_zero_first(partial(stack.enter_context, opening))
 
 
