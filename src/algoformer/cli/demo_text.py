@@ -8,7 +8,6 @@ from dataclasses import replace
 
 from algoformer.checkpoint import load_checkpoint
 from algoformer.common.terminal import filled, printable
-from algoformer.language.lines import one_line
 from algoformer.language.sampling import Sampling, Writer
 from algoformer.model.program import default_steps
 from algoformer.report import Section
@@ -32,8 +31,14 @@ def written_by_depth() -> dict[int, str]:
     writer = Writer(load_checkpoint(shipped_path(LANGUAGE_MODEL)))
     trained = default_steps(writer.model.program)
     depths = sorted({1, max(1, trained // 2), trained})
-    texts = {depth: PROMPT + writer.write(PROMPT, replace(SAMPLING, steps=depth)) for depth in depths}
-    return {depth: printable(one_line(text)) for depth, text in texts.items()}
+    return {
+        depth: one_line(PROMPT + writer.write(PROMPT, replace(SAMPLING, steps=depth))) for depth in depths
+    }
+
+
+def one_line(text: str) -> str:
+    """Return a text without line breaks, in which no character can move the cursor."""
+    return printable(" ".join(text.split()))
 
 
 def text_section(texts: Mapping[int, str]) -> Section:
