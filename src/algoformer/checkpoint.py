@@ -133,12 +133,7 @@ def load_checkpoint(path: Path | str) -> Checkpoint:
 
 
 def add_to_card(path: Path | str, facts: Mapping[str, Any]) -> None:
-    """Add facts to the card of a checkpoint file; everything else in it stays as it is.
-
-    Raises:
-        ValueError: the file is not a usable checkpoint.
-        OSError: the file could not be written; the old one is intact.
-    """
+    """Add facts to the card of a checkpoint file; everything else in it stays as it is."""
     path = Path(path)
     load_checkpoint(path)  # refuses a damaged file before it is written again
     header, tensors = read_tensors(path, lambda *content: content, what="checkpoint")
@@ -146,11 +141,7 @@ def add_to_card(path: Path | str, facts: Mapping[str, Any]) -> None:
 
 
 def model_header(model: nn.Module) -> dict[str, Any]:
-    """Return all that is needed to build a model like this one, in plain JSON types.
-
-    Raises:
-        ValueError: the model is not one of this library's.
-    """
+    """Return all that is needed to build a model like this one, of this library's, in plain JSON types."""
     kind = next((word for word, kind in MODELS.items() if type(model) is kind.build), None)
     if kind is None:
         names = ", ".join(one.build.__name__ for one in MODELS.values())
@@ -160,11 +151,7 @@ def model_header(model: nn.Module) -> dict[str, Any]:
 
 
 def refuse_unbuildable(model: nn.Module) -> None:
-    """Refuse a model that its file could not give back: a module was swapped, a weight added.
-
-    Raises:
-        ValueError: with the first difference.
-    """
+    """Refuse a model that its file could not give back: a module was swapped, a weight added."""
     model_header(model)  # refuses other models than this library's, all of which know the reason
     reason = cast(Any, model).rebuildable()
     if reason is not None:
@@ -194,32 +181,26 @@ def _stored_model(header: object, weights: dict[str, Tensor]) -> nn.Module:
     layers = sum(module.count for module in modules)
     if max(WEIGHTS_OF_A_LAYER * layers, len(modules), options.get("row_maps", 0)) > len(weights):
         raise ValueError("its program has more layers than the file has weights")
-    shapes = {name: tuple(value.shape) for name, value in weights.items()}
-    reason = _difference(_on_meta(kind, program, options), shapes)
-    if reason is not None:
-        raise ValueError(reason)
+    try:
+        with on_meta():
+            empty = kind.build(program, **options)
+    except (RuntimeError, OverflowError) as error:  # sizes whose product no machine can count
+        raise ValueError(f"its sizes are not those of a model: {str(error)[:120]}") from None
+    _check_shapes(empty, weights)
     with torch.random.fork_rng(devices=[]):
         model = kind.build(program, **options)
     model.load_state_dict(_checked_values(weights), assign=True)
     return model.requires_grad_(True).eval()
 
 
-def _difference(model: nn.Module, shapes: Mapping[str, tuple[int, ...]]) -> str | None:
-    expected = {name: tuple(value.shape) for name, value in model.state_dict().items()}
-    for name in sorted(set(expected) ^ set(shapes)):
-        return f"weight {name!r} is {'missing' if name in expected else 'not part of the program'}"
-    for name, shape in expected.items():
-        if shape != shapes[name]:
-            return f"weight {name!r} has shape {shapes[name]}, its program needs {shape}"
-    return None
-
-
-def _on_meta(kind: ModelKind, program: Program, options: Mapping[str, Any]) -> nn.Module:
-    try:
-        with on_meta():
-            return kind.build(program, **options)
-    except (RuntimeError, OverflowError) as error:  # sizes whose product no machine can count
-        raise ValueError(f"its sizes are not those of a model: {str(error)[:120]}") from None
+def _check_shapes(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
+    expected = model.state_dict()
+    for name in sorted(set(expected) ^ set(weights)):
+        raise ValueError(f"weight {name!r} is {'missing' if name in expected else 'not part of the program'}")
+    for name, value in expected.items():
+        found, needed = tuple(weights[name].shape), tuple(value.shape)
+        if found != needed:
+            raise ValueError(f"weight {name!r} has shape {found}, its program needs {needed}")
 
 
 def _option(model: nn.Module, name: str) -> Any:

@@ -32,9 +32,6 @@ def checkpoint_path(name: Path | str, *, best: bool = False) -> Path:
     """Return the file that `load` reads.
 
     A folder without a checkpoint does not hide a shipped model of the same name.
-
-    Raises:
-        ValueError: the name is neither a path nor a shipped model.
     """
     path = Path(name)
     if path.is_dir():
@@ -51,11 +48,7 @@ def shipped_names() -> list[str]:
 
 
 def shipped_path(name: str) -> Path:
-    """Return the file of a shipped model.
-
-    Raises:
-        ValueError: there is no such model here; the message names those that there are.
-    """
+    """Return the file of a shipped model; the message about any other names those that there are here."""
     for place in PLACES:
         if (place / f"{name}.safetensors").is_file():
             return place / f"{name}.safetensors"

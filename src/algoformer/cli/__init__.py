@@ -141,7 +141,8 @@ def exit_code(command: Callable[[], int], *, name: str) -> int:
             raise
         if not is_reported_by_rank_zero(error):
             print(f"{name}: {describe_failure(error)}", file=sys.stderr)
-        return 2 if is_users_mistake(error) else 1
+        wrong_file = isinstance(error, OSError) and error.errno in WRONG_PLACE
+        return 2 if wrong_file or isinstance(error, ValueError | OverflowError) else 1
 
 
 def is_first_process() -> bool:
@@ -157,12 +158,6 @@ def is_reported_by_rank_zero(error: BaseException) -> bool:
     """Return whether rank zero of a torchrun meets the same error and prints it."""
     # settings, files and numbers go wrong in all processes alike; anything else happens to one of them
     return not is_first_process() and isinstance(error, ValueError | FloatingPointError | OSError)
-
-
-def is_users_mistake(error: BaseException) -> bool:
-    """Return whether wrong options or files caused this error, so that the exit status is 2."""
-    wrong_file = isinstance(error, OSError) and error.errno in WRONG_PLACE
-    return wrong_file or isinstance(error, ValueError | OverflowError)
 
 
 def describe_failure(error: BaseException) -> str:

@@ -38,9 +38,6 @@ def certify_text(
     A translator's probabilities are read at the first word of the translation and, with a file of references,
     one for each line, at every word of them; translations are then scored over depth too. A language model's
     are read at every token, a classifier's once.
-
-    Raises:
-        ValueError: there is no file, it has no text, or references do not fit.
     """
     if texts is None:
         raise ValueError("a model of text needs texts to run on; give a file with --texts, one text a line")
@@ -50,9 +47,8 @@ def certify_text(
         raise ValueError("--references are for a translator; leave them out for another model of text")
     if wanted is not None and len(wanted) != len(lines):
         raise ValueError(f"--references must have a line for each text, got {len(wanted)} for {len(lines)}")
-    found = certify_probabilities(
-        _loops(checkpoint, lines, wanted), reach=reach, setting={"texts": len(lines)}
-    )
+    setting = {"texts": len(lines)}
+    found = certify_probabilities(_loops(checkpoint, lines, wanted), reach=reach, setting=setting)
     return found if wanted is None else replace(found, bleu=_bleu(checkpoint, lines, wanted, found))
 
 

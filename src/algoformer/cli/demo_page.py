@@ -109,10 +109,8 @@ def _train(plans: Mapping[str, DemoRun]) -> None:
                     del running[name]
                     if process.returncode:
                         assert process.stderr is not None
-                        raise RuntimeError(
-                            f"the run {name!r} ended with exit code {process.returncode}: "
-                            f"{process.stderr.read()[-1000:]}"
-                        )
+                        how = f"ended with exit code {process.returncode}"
+                        raise RuntimeError(f"the run {name!r} {how}: {process.stderr.read()[-1000:]}")
         finally:
             for process in running.values():
                 with suppress(subprocess.TimeoutExpired):
@@ -131,6 +129,10 @@ def _page(
 ) -> Page:
     recipe = demo_runs.RECIPE
     loss = training_loss({name: read_metrics(plan.folder) for name, plan in plans.items()}, compact=True)
+    larger = [
+        Section(title="A larger trained model", text=(words, f"Its page lies beside this one: {file.name}."))
+        for words, file in shipped.items()
+    ]
     sections = (
         result_section(results, TRAINED, _table(results)),
         Section(
@@ -143,21 +145,14 @@ def _page(
             ),
             pictures=(Picture(svg=inline_svg(loss), caption="Training loss: the log of the squared error."),),
         ),
-        *(
-            Section(
-                title="A larger trained model", text=(words, f"Its page lies beside this one: {file.name}.")
-            )
-            for words, file in shipped.items()
-        ),
+        *larger,
         *([text_section(texts)] if texts else []),
     )
+    words = "A model of 2.4 million parameters in 20 dimensions"
     return Page(
         title="A loop learns an algorithm",
         lead=lead,
-        links=tuple(
-            Link(words="A model of 2.4 million parameters in 20 dimensions", address=file.name)
-            for file in shipped.values()
-        ),
+        links=tuple(Link(words=words, address=file.name) for file in shipped.values()),
         sections=sections,
         commands=("algoformer demo",),
         facts=(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import tyro
 
@@ -23,6 +23,10 @@ Examples:
 
 Solvers for --against: algoformer evaluate --solvers
 """
+
+
+RESULTS = ("error_by_sample.png", "error_by_step.png", "evaluation.json", "report.html", "scores.json")
+"""The files that an evaluation may write."""
 
 
 @dataclass(frozen=True)
@@ -69,33 +73,18 @@ def run_evaluate(arguments: list[str]) -> int:
     command, device = shlex.join(["algoformer", "evaluate", *arguments]), pick_device(chosen.device)
     is_text = len(chosen.runs) == 1 and load(chosen.runs[0]).task is None
     _refuse_options(chosen, is_text=is_text)
+    how: dict[str, Any] = {"out": out, "command": command, "device": device, "raw": chosen.raw}
     if is_text:
-        rule = {} if chosen.stop is None else {"early_exit": parse_stopping(chosen.stop)}
-        table = measure_text(
-            chosen.runs[0],
-            out=out,
-            command=command,
-            device=device,
-            raw=chosen.raw,
-            folder=chosen.data_folder,
-            **rule,
-        )
+        how |= {} if chosen.stop is None else {"early_exit": parse_stopping(chosen.stop)}
+        table = measure_text(chosen.runs[0], folder=chosen.data_folder, **how)
     else:
         refuse_folder(chosen.data_folder)
-        results = measure_runs(
-            chosen.runs,
-            against=against,
-            out=out,
-            prompts=chosen.prompts,
-            steps=chosen.iterations,
-            raw=chosen.raw,
-            command=command,
-            device=device,
-        )
-        table = summary_table(results)
+        how |= {"against": against, "prompts": chosen.prompts, "steps": chosen.iterations}
+        table = summary_table(measure_runs(chosen.runs, **how))
     say(table)
     if out is not None:
-        print(f"written to {printable(str(out))}: {', '.join(sorted(_written(out)))}")
+        written = ", ".join(name for name in RESULTS if (out / name).exists())
+        print(f"written to {printable(str(out))}: {written}")
     return 0
 
 
@@ -107,11 +96,6 @@ def _refuse_options(chosen: EvaluateOptions, *, is_text: bool) -> None:
         raise ValueError(f"{option} is for models that answer prompts; this one was trained on text")
     if is_text and chosen.prompts != EvaluateOptions.prompts:
         raise ValueError("--prompts is for models that answer prompts; a text model reads its whole test set")
-
-
-def _written(folder: Path) -> list[str]:
-    names = ("report.html", "evaluation.json", "scores.json", "error_by_sample.png", "error_by_step.png")
-    return [name for name in names if (folder / name).exists()]
 
 
 def default_folder(runs: tuple[Path, ...]) -> Path | None:

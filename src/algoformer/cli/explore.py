@@ -36,15 +36,10 @@ class ExploreOptions:
         tyro.conf.Positional[str],
         tyro.conf.arg(metavar="MODEL", help="A run folder, checkpoint file, shipped model or theorem."),
     ]
-    out: Annotated[Path | None, tyro.conf.arg(help="The page; by default MODEL.html.")] = None
-    identification: Annotated[
-        Path | None, tyro.conf.arg(help="JSON file of algoformer identify, shown in the page.")
-    ] = None
-    text: Annotated[
-        tuple[str, ...],
-        tyro.conf.arg(help="Lines that the page of a text model starts with; shipped models have defaults."),
-    ] = ()
-    prompts: Annotated[int, tyro.conf.arg(help="Number of held-out prompts for the conclusion.")] = 64
+    out: Path | None = None  # The page; by default MODEL.html.
+    identification: Path | None = None  # JSON file of algoformer identify, shown in the page.
+    text: tuple[str, ...] = ()  # Lines that the page of a text model starts with; shipped models have defaults.
+    prompts: int = 64  # Number of held-out prompts for the conclusion.
 
 
 def run_explore(arguments: list[str]) -> int:

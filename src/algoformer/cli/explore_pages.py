@@ -52,7 +52,7 @@ def make_page(
     Args:
         name: a run folder, a checkpoint file, a shipped model, or a theorem of `THEOREMS`.
         out: the HTML file.
-        identification: JSON data of `algoformer identify`, or None.
+        identification: JSON data of `algoformer identify`.
         text: lines to show for a text model.
         prompts: number of held-out prompts for the conclusion.
     """
@@ -118,7 +118,8 @@ def _theorem(name: str, prompts: int) -> tuple[AlgoFormer, Exploration]:
         gaps = model(prompt, unroll).predictions - textbook(prompt, unroll).predictions
     lead = theorem_conclusion(theorem.words, gaps.abs().max().item(), steps=unroll.steps, prompts=prompts)
     facts = (("statement", theorem.reference), *facts_of(model, pack_model(model)))
-    return model, Exploration(title=theorem.title, lead=lead, textbook=theorem.constants, facts=facts)
+    title = f"{theorem.words[0].upper()}{theorem.words[1:]} as transformer weights"
+    return model, Exploration(title=title, lead=lead, textbook=theorem.constants, facts=facts)
 
 
 def explore(contender: Contender) -> Exploration:
@@ -131,11 +132,8 @@ def explore(contender: Contender) -> Exploration:
     pack = pack_model(model)  # a model that the page cannot run is refused before anything is measured
     pairs = task.parts == 2 and task.out == 1
     facts = (*_card(contender), *facts_of(model, pack))
-    common: dict[str, Any] = {
-        "title": f"{contender.label}: {task_title(task)}",
-        "pairs": pairs,
-        "scale": task.scale,
-    }
+    title = f"{contender.label}: {task_title(task)}"
+    common: dict[str, Any] = {"title": title, "pairs": pairs, "scale": task.scale}
     if pairs:
         rivals = textbook_constants(task)
         if rivals:

@@ -24,11 +24,7 @@ from algoformer.report.explorer.text import NEW_TOKENS
 from algoformer.trace import Unroll
 
 EXAMPLES = {
-    "books": (
-        "The old man looked at",
-        "In the morning the king said to",
-        "Once upon a time there was",
-    ),
+    "books": ("The old man looked at", "In the morning the king said to", "Once upon a time there was"),
     "dbpedia": (
         "The Danube is a river in Central and Eastern Europe that flows into the Black Sea.",
         "Abbey Road is the eleventh studio album by the English rock band the Beatles.",
@@ -44,16 +40,7 @@ EXAMPLES = {
 
 
 def page_of_text(checkpoint: TextModelFile, name: str, lines: Sequence[str]) -> tuple[str, str]:
-    """Return the page of a text model and its conclusion in words.
-
-    Args:
-        checkpoint: a classifier, a translator or a language model with its tokenizer.
-        name: the name of the model.
-        lines: the texts to begin with.
-
-    Raises:
-        ValueError: there is no line, or one has no words or too many; or the page cannot run the model.
-    """
+    """Return the page of a classifier, translator or language model and its conclusion in words."""
     from algoformer.cli.explore_pages import facts_of
 
     lines = lines or EXAMPLES.get(name, ())
@@ -67,7 +54,8 @@ def page_of_text(checkpoint: TextModelFile, name: str, lines: Sequence[str]) -> 
         raise ValueError(f"the tokenizer has {len(tokenizer)} tokens, the model {model.vocabulary}")
     encoded = [_encoded(line, text, tokenizer) for line in lines]
     lead = _classified(model, encoded) if text.labels else _written(model, text, encoded)
-    page = Page(title=_title(name, text), lead=lead, facts=facts_of(model, pack))
+    does = {"classify": "classifies", "translate": "translates", "generate": "continues"}[text.kind]
+    page = Page(title=f"{name} {does} what you type", lead=lead, facts=facts_of(model, pack))
     return text_page(pack, model.program, text, page), lead
 
 
@@ -81,31 +69,20 @@ def pack_text(model: TextModel, *, instead: str = INSTEAD) -> dict[str, Any]:
         "prefix_lm": isinstance(model, TokenModel) and model.prefix_lm,
         "end": EOS,
     }
-    pack = pack_program(
-        model.program, model.state_dict(), trunk.embedding.weight.dtype, sizes, instead=instead
-    )
-    return {**pack, "text": True}
-
-
-def _title(name: str, text: Text) -> str:
-    does = {"classify": "classifies", "translate": "translates", "generate": "continues"}
-    return f"{name} {does[text.kind]} what you type"
+    dtype = trunk.embedding.weight.dtype
+    return {**pack_program(model.program, model.state_dict(), dtype, sizes, instead=instead), "text": True}
 
 
 def _text(checkpoint: TextModelFile, lines: tuple[str, ...]) -> Text:
     model: Any = checkpoint.model
-    spelling = {key: checkpoint.card.get(key) is True for key in ("lowercase", "only_words")}
+    spelling: dict[str, Any] = {key: checkpoint.card.get(key) is True for key in ("lowercase", "only_words")}
+    tokenizer = checkpoint.tokenizer
     if isinstance(model, TextClassifier):
-        return Text(
-            tokenizer=checkpoint.tokenizer,
-            lines=lines,
-            longest=model.context,
-            labels=model.labels,
-            **spelling,
-        )
+        longest, labels = model.context, model.labels
+        return Text(tokenizer=tokenizer, lines=lines, longest=longest, labels=labels, **spelling)
     translates = is_translator(checkpoint)
     return Text(
-        tokenizer=checkpoint.tokenizer,
+        tokenizer=tokenizer,
         lines=lines,
         longest=(model.context - 1) // 2 if translates else model.context - 1,
         plain=translates,

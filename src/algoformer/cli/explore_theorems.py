@@ -51,11 +51,6 @@ class Theorem:
     decoder: bool = False
 
     @property
-    def title(self) -> str:
-        """The heading of its page."""
-        return f"{self.words[0].upper()}{self.words[1:]} as transformer weights"
-
-    @property
     def task(self) -> LinearRegression:
         """The prompts it is shown."""
         return LinearRegression(dim=1, points=EXAMPLES + 1)

@@ -78,19 +78,15 @@ def card_lines(checkpoint: Checkpoint) -> list[str]:
     lines = [("data", _data_words(checkpoint)), ("parameters", f"{count:,}")]
     lines += [(name, _shown(card.pop(name))) for name in FIRST_FACTS if name in card]
     if isinstance(depths := card.pop("error_by_depth", None), dict):
-        band = card.pop("error_band", None)
-        prompts = card.pop("prompts", "?")
+        band, prompts = card.pop("error_band", None), card.pop("prompts", "?")
         solved = card.pop("solved_by_depth", None)
         lines += _solved_lines(solved)
         word = "wrong answers" if solved else "error"
         lines += [(f"{word} at T = {depth}", _shown(error)) for depth, error in depths.items()]
         if isinstance(band, list) and len(band) == 2:
-            lines.append(
-                (
-                    f"5–95 % at T = {next(iter(depths), '?')}",
-                    f"{_shown(band[0])} to {_shown(band[1])} over {_shown(prompts)} prompts",
-                )
-            )
+            low, high = map(_shown, band)
+            depth = next(iter(depths), "?")
+            lines.append((f"5–95 % at T = {depth}", f"{low} to {high} over {_shown(prompts)} prompts"))
     lines += _insight_lines(card)
     for one in card.pop("measurements", None) or ():
         lines += _score_lines(one)
@@ -145,15 +141,13 @@ def _data_words(checkpoint: Checkpoint) -> str:
 def _score_lines(one: Any) -> list[tuple[str, str]]:
     if not isinstance(one, dict) or not isinstance(one.get("scores"), dict):
         return [("measured", _shown(one))]
-    return [
-        (
-            f"{name} on {one.get('split')}",
-            f"{_shown(score.get('value'))} (95 %: {_shown(score.get('low'))} to "
-            f"{_shown(score.get('high'))}, {_shown(one.get('rows'))} texts)",
-        )
-        for name, score in one["scores"].items()
-        if isinstance(score, dict)
-    ]
+    lines = []
+    for name, score in one["scores"].items():
+        if isinstance(score, dict):
+            value, low, high = (_shown(score.get(key)) for key in ("value", "low", "high"))
+            words = f"{value} (95 %: {low} to {high}, {_shown(one.get('rows'))} texts)"
+            lines.append((f"{name} on {one.get('split')}", words))
+    return lines
 
 
 def _shown(value: Any) -> str:
@@ -189,8 +183,6 @@ def _print_cost(experiment: Experiment) -> None:
     last = unroll_at(experiment.program, training, training.steps - 1)
     inference = cost(experiment.program, unroll=Unroll(steps=last.steps, window=1), **sizes)
     say(inference.table("inference", training=False))
-    title = (
-        f"a training step: batch size {training.batch_size}, window {last.length}, "
-        f"gradient through {last.grad_steps}"
-    )
+    reach = f"window {last.length}, gradient through {last.grad_steps}"
+    title = f"a training step: batch size {training.batch_size}, {reach}"
     say(cost(experiment.program, unroll=last, **sizes).table(title))

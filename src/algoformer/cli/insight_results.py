@@ -45,11 +45,7 @@ def with_provenance(found: Any, label: str, words: Sequence[str], start: float) 
 
 
 def deliver(
-    found: Any,
-    chosen: Any,
-    facts: Mapping[str, Any],
-    file: str,
-    figures: Callable[[Any], Mapping[str, Any]],
+    found: Any, chosen: Any, facts: Mapping[str, Any], file: str, figures: Callable[[Any], Mapping[str, Any]]
 ) -> None:
     """Print a result; add facts to the model's card with --store; write JSON and plots with --out."""
     print(found.to_json() if chosen.json else found)
@@ -59,6 +55,5 @@ def deliver(
         write_json(chosen.out / file, found.to_data())
         for name, figure in (figures(found) if can_plot() else {}).items():
             save(figure, chosen.out / name)
-        print(
-            f"numbers and plots: {printable(str(chosen.out))}", file=sys.stderr if chosen.json else sys.stdout
-        )
+        stream = sys.stderr if chosen.json else sys.stdout
+        print(f"numbers and plots: {printable(str(chosen.out))}", file=stream)

@@ -66,10 +66,6 @@ def answer_lines(
         answer: returns for each line the pieces of its answer.
         at_once: the maximum number of lines that are answered together.
         greeting: what is printed to standard error when lines are typed on a terminal.
-
-    Raises:
-        ValueError: a line is not in the encoding; the lines before it were answered. Or there is nothing to
-            read from or to print on.
     """
     from algoformer.language.lines import LineReader, blocks
 

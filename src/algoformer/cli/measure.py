@@ -98,9 +98,7 @@ def measure_after_training(folder: Path, *, command: str, device: str) -> None:
     if load(folder).task is None:
         say(measure_text(folder, out=folder, command=command, device=device))
         return
-    results = measure_runs(
-        [folder], against=(), out=folder, prompts=1280, steps=None, command=command, device=device
-    )
+    results = measure_runs([folder], out=folder, command=command, device=device)
     say(summary_table(results))
     if results[0].error > UNLEARNED:
         print(
@@ -113,13 +111,13 @@ def measure_after_training(folder: Path, *, command: str, device: str) -> None:
 def measure_runs(
     paths: Sequence[Path],
     *,
-    against: Sequence[str],
     out: Path | None,
-    prompts: int,
-    steps: int | None,
     command: str,
+    device: str,
+    against: Sequence[str] = (),
+    prompts: int = 1280,
+    steps: int | None = None,
     raw: bool = False,
-    device: str = "cpu",
 ) -> list[Evaluation]:
     """Measure runs and solvers on the same prompts; with `out`, write `evaluation.json` and plots there.
 

@@ -7,12 +7,7 @@ from pathlib import Path
 
 
 def refuse_existing(file: Path) -> None:
-    """Refuse to write over something, or where nothing can be written, before hours of work and not after.
-
-    Raises:
-        ValueError: there is a file or a folder of this name already.
-        OSError: no file can be written into its folder.
-    """
+    """Refuse to write over something, or where nothing can be written, before hours of work and not after."""
     if file.is_dir():
         raise ValueError(f"{file} is a folder; name a file in it")
     if file.exists():

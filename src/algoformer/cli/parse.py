@@ -9,7 +9,7 @@ import re
 import shutil
 import sys
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_type_hints
@@ -139,13 +139,10 @@ def _words() -> tyro.constructors.ConstructorRegistry:
     return registry
 
 
-def known_flags(kind: type) -> tuple[str, ...]:
+def known_flags(kind: type, prefix: str = "") -> tuple[str, ...]:
     """Return every flag of an options dataclass, nested ones included."""
-    return tuple(_flags(kind, ""))
-
-
-def _flags(kind: type, prefix: str) -> Iterator[str]:
     hints = get_type_hints(kind, include_extras=True)
+    found: list[str] = []
     for item in fields(kind):
         hint = hints[item.name]
         settings = list(getattr(hint, "__metadata__", ()))
@@ -154,9 +151,10 @@ def _flags(kind: type, prefix: str) -> Iterator[str]:
         name = (names[0] if names else item.name).replace("_", "-")
         inner = _dataclass_in(hint)
         if inner is not None:
-            yield from _flags(inner, f"{prefix}{name}." if name else prefix)
+            found += known_flags(inner, f"{prefix}{name}." if name else prefix)
         elif not positional:
-            yield f"--{prefix}{name}"
+            found.append(f"--{prefix}{name}")
+    return tuple(found)
 
 
 def _dataclass_in(hint: Any) -> type | None:

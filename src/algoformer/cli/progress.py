@@ -42,8 +42,4 @@ def counting(description: str) -> Iterator[Callable[[int, int], None]]:
     """Draw one bar; yields a callback (done, total)."""
     with bars() as progress:
         task = progress.add_task(description, total=None, note="")
-
-        def show(done: int, total: int) -> None:
-            progress.update(task, completed=done, total=total)
-
-        yield show
+        yield lambda done, total: progress.update(task, completed=done, total=total)

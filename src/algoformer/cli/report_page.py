@@ -11,16 +11,7 @@ from algoformer.cli.explore_pages import concluded, explore, task_title
 from algoformer.cli.measure import Contender
 from algoformer.common.files import write_text
 from algoformer.evaluation import Evaluation, Table, summary_table
-from algoformer.report import (
-    Link,
-    Page,
-    Picture,
-    Section,
-    error_by_sample,
-    error_by_step,
-    inline_svg,
-    render,
-)
+from algoformer.report import Link, Page, Picture, Section, error_by_sample, error_by_step, inline_svg, render
 from algoformer.report.explorer import explorer_page
 
 INSIDE = 2 * 2**20
@@ -49,9 +40,8 @@ def result_section(results: Sequence[Evaluation], trained: int, table: Table | N
         figure = error_by_sample(results, compact=True)
         caption = "Error by number of examples in the prompt, after the last iteration measured."
         pictures.append(Picture(svg=inline_svg(figure), caption=caption))
-    return Section(
-        title="How well it does", tables=(table or summary_table(results),), pictures=tuple(pictures)
-    )
+    tables = (table or summary_table(results),)
+    return Section(title="How well it does", tables=tables, pictures=tuple(pictures))
 
 
 def write_report(

@@ -142,18 +142,16 @@ def _read_space(path: Path) -> Any:
 def _describe(settings: SearchSettings) -> None:
     space, config = settings.chosen_space, settings.experiment.training
     print(space)
-    print(
-        f"budget       {settings.budget:.4g} FLOPs for a prompt and training step, ±{settings.tolerance:.0%}"
-    )
+    unit = "FLOPs for a prompt and training step"
+    print(f"budget       {settings.budget:.4g} {unit}, ±{settings.tolerance:.0%}")
     rungs = [settings.rung_steps * settings.reduction**rung for rung in range(settings.rungs)]
     shown = f", compared after {', '.join(map(str, rungs))}" if rungs else ""
     print(f"training     {config.steps} steps{shown}")
     first = space.hand_made(settings.experiment)
     if first is not None:
         candidate = settings.candidate(first)
-        print(
-            f"first trial  {first}, lr {first.lr:.3g}, {candidate.flops / settings.budget:.2f} of the budget"
-        )
+        share = candidate.flops / settings.budget
+        print(f"first trial  {first}, lr {first.lr:.3g}, {share:.2f} of the budget")
         print(candidate.experiment.program)
 
 
@@ -189,16 +187,9 @@ def _write_result(result: SearchResult, out: Path, *, front: bool, command: str)
     write_json(out / "winner.json", to_data(winner.program))
     write_json(out / "winner-config.json", winner.to_data())
     write_text(out / "winner.svg", diagram(winner.program, window=winner.training.window))
-    write_json(
-        out / "trials.json",
-        {
-            "command": command,
-            "commit": source_commit(),
-            "settings": result.settings.to_data(),
-            "importance": dict(result.importance),
-            "trials": [as_data(one) | {"curve": dict(one.curve)} for one in result.outcomes],
-        },
-    )
+    trials = [as_data(one) | {"curve": dict(one.curve)} for one in result.outcomes]
+    facts = {"command": command, "commit": source_commit(), "settings": result.settings.to_data()}
+    write_json(out / "trials.json", {**facts, "importance": dict(result.importance), "trials": trials})
     if result.importance and can_plot():
         save(importance_figure(result.importance, title="What mattered"), out / "importance")
     if front and can_plot():

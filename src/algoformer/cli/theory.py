@@ -106,13 +106,9 @@ def _table(reports: Iterable[theory.Report]) -> Table:
         }
         for report in reports
     ]
+    cells = tuple(tuple(row.values()) for row in rows)
     note = "Largest difference from the textbook algorithm's iterates, over all steps and prompts."
-    return Table(
-        columns=tuple(rows[0]),
-        rows=tuple(tuple(row.values()) for row in rows),
-        title="Theorems as weights",
-        note=note,
-    )
+    return Table(columns=tuple(rows[0]), rows=cells, title="Theorems as weights", note=note)
 
 
 def _plot(folder: Path) -> int:

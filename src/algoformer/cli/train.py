@@ -104,10 +104,8 @@ def run_train(arguments: list[str]) -> int:
     if not is_first_process():
         return 0
     if not run.finished:
-        print(
-            f"{printable(str(folder))}: {run.step} of {experiment.training.steps} steps; "
-            "continue with --resume"
-        )
+        done = f"{run.step} of {experiment.training.steps} steps"
+        print(f"{printable(str(folder))}: {done}; continue with --resume")
         return 0
     if settings.evaluate:
         from algoformer.cli.measure import measure_after_training
@@ -150,10 +148,8 @@ def _train(experiment: Experiment, folder: Path, settings: TrainOptions, device:
             plan = plan_for(experiment, settings.engine, device=torch.device(device), single=single)
             kind = "fsdp" if settings.parallel == "fsdp" else "ddp"
             processes = "" if single else f", {torch.distributed.get_world_size()} processes ({kind})"
-            print(
-                f"{experiment.program}\n→ {printable(str(folder))} on {device}{processes}; {plan}",
-                file=sys.stderr,
-            )
+            where = f"→ {printable(str(folder))} on {device}{processes}"
+            print(f"{experiment.program}\n{where}; {plan}", file=sys.stderr)
 
     return train(
         experiment,

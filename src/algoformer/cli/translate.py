@@ -71,7 +71,6 @@ def run_translate(arguments: list[str]) -> int:
     if flagged:
         some = ", ".join(map(str, flagged[:10])) + (", ..." if len(flagged) > 10 else "")
         words = "1 line is" if len(flagged) == 1 else f"{len(flagged)} lines are"
-        print(
-            f"{words} probably wrong, with a score below {chosen.flag_below:g}: line {some}", file=sys.stderr
-        )
+        wrong = f"probably wrong, with a score below {chosen.flag_below:g}"
+        print(f"{words} {wrong}: line {some}", file=sys.stderr)
     return 0

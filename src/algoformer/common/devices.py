@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 
@@ -18,18 +18,11 @@ Result = TypeVar("Result")
 
 
 def pick_device(name: str) -> str:
-    """Return the device of that name; "auto" is a CUDA GPU if there is one, else the CPU.
-
-    Raises:
-        ValueError: PyTorch sees no device of that kind.
-    """
+    """Return the device of that name, if PyTorch sees one; "auto" is a CUDA GPU or else the CPU."""
     if name == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
-    found: dict[str, Callable[[], bool]] = {
-        "cuda": torch.cuda.is_available,
-        "mps": torch.backends.mps.is_available,
-    }
-    if name in found and not found[name]():
+    kinds: dict[str, Any] = {"cuda": torch.cuda, "mps": torch.backends.mps}
+    if name in kinds and not kinds[name].is_available():
         raise ValueError(f"device {name} was asked for, but PyTorch sees none; choose cpu or auto")
     return name
 

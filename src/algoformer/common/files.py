@@ -9,6 +9,7 @@ import os
 import re
 import stat
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -28,9 +29,6 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
     """Let `write` fill a temporary file beside `path`, then put it in place in one step.
 
     If anything goes wrong (a full disk, a kill), what was at `path` before is still there.
-
-    Raises:
-        OSError: the file could not be written; the message names it.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
@@ -76,11 +74,7 @@ def write_text(path: Path, text: str) -> None:
 
 
 def append_line(path: Path, line: str) -> None:
-    """Add a line to a text file; a kill or a full disk can cut it off, but leaves what was there before.
-
-    Raises:
-        OSError: the line could not be written; the message names the file.
-    """
+    """Add a line to a text file; a kill or a full disk can cut it off, but leaves what was there before."""
     try:
         with path.open("a", encoding="utf-8") as file:
             file.write(line + "\n")
@@ -94,12 +88,7 @@ def write_json(path: Path, data: Any) -> None:
 
 
 def read_json(path: Path, argument: str = "the path") -> Any:
-    """Read a JSON file; what cannot be read raises ValueError with the file's name.
-
-    Args:
-        path: the file or pipe.
-        argument: the option or setting that names it, for messages.
-    """
+    """Read a JSON file or pipe that an option or setting names; raise ValueError if it cannot be read."""
     check_input(path, argument)
     try:
         with path.open("rb") as file:
@@ -119,16 +108,7 @@ def read_json(path: Path, argument: str = "the path") -> Any:
 
 
 def read_bytes(path: Path, argument: str) -> bytes:
-    """Return the bytes of a user's file or pipe.
-
-    Args:
-        path: the file or pipe.
-        argument: the option or setting that names it, for messages.
-
-    Raises:
-        ValueError: it is a device, or a pipe that gives more than `LARGEST_PIPE` bytes.
-        OSError: it cannot be read.
-    """
+    """Return the bytes of a user's file or pipe; refuse a pipe that gives more than `LARGEST_PIPE` bytes."""
     check_input(path, argument)
     with path.open("rb") as file:
         if path.is_file():
@@ -150,9 +130,6 @@ def check_input(path: Path, argument: str, *, again: bool = False) -> None:
         path: the file or pipe.
         argument: the option or setting that names it, for messages.
         again: refuse a pipe too, because what it gives is needed more than once.
-
-    Raises:
-        ValueError: the message names the argument, the path and the remedy.
     """
     try:
         mode = path.stat().st_mode
@@ -166,11 +143,7 @@ def check_input(path: Path, argument: str, *, again: bool = False) -> None:
 
 
 def check_readable(path: Path) -> None:
-    """Refuse what is not a readable file; safetensors would report it as missing.
-
-    Raises:
-        ValueError: it is not there, or cannot be opened; the message says why.
-    """
+    """Refuse what is not a readable file; safetensors would report it as missing."""
     if not path.is_file():
         raise ValueError(f"{path} does not exist or is not a file")
     try:
@@ -190,25 +163,18 @@ def _named(error: OSError, path: Path) -> OSError:
 
 
 def _remove(path: Path) -> None:
-    # tidying up must not hide the error that made it necessary
-    try:
+    with suppress(OSError):  # tidying up must not hide the error that made it necessary
         path.unlink(missing_ok=True)
-    except OSError:
-        return
 
 
 def _sync_folder(folder: Path) -> None:
     # the new name must reach the disk too; some file systems cannot do that, and lose nothing by it
-    try:
+    with suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
-    except OSError:
-        return
-    try:
-        os.fsync(handle)
-    except OSError:
-        return
-    finally:
-        os.close(handle)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
 FORMAT = 3
@@ -222,11 +188,7 @@ Built = TypeVar("Built")
 
 
 def write_tensors(path: Path, header: Header, tensors: Mapping[str, Tensor]) -> None:
-    """Write a header and tensors with a checksum over both; an existing file is replaced whole or not at all.
-
-    Raises:
-        OSError: the file could not be written, say because the disk is full; what was there is intact.
-    """
+    """Write a header and tensors with a checksum over both; an old file is replaced whole or not at all."""
     from safetensors import SafetensorError
     from safetensors.torch import save_file
 
@@ -247,11 +209,7 @@ def write_tensors(path: Path, header: Header, tensors: Mapping[str, Tensor]) -> 
 def read_tensors(
     path: Path, build: Callable[[dict[str, Any], dict[str, Tensor]], Built], *, what: str
 ) -> Built:
-    """Verify a file's checksum, and let `build` make something of its header and tensors.
-
-    Raises:
-        ValueError: the file is missing, cut off, damaged, not one of this library's, or `build` refuses it.
-    """
+    """Verify a file's checksum, and let `build` make something of its header and tensors, or refuse them."""
     from safetensors import SafetensorError, safe_open
 
     check_readable(path)
@@ -269,11 +227,7 @@ def read_tensors(
 
 
 def read_header(path: Path) -> dict[str, Any]:
-    """Return the header of a file without reading its tensors; nothing is verified.
-
-    Raises:
-        ValueError: the file is missing, cut off or not one of this library's.
-    """
+    """Return the header of a file without reading its tensors; nothing is verified."""
     from safetensors import SafetensorError, safe_open
 
     check_readable(path)

@@ -36,12 +36,11 @@ def lazy_attribute(package: str, name: str) -> Any:
     if name not in homes:
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
     module, attribute = homes[name]
-    if not attribute:
-        found = import_module(module)
-    elif module == package:
+    found: Any = import_module(module)
+    if attribute and module != package and hasattr(found, attribute):
+        found = getattr(found, attribute)
+    elif attribute:
         found = import_module(f"{module}.{attribute}")
-    else:
-        found = _import_from(module, attribute)
     setattr(sys.modules[package], name, found)
     return found
 
@@ -68,9 +67,3 @@ def _homes(package: str) -> dict[str, tuple[str, str]]:
                 elif isinstance(line, ast.Import):
                     homes |= {one.asname: (one.name, "") for one in line.names if one.asname}
     return homes
-
-
-def _import_from(module: str, attribute: str) -> Any:
-    """Import as `from module import attribute` does: something in the module, or a submodule."""
-    found = import_module(module)
-    return getattr(found, attribute) if hasattr(found, attribute) else import_module(f"{module}.{attribute}")

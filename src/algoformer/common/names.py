@@ -60,7 +60,6 @@ def suggests_keywords(known_as: Mapping[str, str] | None = None) -> Callable[[Cl
         ...
     TypeError: Config has no field 'rate' (did you mean 'lr'?)
     """
-    elsewhere = dict(known_as or {})
 
     def wrap(cls: Class) -> Class:
         names = [item.name for item in fields(cls)]
@@ -68,7 +67,7 @@ def suggests_keywords(known_as: Mapping[str, str] | None = None) -> Callable[[Cl
 
         @functools.wraps(plain)
         def checked(self: Any, *arguments: Any, **keywords: Any) -> None:
-            check_keywords(cls.__name__, keywords, names, known_as=elsewhere)
+            check_keywords(cls.__name__, keywords, names, known_as=known_as)
             plain(self, *arguments, **keywords)
 
         cls.__init__ = checked  # type: ignore[misc]
@@ -125,11 +124,7 @@ class Registry(dict[str, Entry]):
         self.kind, self.how, self.group, self.aliases = kind, register, group, dict(aliases or {})
 
     def register(self, name: str, entry: Entry) -> None:
-        """Add an entry; registering the same one again is allowed.
-
-        Raises:
-            ValueError: the name belongs to another entry, or cannot be one.
-        """
+        """Add an entry; the same one may be registered again, but no other under its name."""
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             raise ValueError(
                 f"the name of a {self.kind} begins with a letter and has no spaces, got {short(name)}"
@@ -141,30 +136,20 @@ class Registry(dict[str, Entry]):
         self[name] = entry
 
     def find(self, name: object) -> Entry:
-        """Return the entry of a name, or of another spelling of it.
-
-        Raises:
-            ValueError: there is none; the message suggests the nearest name.
-        """
+        """Return the entry of a name, or of another spelling of it."""
         known = self.name_of(name)
-        found: object = self.get(known)
-        if isinstance(found, str):
+        found: Any = self.get(known)
+        if found is None:
+            found = next(offered.load() for offered in self._offered() if offered.name == known)
+        elif isinstance(found, str):
             module, _, attribute = found.partition(":")
-            return cast(Entry, getattr(import_module(module), attribute))
-        return cast(
-            Entry, next(o.load() for o in self._offered() if o.name == known) if found is None else found
-        )
+            found = getattr(import_module(module), attribute)
+        return cast(Entry, found)
 
     def name_of(self, value: object) -> str:
-        """Return the name that `value` spells.
-
-        Raises:
-            ValueError: there is no such entry; the message suggests the nearest name.
-        """
+        """Return the name that `value` spells; the message about an unknown one suggests the nearest."""
         name = self.aliases.get(value, value) if isinstance(value, str | bool) else value
-        if isinstance(name, str) and (
-            name in self or any(name == offered.name for offered in self._offered())
-        ):
+        if isinstance(name, str) and (name in self or name in self.names()):
             return name
         names = self.names()
         raise ValueError(

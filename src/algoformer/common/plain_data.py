@@ -188,8 +188,7 @@ class Stored:
 
     def to_data(self) -> dict[str, Any]:
         """Return plain data that JSON can hold."""
-        found: dict[str, Any] = as_data(self)
-        return found
+        return as_data(self)
 
     def to_json(self) -> str:
         """Return the result as JSON text."""

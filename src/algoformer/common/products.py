@@ -58,8 +58,7 @@ def onednn_product(
         few = stream.numel() < FEWEST_ROWS * weight.shape[1]
         if few or stream.dtype != torch.float32 or _is_recorded():
             return F.linear(stream, weight, bias)
-        found: Tensor = operators._linear_pointwise(stream, held, bias, "none", [], "")
-        return found
+        return operators._linear_pointwise(stream, held, bias, "none", [], "")
 
     return product
 

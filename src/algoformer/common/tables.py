@@ -23,21 +23,17 @@ def show(cell: Cell) -> str:
         return cell
     if isinstance(cell, int):
         return f"{cell:,}"
-    return _show_float(cell)
-
-
-def _show_float(value: float) -> str:
-    if math.isnan(value):
+    if math.isnan(cell):
         return "NaN"
-    if math.isinf(value):
-        return "∞" if value > 0 else "-∞"
-    if value == 0:
+    if math.isinf(cell):
+        return "∞" if cell > 0 else "-∞"
+    if cell == 0:
         return "0"
-    if not 1e-3 <= abs(value) < 1e4:
-        digits, _, power = f"{value:.2e}".partition("e")
+    if not 1e-3 <= abs(cell) < 1e4:
+        digits, _, power = f"{cell:.2e}".partition("e")
         return f"{digits}e{int(power)}"
-    places = max(0, 2 - math.floor(math.log10(abs(value))))
-    return f"{value:.{places}f}"
+    places = max(0, 2 - math.floor(math.log10(abs(cell))))
+    return f"{cell:.{places}f}"
 
 
 @dataclass(frozen=True, kw_only=True)

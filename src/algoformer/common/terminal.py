@@ -25,9 +25,7 @@ def printable(text: str) -> str:
     >>> printable("Zähne\x1b]0;title\x07\nzwei")
     'Zähne\\x1b]0;title\\x07\\nzwei'
     """
-    if text.isprintable():
-        return text
-    return "".join(_escaped(character) for character in text)
+    return text if text.isprintable() else "".join(map(_escaped, text))
 
 
 def short(value: object, limit: int = 80) -> str:

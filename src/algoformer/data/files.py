@@ -27,15 +27,7 @@ TERMS = "the user's own files"
 
 
 def read_text(path: Path | str, argument: str = "the path") -> str:
-    """Return the text of a UTF-8 file or pipe, with or without a byte order mark.
-
-    Args:
-        path: the file or pipe.
-        argument: the option or setting that names it, for messages.
-
-    Raises:
-        ValueError: it is a device, cannot be read, or is not UTF-8; the message names the line and the byte.
-    """
+    """Return the text of a UTF-8 file or pipe, with or without a byte order mark."""
     try:
         raw = read_bytes(Path(path), argument)
     except OSError as error:
@@ -85,15 +77,7 @@ def read_parallel(
 ) -> Corpus[ParallelText]:
     """Read parallel files, and hold out validation and test pairs where no files are given for them.
 
-    Args:
-        source: the files with the sentences.
-        target: the files with their translations, as many.
-        validation: a source and a target file.
-        test: a source and a target file.
-        seed: decides what is held out.
-
-    Raises:
-        ValueError: two files have different numbers of lines, or a file is empty, not UTF-8 or no file.
+    There are as many files of the target as of the source; validation and test have one of each.
     """
     _check_files(source=source, target=target, validation=validation, test=test)
     files = {"train": (source, target)}
@@ -112,11 +96,7 @@ def read_labelled(
     seed: int = 0,
     classes: tuple[str, ...] = (),
 ) -> Corpus[LabelledText]:
-    """Read tables of texts and labels, and hold out validation and test rows where none are given.
-
-    Raises:
-        ValueError: a column is missing, a row is damaged, or there are fewer than two classes.
-    """
+    """Read tables of texts and labels, and hold out validation and test rows where none are given."""
     parts = {"train": list(files), "valid": list(validation), "test": list(test)}
     _check_files(files=parts["train"], validation=parts["valid"], test=parts["test"])
     rows = {
@@ -196,9 +176,8 @@ def _table(path: Path, text_column: str, label_column: str) -> Iterator[tuple[st
         text = _column(path, row, text_column, TEXT_COLUMNS, "text_column")
         label = _column(path, row, label_column, LABEL_COLUMNS, "label_column")
         if row[text] is None or row[label] is None or not str(row[label]).strip():
-            raise ValueError(
-                f"{path}, line {line}: the row has no {label if row[text] is not None else text}"
-            )
+            missing = text if row[text] is None else label
+            raise ValueError(f"{path}, line {line}: the row has no {missing}")
         found = True
         yield plain(str(row[text])), str(row[label]).strip()
     if not found:

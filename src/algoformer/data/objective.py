@@ -170,8 +170,6 @@ def error_at(trace: Trace, prompt: Prompt, question: Int[Tensor, "1"]) -> Float[
     if prompt.classes:
         return (trace.final.argmax(dim=-1) != prompt.targets.argmax(dim=-1)).float().mean()
     # a number on the device: a captured graph reads whatever it holds at the time
-    answers, targets = (
-        trace.predictions[-1].index_select(1, question),
-        prompt.targets.index_select(1, question),
-    )
+    answers = trace.predictions[-1].index_select(1, question)
+    targets = prompt.targets.index_select(1, question)
     return (at_least_single(answers) - targets).square().sum() / len(targets)

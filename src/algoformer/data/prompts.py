@@ -133,10 +133,8 @@ class PromptData:
             options: `prompts` (their number, 1280) and `seed` (0) choose the prompts; all others go to
                 `evaluation.evaluate`.
         """
-        prompt = evaluation_prompts(
-            self.task, count=options.pop("prompts", 1280), seed=options.pop("seed", 0)
-        )
-        return evaluate(cast(Solver, model), prompt, **options)
+        count, seed = options.pop("prompts", 1280), options.pop("seed", 0)
+        return evaluate(cast(Solver, model), evaluation_prompts(self.task, count=count, seed=seed), **options)
 
     def facts(self) -> dict[str, Any]:
         """Return nothing: the header says all about a task."""

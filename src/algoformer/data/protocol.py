@@ -180,11 +180,7 @@ def register_data(cls: DataClass) -> DataClass:
 
 
 def data_class(name: str) -> Any:
-    """Return the class that is registered under a name.
-
-    Raises:
-        ValueError: there is none; the message names the nearest one.
-    """
+    """Return the class that is registered under a name; the message about an unknown one has the nearest."""
     return _KINDS.find(name)
 
 
@@ -201,16 +197,11 @@ def data_from_header(header: object) -> Data:
     """
     if not isinstance(header, Mapping) or not isinstance(header.get("name"), str):
         raise ValueError(f"data must be an object with a name, got {str(header)[:60]}")
-    found: Data = data_class(header["name"]).from_header(header)
-    return found
+    return data_class(header["name"]).from_header(header)
 
 
 def as_data_object(value: Any) -> Data:
-    """Return a data object: the value itself, or a bare task wrapped into `PromptData`.
-
-    Raises:
-        ValueError: it is neither.
-    """
+    """Return a data object: the value itself, or a bare task wrapped into `PromptData`."""
     if isinstance(value, Data):
         return value
     from algoformer.tasks import Task

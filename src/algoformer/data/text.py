@@ -112,9 +112,8 @@ class TextData(BaseTextData):
         if self.tokenizer is not None:
             return self.tokenizer
         if self.tokenize == "bpe":
-            return Tokenizer.train(
-                islice(self._training_blocks(), TOKENIZER_TEXT), vocabulary=self.vocabulary
-            )
+            blocks = islice(self._training_blocks(), TOKENIZER_TEXT)
+            return Tokenizer.train(blocks, vocabulary=self.vocabulary)
         if self.tokenize == "char":
             return character_tokenizer(self._training_blocks())
         return Tokenizer.from_json(read_text(self.tokenize, "tokenize"))
@@ -165,9 +164,8 @@ class TextData(BaseTextData):
         name = options.pop("split", "test")
         limit, rule = options.pop("limit", None), options.pop("early_exit", None)
         if options:
-            raise ValueError(
-                f"plain text is evaluated with split, limit and early_exit, got {', '.join(options)}"
-            )
+            strange = ", ".join(options)
+            raise ValueError(f"plain text is evaluated with split, limit and early_exit, got {strange}")
         split = self.splits[name]
         self.check_held_out(GIVEN[name])
         return self._scores(model, split, window=None, limit=limit, bf16=False, early_exit=rule)

@@ -92,11 +92,7 @@ class BaseTextData(ABC):
         return self.digest if self.digest and not self.text_is_read else self.text_digest
 
     def check_held_out(self, files: str) -> None:
-        """Refuse a split held out from another text than the stored run was trained on.
-
-        Args:
-            files: the setting with the files of the split; a split with files of its own is not held out.
-        """
+        """Refuse a split without `files` of its own, held out from another text than the stored run had."""
         if self.digest and not self._paths(files) and self.text_digest != self.digest:
             raise ValueError(
                 "the text is not the one that the run was trained on: its files, corpus or tokenizer have "

@@ -44,11 +44,7 @@ class TokenFile:
 
 
 def text_files(paths: Sequence[str], argument: str = "files") -> list[Path]:
-    """Return the files among paths, and those in folders (`*.txt` and `*.md`), in a fixed order.
-
-    Raises:
-        ValueError: a path does not exist or is not a file, or a folder holds no text file.
-    """
+    """Return the files among paths, and those in folders (`*.txt` and `*.md`), in a fixed order."""
     found: list[Path] = []
     for path in map(Path, paths):
         if path.is_dir():
@@ -65,11 +61,7 @@ def text_files(paths: Sequence[str], argument: str = "files") -> list[Path]:
 
 
 def files_of_splits(given: Mapping[str, Sequence[str]]) -> dict[str, list[Path]]:
-    """Return the files of each split that has files of its own.
-
-    Raises:
-        ValueError: a file of the training text is to be held out too.
-    """
+    """Return the files of each split that has files of its own, none of which may be one of the training."""
     found = {split: text_files(paths, GIVEN[split]) for split, paths in given.items() if paths}
     trained = {path.resolve() for path in found["train"]}
     for split in ("valid", "test"):
@@ -80,11 +72,7 @@ def files_of_splits(given: Mapping[str, Sequence[str]]) -> dict[str, list[Path]]
 
 
 def text_blocks(path: Path) -> Iterator[str]:
-    """Yield a UTF-8 file in blocks of a few thousand characters that end with a line where they can.
-
-    Raises:
-        ValueError: the file is not UTF-8; the message names the line and the byte.
-    """
+    """Yield a UTF-8 file in blocks of a few thousand characters that end with a line where they can."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             # a line that does not end soon is cut, so that memory is bounded
@@ -129,10 +117,6 @@ def token_files(
     """Tokenize the files of each split into token files, or reuse those that were made before.
 
     A split without files of its own gets blocks of the training files.
-
-    Raises:
-        ValueError: a file is not UTF-8.
-        OSError: the token files could not be written.
     """
     key = hashlib.sha256(json.dumps([seed, tokenizer.to_json(), BLOCK, "characters"]).encode())
     for name, paths in files.items():

@@ -93,11 +93,7 @@ class Band:
 
 
 def bootstrap(
-    values: Float[np.ndarray, " prompt *columns"],
-    *,
-    seed: int = 0,
-    resamples: int = 1000,
-    share: float = 0.9,
+    values: Float[np.ndarray, " prompt *columns"], *, seed: int = 0, resamples: int = 1000, share: float = 0.9
 ) -> Band:
     """Return the mean over the first axis, with the central `share` of means over resampled prompts.
 
@@ -166,11 +162,5 @@ def curve_of(
 ) -> Curve:
     """Return the mean of errors over prompts at each x, with its 5–95 % band."""
     band = bootstrap(errors, seed=seed, resamples=resamples)
-    return Curve(
-        label=label,
-        axis=axis,
-        x=tuple(float(value) for value in x),
-        error=tuple(band.mean.tolist()),
-        low=tuple(band.low.tolist()),
-        high=tuple(band.high.tolist()),
-    )
+    error, low, high = (tuple(values.tolist()) for values in (band.mean, band.low, band.high))
+    return Curve(label=label, axis=axis, x=tuple(map(float, x)), error=error, low=low, high=high)

@@ -57,11 +57,9 @@ class Evaluation(Stored):
         read_value("against", Against, self.against)
 
     def __repr__(self) -> str:
-        samples = f"{self.by_sample.x[-1]:g} samples"
-        return (
-            f"Evaluation({short(self.label)}, error {self.error:.3g} after {self.steps} iterations with "
-            f"{samples}, {self.prompts} prompts)"
-        )
+        samples, prompts = f"{self.by_sample.x[-1]:g} samples", f"{self.prompts} prompts"
+        how = f"after {self.steps} iterations with {samples}, {prompts}"
+        return f"Evaluation({short(self.label)}, error {self.error:.3g} {how})"
 
     @property
     def error(self) -> float:

@@ -61,9 +61,8 @@ def depth_table(curves: Sequence[Curve], *, trained: int, depths: Sequence[int] 
     """
     for curve in curves:
         if curve.axis != "iterations":
-            raise ValueError(
-                f"depth_table needs curves along iterations, {curve.label!r} runs along {curve.axis}"
-            )
+            found = f"{curve.label!r} runs along {curve.axis}"
+            raise ValueError(f"depth_table needs curves along iterations, {found}")
     columns = ["solver", f"T = {trained}"]
     for depth in depths:
         columns += [f"T = {depth}", f"{depth} ÷ {trained}"]

@@ -38,10 +38,9 @@ def check_solver(solver: Solver) -> None:
 def answer_reader(solver: Solver, *, queries: int, query_rows: int = 1) -> Reader:
     """Return a function that reads a solver's answers at up to `queries` queries for each context.
 
-    A query consists of `query_rows` rows at most.
-
-    A causal `AlgoFormer` runs each context once: all queries stand at the same place and attend to the
-    context and to themselves. Any other solver is given each context again for every query.
+    A query consists of `query_rows` rows at most. A causal `AlgoFormer` runs each context once: all queries
+    stand at the same place and attend to the context and to themselves. Any other solver is given each
+    context again for every query.
     """
     if can_share_context(solver):
         model = measuring_copy(solver, extra_tokens=queries * query_rows)  # type: ignore[arg-type]

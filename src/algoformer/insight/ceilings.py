@@ -54,22 +54,12 @@ def best_filter(train: Measured) -> FilterCurve:
     return FilterCurve(knots, torch.linalg.solve(gram, target).mT, train.reference)
 
 
-def filter_misfit(curve: FilterCurve, test: Measured) -> Tensor:
-    """Return |e_t - ê_t|² of a filter curve, (step, problem)."""
-    return (test.left_parts - test.filtered(curve(test.eigenvalues))).square().sum(-1)
-
-
 def operator_ceilings(
     read: Reader, contexts: Contexts, *, steps: int, problems: int, seed: int
 ) -> dict[str, tuple[float, ...]]:
     """Return the shares of what is left that any filter per prompt, symmetric map or linear map explains.
 
-    Args:
-        read: reads a solver's answers.
-        contexts: the first `problems` of these give the examples, all of them give queries.
-        steps: passes to measure.
-        problems: how many sets of examples.
-        seed: of the weights that are drawn.
+    The first `problems` of the contexts give the examples, all of them give queries.
     """
     features = contexts.features[:problems]
     dim, outs = features.shape[-1], contexts.labels.shape[-1]

@@ -153,12 +153,10 @@ def state_lines(states: StateReport) -> list[str]:
     if pairs:
         growth = sorted(states.predicted)
         gaps = [abs(one - two) for one, two, settled in pairs if settled and two is not None]
-        gap = (
-            f"; differs from the observed decay by at most {max(gaps):.3f} where prompts settle"
-            if gaps
-            else ""
-        )
-        lines.append(f"growth of a disturbance in a pass: {growth[0]:.3f} to {growth[-1]:.3f}{gap}")
+        line = f"growth of a disturbance in a pass: {growth[0]:.3f} to {growth[-1]:.3f}"
+        if gaps:
+            line += f"; differs from the observed decay by at most {max(gaps):.3f} where prompts settle"
+        lines.append(line)
     if states.radii:
         largest = max(states.radii)
         lines.append(f"spectral radius of one prompt: {largest:.3f}, at token {states.radii.index(largest)}")

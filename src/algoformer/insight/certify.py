@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -26,7 +27,6 @@ from algoformer.insight.trajectory import (
     check_reach,
     classify,
     follow,
-    most_restless,
     read_depths,
 )
 from algoformer.model import AlgoFormer
@@ -124,7 +124,7 @@ def _questions(prompt: Prompt, solver: Solver) -> Prompt:
 def state_report(loop: LoopMap, run: Trajectory) -> StateReport:
     """Classify the states at the end of a run."""
     classes, periods = classify(run.tail)
-    by_prompt = Counter(most_restless(row) for row in classes)
+    by_prompt = Counter(max(row, key=ORDER.index) for row in classes)  # the most restless token of each
     by_token = Counter(name for row in classes for name in row)
     by_read = Counter(row[token] for row in classes for token in loop.read_rows)
     cycling = Counter(str(period) for period in periods.flatten().tolist() if period)
@@ -164,10 +164,6 @@ class _Errors:
         """The root mean square error after the last pass, in the units of an answer."""
         return (self.errors[-1].mean() * self.scale).clamp(min=_FLOOR * self.scale).sqrt()
 
-    def at(self, depth: int) -> Tensor:
-        """Return the errors of all prompts after a pass."""
-        return self.errors[list(self.depths).index(depth)]
-
 
 def _certificate(
     answers: Tensor,
@@ -186,9 +182,8 @@ def _certificate(
     # all answers of a prompt as one vector, whose squared length is the mean over the questions
     gaps, answers = (numbers.double().flatten(-2) / prompt.points**0.5 for numbers in (gaps, answers))
     found = _Errors(answers, gaps.square().sum(-1) / scale, depths, scale)
-    before, after = found.at(trained), found.errors[-1]
-    ratio, band = _ratio(before, after)
-    typical = _typical_ratio(before, after)
+    before, after = found.errors[list(depths).index(trained)], found.errors[-1]
+    ratio, band, typical = _ratios(before, after)
     swing = _swing(found)
     means = found.errors.mean(1)
     sound = means.nan_to_num(torch.inf)
@@ -215,31 +210,22 @@ def _certificate(
     )
 
 
-def _ratio(before: Tensor, after: Tensor) -> tuple[float, tuple[float, float]]:
+def _ratios(before: Tensor, after: Tensor) -> tuple[float, tuple[float, float], tuple[float, float, float]]:
+    """Return the ratio of mean errors, its band, and the ratio of a typical prompt with its band."""
     if not bool(torch.isfinite(torch.stack([before, after])).all()):
-        return float("inf"), (float("inf"), float("inf"))
-    base = before.mean().clamp(min=_FLOOR)
-    ratio = after.mean().clamp(min=_FLOOR) / base
+        return math.inf, (math.inf, math.inf), (math.inf, math.inf, math.inf)
+    ratio = after.mean().clamp(min=_FLOOR) / before.mean().clamp(min=_FLOOR)
     # the ratio of resampled means: where one prompt has nearly all the error, its linearization is too narrow
     means = resampled_means(np.asarray(torch.stack([before, after], dim=1).clamp(min=_FLOOR)))
     low, high = np.quantile(means[:, 1] / means[:, 0], (0.05, 0.95))
-    return float(ratio), (float(low), float(high))
-
-
-def _typical_ratio(before: Tensor, after: Tensor) -> tuple[float, float, float]:
-    if not bool(torch.isfinite(torch.stack([before, after])).all()):
-        return float("inf"), float("inf"), float("inf")
     logs = after.clamp(min=_FLOOR).log() - before.clamp(min=_FLOOR).log()
-    found = bootstrap(np.asarray(logs))
-    return float(logs.mean().exp()), float(np.exp(found.low)), float(np.exp(found.high))
+    band = bootstrap(np.asarray(logs))
+    typical = float(logs.mean().exp()), float(np.exp(band.low)), float(np.exp(band.high))
+    return float(ratio), (float(low), float(high)), typical
 
 
 def _answer_class(
-    ratio: float,
-    band: tuple[float, float],
-    typical: tuple[float, float, float],
-    swing: float,
-    after: Tensor,
+    ratio: float, band: tuple[float, float], typical: tuple[float, float, float], swing: float, after: Tensor
 ) -> AnswerClass:
     if not np.isfinite(ratio) or float(after.mean()) > 100 or ratio > 1e6:
         return "diverge"

@@ -56,6 +56,7 @@ def compare(data: Measured, *, seed: int, passes: Sequence[int] | None = None) -
     shares = rank(fits, test, chosen, seed=seed)
     curve = ceilings.best_filter(train)
     # where a filter spans decades the spline falls behind: no ceiling is below a family that reached it
-    misfits = [ceilings.filter_misfit(curve, test), *(fit.misfit for fit in fits if fit.family.filter)]
-    ceiling = torch.stack([skill(misfit, test.energy) for misfit in misfits]).amax(0).clamp(min=0).tolist()
+    misfit = (test.left_parts - test.filtered(curve(test.eigenvalues))).square().sum(-1)
+    misfits = [misfit, *(fit.misfit for fit in fits if fit.family.filter)]
+    ceiling = torch.stack([skill(one, test.energy) for one in misfits]).amax(0).clamp(min=0).tolist()
     return Comparison(train, test, fits, shares, chosen, moves, ceiling, curve)

@@ -90,12 +90,8 @@ class Contexts:
 
     def select(self, index: slice | Tensor) -> Contexts:
         """Return some of the prompts, by index in the batch."""
-        return replace(
-            self,
-            samples=self.samples[index],
-            labels=self.labels[index],
-            query_rows=self.query_rows[index],
-        )
+        chosen = {name: getattr(self, name)[index] for name in ("samples", "labels", "query_rows")}
+        return replace(self, **chosen)
 
     def head(self, count: int) -> Contexts:
         """Return the first `count` prompts."""
@@ -176,12 +172,8 @@ def feature_map_of(task: Task, problem: int = 0) -> FeatureMap:
         batch, count, dim = inputs.shape
         rows = inputs.new_zeros(batch, count, task.parts, dim)
         rows[:, :, problem] = inputs
-        shown = Prompt(
-            rows=rows.flatten(1, 2),
-            targets=inputs.new_zeros(batch, 1, task.out),
-            reads=(0,),
-            parts=task.parts,
-        )
+        targets = inputs.new_zeros(batch, 1, task.out)
+        shown = Prompt(rows=rows.flatten(1, 2), targets=targets, reads=(0,), parts=task.parts)
         return task.problems(shown).features[:, problem]
 
     return features

@@ -35,9 +35,8 @@ class Spectrum:
     @property
     def over_largest(self) -> Spectrum:
         """The eigenvalues in units of their prompt's largest."""
-        return Spectrum(
-            self.values / self.largest, torch.ones_like(self.largest), self.smallest / self.largest
-        )
+        unit = self.largest
+        return Spectrum(self.values / unit, torch.ones_like(unit), self.smallest / unit)
 
     @property
     def over_middle(self) -> Spectrum:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal, Protocol, runtime_checkable
+from typing import Literal
 
 from torch import Tensor
 
-from algoformer.insight.comparison import Comparison
 from algoformer.insight.gates import Gate
 from algoformer.insight.influence import Influence
-from algoformer.insight.measured import Measured
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,19 +36,3 @@ class Findings:
     nonlinear: tuple[float, ...] = ()
     measured: Literal["weights", "answers"] = "weights"
     importance: Tensor | None = None
-
-
-@runtime_checkable
-class Instrument(Protocol):
-    """Measures a solver on one kind of prompts."""
-
-    @property
-    def data(self) -> Measured:
-        """What was measured after each pass."""
-
-    @property
-    def own_features(self) -> bool:
-        """Whether the regression is on features of the task, not on its rows."""
-
-    def examine(self, compared: Comparison, *, seed: int) -> Findings:
-        """Test symmetries, and measure ceilings and influence, over the passes that are described."""

@@ -55,8 +55,7 @@ class Fit:
 def fit_all(train: Measured, test: Measured, passes: Sequence[int], *, iterates: bool = True) -> list[Fit]:
     """Fit every family on `train` so that the passes (counted from 0) count alike; score on `test`.
 
-    With `iterates=False` only closed-form solutions are tried: the measured weights are the same at every
-    pass.
+    Without `iterates` only closed-form solutions are tried: the measured weights are the same at every pass.
     """
     found = [fit_family(family, train, test, passes) for family in FAMILIES if iterates or family.solution]
     if iterates:
@@ -81,31 +80,22 @@ def fit_family(family: Family, train: Measured, test: Measured, passes: Sequence
     if train.search.polish:
         coordinate = objective.refine(pace, offset, coordinate, rounds=train.search.polish)[-1]
     parameters = tuple(float(value) for value in objective.values(coordinate[None])[0])
-    return Fit(
-        family=family,
-        parameters=parameters,
-        pace=pace,
-        offset=offset,
-        misfit=misfit_of(family, test, parameters, pace, offset),
-    )
-
-
-def misfit_of(family: Family, data: Measured, parameters: Sequence[float], pace: int, offset: int) -> Tensor:
-    """Return |e_t - ê_t|² for every pass and problem of `data`."""
-    numbers = step_numbers(range(len(data.values)), pace, offset)
-    predicted = residual_parts(family, data, max(numbers), *parameters)[numbers]
-    return (data.left_parts - predicted).square().sum(-1)
+    numbers = step_numbers(range(len(test.values)), pace, offset)
+    predicted = residual_parts(family, test, max(numbers), *parameters)[numbers]
+    misfit = (test.left_parts - predicted).square().sum(-1)
+    return Fit(family=family, parameters=parameters, pace=pace, offset=offset, misfit=misfit)
 
 
 def residual_parts(family: Family, data: Measured, steps: int, *parameters: float) -> Tensor:
     """Return what a family leaves, as `data` measures it, (step, problem, coordinate), from step 0 on."""
     if family.filter is not None:
-        ratio = _sound(family.residual(Spectrum.of(data.eigenvalues), steps, *parameters), data.limit)
+        ratio = _bounded(family.residual(Spectrum.of(data.eigenvalues), steps, *parameters), data.limit)
         return data.filtered(torch.cat([torch.ones_like(ratio[:1]), ratio]))
     assert family.iterates is not None
     features = data.features.repeat_interleave(data.outs, 0)
     weights = family.iterates(features, data.labels, steps, *parameters)
-    parts = _bounded(data.along(data.solution - weights), data)
+    limit = data.limit * float(data.solution_parts.abs().max())
+    parts = _bounded(data.along(data.solution - weights), limit)
     return data.seen(torch.cat([data.solution_parts[None], parts]))
 
 
@@ -187,7 +177,7 @@ class _Objective:
     def _filters(self, grid: np.ndarray, spectrum: Spectrum, steps: int) -> Tensor:
         shape = (-1, *[1] * spectrum.values.dim())
         parameters = [torch.from_numpy(column.copy()).reshape(shape) for column in self.values(grid).T]
-        found = _sound(self.family.residual(spectrum, steps, *parameters), self.data.limit)
+        found = _bounded(self.family.residual(spectrum, steps, *parameters), self.data.limit)
         return found if parameters else found[:, None].expand(steps, len(grid), *spectrum.values.shape)
 
     def _skills(self, residuals: Tensor) -> Tensor:
@@ -208,7 +198,7 @@ class _Objective:
         cross = cross[self.passes]
         filters = self._filters(grid, spectrum, self.steps)
         reference = self.data.reference(spectrum.values)
-        relative = _sound((filters - reference) / (1 - reference).clamp(min=1e-12), self.data.limit)
+        relative = _bounded((filters - reference) / (1 - reference).clamp(min=1e-12), self.data.limit)
         found = []
         for pace, offset in self.family.schedules():
             chosen = relative[[number - 1 for number in step_numbers(self.passes, pace, offset)]]
@@ -237,18 +227,13 @@ def _binned(data: Measured, spectrum: Spectrum) -> tuple[Spectrum, Tensor, Tenso
 def _fit_best_polynomial(train: Measured, test: Measured, passes: Sequence[int]) -> Fit:
     spectrum = Spectrum.of(train.eigenvalues)
     most = PACES[-1] * max(len(train.values), len(test.values)) + OFFSETS[-1]
-    coefficients = filters.best_polynomial_coefficients(spectrum, most)
-
-    def rule(given: Spectrum, steps: int) -> Tensor:
-        return filters.from_recurrence(given, coefficients[:steps])
-
-    return fit_family(Family(name=BEST_POLYNOMIAL, filter=rule), train, test, passes)
-
-
-def _bounded(parts: Tensor, data: Measured) -> Tensor:
-    limit = data.limit * float(data.solution_parts.abs().max())
-    return parts.nan_to_num(nan=limit, posinf=limit, neginf=-limit).clamp(-limit, limit)
+    found = filters.best_polynomial_coefficients(spectrum, most)
+    family = Family(
+        name=BEST_POLYNOMIAL,
+        filter=lambda given, steps: filters.from_recurrence(given, found[:steps]),
+    )
+    return fit_family(family, train, test, passes)
 
 
-def _sound(ratio: Tensor, limit: float) -> Tensor:
-    return ratio.nan_to_num(nan=limit, posinf=limit, neginf=-limit).clamp(-limit, limit)
+def _bounded(values: Tensor, limit: float) -> Tensor:
+    return values.nan_to_num(nan=limit, posinf=limit, neginf=-limit).clamp(-limit, limit)

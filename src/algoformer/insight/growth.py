@@ -124,9 +124,6 @@ def token_radii(loop: LoopMap, state: Tensor) -> list[float]:
 
     With causal attention a token's next state depends on itself and on earlier tokens, so the Jacobian is
     block triangular and its eigenvalues are those of the blocks on the diagonal: the largest radius is exact.
-
-    Raises:
-        ValueError: attention is not causal.
     """
     if loop.token_block is None:
         raise ValueError(

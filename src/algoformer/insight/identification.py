@@ -145,8 +145,29 @@ class Identification(Stored):
 
     @property
     def sentence(self) -> str:
-        """The verdict in words."""
-        return _sentence(self)
+        """The verdict in words, with its share, its ceiling and its limits."""
+        nearest, status = self.nearest, self.status
+        if status == "does not learn":
+            return f"does not learn: its answers hardly correlate with those of {self.reference}."
+        if status.startswith("exact "):
+            solution = "least squares" if status == "exact least squares" else self.reference
+            return f"exact {solution} from the first pass on."
+        if status == "does not iterate":
+            return (
+                f"does not iterate: every pass gives the same answer; nearest is {_explained(nearest, '')}."
+            )
+        explained, names = _explained(nearest, _window(self)), self.cannot_be_told_apart
+        ties = f" Cannot be told apart from it: {', '.join(names)}." if names else ""
+        if status == "runs":
+            return f"runs {explained}.{ties}{_untested(self)}"
+        limits = f"any filter of the spectrum {_percent(max(self.ceiling, nearest.share))}"
+        if self.done is not None and self.done < nearest.share:
+            limits += f"; but only {_percent(self.done)} of what was done"
+        if self.failed_gates:
+            failed = ", ".join(gate.name for gate in self.failed_gates)
+            limits += f"; lacks symmetries of such methods ({failed})"
+        verdict = "resembles" if status == "resembles" else "none of these. Nearest:"
+        return f"{verdict} {explained}, {limits}.{ties}"
 
     def __str__(self) -> str:
         return f"{filled(self.sentence)}\n\n{_table(self)}"
@@ -156,28 +177,10 @@ class Identification(Stored):
         return f"Identification({self.status!r}, nearest={nearest.name!r}, share={nearest.share:.3f})"
 
 
-def _sentence(found: Identification) -> str:
-    """Return the verdict with its share, its ceiling and its limits."""
-    nearest, status = found.nearest, found.status
-    if status == "does not learn":
-        return f"does not learn: its answers hardly correlate with those of {found.reference}."
-    if status.startswith("exact "):
-        solution = "least squares" if status == "exact least squares" else found.reference
-        return f"exact {solution} from the first pass on."
-    if status == "does not iterate":
-        return f"does not iterate: every pass gives the same answer; nearest is {_explained(nearest, '')}."
-    window = _window(found)
-    if status == "runs":
-        return f"runs {_explained(nearest, window)}.{_ties(found)}{_untested(found)}"
-    limits = f"any filter of the spectrum {_percent(max(found.ceiling, nearest.share))}{_done(found)}"
-    if status == "resembles":
-        return f"resembles {_explained(nearest, window)}, {limits}{_failures(found)}.{_ties(found)}"
-    return f"none of these. Nearest: {_explained(nearest, window)}, {limits}{_failures(found)}.{_ties(found)}"
-
-
 def _table(found: Identification) -> str:
     """Return the shares by pass, pace, gates and influence as text of at most 80 columns."""
-    shown = _shown_passes(found)
+    last = len(found.error)
+    shown = list(range(1, last + 1)) if last <= _COLUMNS else [*range(1, _COLUMNS), last]
     head = f"{'pass':38}" + "".join(f"{index:>7}" for index in shown)
     solution = "least squares" if found.measured == "weights" else "the reference"
     lines = [head, _row(f"left, share of {solution}", found.error, shown, _short)]
@@ -219,22 +222,6 @@ def _window(found: Identification) -> str:
     return f" in pass {first}" if first == last else f" in passes {first} to {last}"
 
 
-def _ties(found: Identification) -> str:
-    names = found.cannot_be_told_apart
-    return f" Cannot be told apart from it: {', '.join(names)}." if names else ""
-
-
-def _done(found: Identification) -> str:
-    if found.done is None or found.done >= found.nearest.share:
-        return ""
-    return f"; but only {_percent(found.done)} of what was done"
-
-
-def _failures(found: Identification) -> str:
-    names = [gate.name for gate in found.failed_gates]
-    return f"; lacks symmetries of such methods ({', '.join(names)})" if names else ""
-
-
 def _untested(found: Identification) -> str:
     names = ", ".join(found.untested)
     return f" Symmetries that cannot be tested on a series: {names}." if names else ""
@@ -251,11 +238,6 @@ def _influence(found: Identification) -> str:
         f"influence: {place} 1 to {found.rests_on} of {count} have 98 % ({other} {_percent(exact)}); "
         f"foreign {foreign} in the last quarter move answers by {_short(moved)} ({other} {_short(reference)})"
     )
-
-
-def _shown_passes(found: Identification) -> list[int]:
-    last = len(found.error)
-    return list(range(1, last + 1)) if last <= _COLUMNS else [*range(1, _COLUMNS), last]
 
 
 def _row(name: str, values: tuple[float, ...], shown: list[int], write: Callable[[float], str]) -> str:

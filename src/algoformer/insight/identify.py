@@ -13,7 +13,7 @@ from algoformer.insight.comparison import compare
 from algoformer.insight.contexts import check_regression
 from algoformer.insight.curves import curves_of, matching_of, path_of
 from algoformer.insight.examples import OnExamples
-from algoformer.insight.findings import Findings, Instrument
+from algoformer.insight.findings import Findings
 from algoformer.insight.gates import ORDER
 from algoformer.insight.identification import Identification, Refit
 from algoformer.insight.measured import Measured
@@ -88,13 +88,20 @@ def identify(
 
 
 def _identified(
-    instrument: Instrument, solver: Solver, task: Task, numbers: dict[str, int]
+    instrument: OnExamples | OnSeries, solver: Solver, task: Task, numbers: dict[str, int]
 ) -> Identification:
     """Compare what an instrument measured with every family, examine the solver, and decide."""
-    seed, data = numbers["seed"], _finite(instrument.data)
+    seed, data = numbers["seed"], instrument.data
+    if not bool(torch.isfinite(data.values).all()):
+        raise ValueError(
+            f"answers are not finite within {len(data.values)} passes; run fewer steps, or use `certify` to "
+            "see where"
+        )
     compared = compare(data, seed=seed)
     found, passes = instrument.examine(compared, seed=seed), compared.passes
     done = share_of_done(compared.best, compared.test, passes)
+    setting: dict[str, Any] = {"solver": solver_name(solver), "task": type(task).__name__}
+    setting |= {"examples": data.features.shape[1], "dim": task.dim}
     return Identification(
         status=decide(data, compared.best, compared.shares, found.gates, moves=compared.moves, done=done),
         families=tuple(compared.shares),
@@ -112,22 +119,13 @@ def _identified(
         curves=curves_of(compared),
         matching=matching_of(data),
         path=path_of(data, compared.best),
-        setting=_setting(solver, task, data.features.shape[1], **numbers),
+        setting=setting | numbers,
         probes=_probes(solver, task, numbers["steps"], seed) if instrument.own_features else None,
         measured=found.measured,
         reference=data.reference_name,
         untested=found.untested,
         done=done,
     )
-
-
-def _finite(data: Measured) -> Measured:
-    if not bool(torch.isfinite(data.values).all()):
-        raise ValueError(
-            f"answers are not finite within {len(data.values)} passes; run fewer steps, or use `certify` to "
-            "see where"
-        )
-    return data
 
 
 def _refit(data: Measured, found: Findings, *, seed: int) -> Refit | None:
@@ -152,13 +150,3 @@ def _probes(solver: Solver, task: Task, steps: int, seed: int) -> ProbeTable | N
     passes = {f"[{number}]" for number in range(1, steps) if number not in _PROBED}
     kept = [address for address in parts if not address.endswith(tuple(passes))]
     return probe(solver, task, addresses=kept, steps=steps, seed=seed)
-
-
-def _setting(solver: Solver, task: Task, examples: int, **numbers: int) -> dict[str, Any]:
-    return {
-        "solver": solver_name(solver),
-        "task": type(task).__name__,
-        "examples": examples,
-        "dim": task.dim,
-        **numbers,
-    }

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -76,8 +75,7 @@ def shared_context_answers(model: AlgoFormer, rows: Tensor, queries: Tensor, ste
     read_rows = context + length - 1 + length * torch.arange(count)
     stream = model.read_in(torch.cat([rows, queries.flatten(1, 2)], dim=1))
     states, _ = model.body.unroll(stream, Unroll(steps=steps), replace(shared, read_rows=read_rows))
-    answers: Tensor = model.read_out(states)
-    return answers
+    return model.read_out(states)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,13 +106,7 @@ def has_single_loop(model: AlgoFormer) -> bool:
 
 
 def loop_map(model: AlgoFormer, prompt: Prompt, *, dtype: torch.dtype | None = None) -> LoopMap:
-    """Return the traced loop of `model` on `prompt` as a map.
-
-    With a `dtype` it is a map in that precision.
-
-    Raises:
-        ValueError: the program has no loop, or its traced part is not a single loop.
-    """
+    """Return the traced loop of `model` on `prompt` as a map, with a `dtype` in that precision."""
     # the spectrum of a token takes one copy of it for each number of its state, which may be two streams wide
     # and have the three numbers of halting
     model = measuring_copy(model, dtype=dtype, extra_tokens=2 * model.width + 3)
@@ -135,8 +127,7 @@ def loop_map(model: AlgoFormer, prompt: Prompt, *, dtype: torch.dtype | None = N
     reading = ForwardContext(read_rows=torch.tensor(rows))
 
     def read(state: Tensor) -> Tensor:
-        answers: Tensor = model.read_out(model.body.after(loop.visible(state)[None], reading)[0])
-        return answers
+        return model.read_out(model.body.after(loop.visible(state)[None], reading)[0])
 
     return LoopMap(
         start=loop.initial_state(entry),
@@ -163,16 +154,10 @@ def _token_block(loop: LoopModule, entry: Tensor, prompt: int, token: int, state
 
 
 def jvp(function: Callable[[Tensor], Tensor], point: Tensor, tangent: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the value of `function` and its derivative along `tangent`."""
-    with forward_mode():
-        found: Any = torch.func.jvp(function, (point,), (tangent,))
-    return found[0], found[1]
-
-
-@contextmanager
-def forward_mode() -> Iterator[None]:
-    """Use the attention kernel that has forward-mode derivatives, without recording a graph."""
+    """Return the value of `function` and its derivative along `tangent`, without recording a graph."""
+    # of the attention kernels only this one has forward-mode derivatives
     with sdpa_kernel(SDPBackend.MATH), torch.no_grad(), warnings.catch_warnings():
         # PyTorch compiles its own forward-mode formulas with a deprecated function when they are first used
         warnings.filterwarnings("ignore", message=".*torch.jit.*deprecated", category=DeprecationWarning)
-        yield
+        found: Any = torch.func.jvp(function, (point,), (tangent,))
+    return found[0], found[1]

@@ -63,9 +63,8 @@ def layers_as_passes(model: AlgoFormer, task: Task, *, prompts: int = 512, seed:
     prompt = given_to(model, evaluation_prompts(task, count=prompts, seed=seed))
     late = prompt.points // 2
     if prompts * (prompt.points - late) < 4 * model.width:
-        raise ValueError(
-            f"prompts={prompts} are too few to fit {model.width + 1} numbers a layer; ask for more"
-        )
+        numbers = model.width + 1
+        raise ValueError(f"prompts={prompts} are too few to fit {numbers} numbers a layer; ask for more")
     target = (prompt.targets if prompt.clean is None else prompt.clean)[:, late:].flatten(0, 1).double()
     with full_precision(model, torch.device("cpu")), torch.no_grad():
         states = states_at_questions(model, prompt, addresses, first=late).flatten(1, 2).double()

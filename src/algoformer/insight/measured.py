@@ -100,9 +100,7 @@ class Measured(ABC):
 
     @cached_property
     def _decomposed(self) -> tuple[Tensor, Tensor]:
-        gram = self.features.mT @ self.features / self.features.shape[1]
-        values, vectors = torch.linalg.eigh(gram)
-        return values, vectors
+        return torch.linalg.eigh(self.features.mT @ self.features / self.features.shape[1])
 
     @property
     def eigenvalues(self) -> Tensor:

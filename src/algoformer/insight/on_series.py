@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -13,17 +14,7 @@ from algoformer.insight.answers import precision_of
 from algoformer.insight.comparison import Comparison
 from algoformer.insight.findings import Findings
 from algoformer.insight.fit import Fit, residual_parts, step_numbers
-from algoformer.insight.gates import (
-    ADDITIVE,
-    LINEAR,
-    ORDER,
-    SCALE,
-    SHUFFLED,
-    SPAN,
-    TURNED,
-    Gate,
-    correlation,
-)
+from algoformer.insight.gates import ADDITIVE, LINEAR, ORDER, SCALE, SHUFFLED, SPAN, TURNED, Gate, correlation
 from algoformer.insight.influence import Influence
 from algoformer.insight.series import Series, SeriesReader, are_close, draw_series, series_reader
 from algoformer.tasks import Task
@@ -43,6 +34,9 @@ _LOST = 10.0
 class OnSeries:
     """A solver with its answers to the question of each series."""
 
+    own_features: ClassVar[bool] = True
+    """Features are the task's own: they are computed from several states."""
+
     read: SeriesReader
     series: Series
     data: Answered
@@ -54,23 +48,17 @@ class OnSeries:
         read = series_reader(solver)
         return cls(read=read, series=series, data=answers_to(read, series, steps))
 
-    @property
-    def own_features(self) -> bool:
-        """Features are the task's own: they are computed from several states."""
-        return True
-
     def examine(self, compared: Comparison, *, seed: int) -> Findings:
         """Test the symmetries that a series has, and disturb its states."""
         passes, steps = compared.passes, len(self.data.answers)
         some = self.series.head(max(16, -(-_NUMBERS // self.data.outs)))
         gates = series_gates(self.read, some, passes, compared.best, seed=seed)
         tested = {gate.name for gate in gates}
+        symmetries = (LINEAR, ADDITIVE, ORDER, TURNED, SCALE, SPAN)
         late = min(passes[-1] + 1, steps - 1)
         return Findings(
             gates=gates,
-            untested=tuple(
-                name for name in (LINEAR, ADDITIVE, ORDER, TURNED, SCALE, SPAN) if name not in tested
-            ),
+            untested=tuple(name for name in symmetries if name not in tested),
             influence=influence_of_states(self.read, self.series.head(8), steps=late + 1, seed=seed),
             late=late,
             measured="answers",
@@ -101,11 +89,8 @@ def series_gates(
         one, other = (answers_to(read, changed, steps).left_parts for changed in (series, turned))
         back = other.unflatten(1, (-1, size)).mT @ turn.mT
         found.append(correlation(TURNED, one, back, chosen))
-    shuffled = answers_to(read, series.shuffled(generator), steps)
-    found.append(
-        Gate(name=SHUFFLED, value=_predicted(best, shuffled, chosen), threshold=0.9, correlation=True)
-    )
-    return tuple(found)
+    predicted = _predicted(best, answers_to(read, series.shuffled(generator), steps), chosen)
+    return *found, Gate(name=SHUFFLED, value=predicted, threshold=0.9, correlation=True)
 
 
 def _predicted(best: Fit, data: Answered, passes: list[int]) -> float:

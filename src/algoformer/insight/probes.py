@@ -44,13 +44,7 @@ class ProbeTable:
 
 
 def probe(
-    model: AlgoFormer,
-    task: Task,
-    *,
-    addresses: Sequence[str],
-    steps: int,
-    prompts: int = 128,
-    seed: int = 0,
+    model: AlgoFormer, task: Task, *, addresses: Sequence[str], steps: int, prompts: int = 128, seed: int = 0
 ) -> ProbeTable:
     """Fit linear probes to the states at `addresses` on half of the prompts and score them on the other half.
 

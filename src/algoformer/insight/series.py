@@ -105,14 +105,8 @@ class Series:
         free = self.states.shape[1] - 3 * self.window
         if free < 3:
             return None
-        piece = free // 3
-        sizes = [
-            self.window,
-            (free - 2 * piece) // 2,
-            piece,
-            piece,
-            free - 2 * piece - (free - 2 * piece) // 2,
-        ]
+        piece, ends = free // 3, free - 2 * (free // 3)
+        sizes = [self.window, ends // 2, piece, piece, ends - ends // 2]
         window, start, one, other, end = self.states[:, : sum(sizes)].split(sizes, dim=1)
         return (
             self.with_states(torch.cat([start, window, one, window, other, window, end], dim=1)),

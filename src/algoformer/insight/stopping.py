@@ -61,12 +61,8 @@ def _tolerances(answers: Tensor, errors: Tensor, best: float) -> list[StoppingRu
     for share in TOLERANCES:
         tolerance = float(f"{share * scale:.1g}")
         quiet = movement <= tolerance
-        steps = torch.where(
-            quiet.any(0), quiet.float().argmax(0) + 1, len(movement)
-        )  # index of the last pass
-        error = float(errors.gather(0, steps[None])[0].mean())
-        passes = float((steps + 1).double().mean())
-        rules.append(
-            StoppingRule(rule=f"converged:{tolerance:g}", passes=passes, loss=(error - best) / floor)
-        )
+        last = torch.where(quiet.any(0), quiet.float().argmax(0) + 1, len(movement))  # the index of a pass
+        loss = (float(errors.gather(0, last[None])[0].mean()) - best) / floor
+        passes = float((last + 1).double().mean())
+        rules.append(StoppingRule(rule=f"converged:{tolerance:g}", passes=passes, loss=loss))
     return rules

@@ -25,6 +25,7 @@ StateClass = Literal["settles", "cycles", "drifts", "wanders", "diverges"]
 """The behaviour of a token's state at the end of a run."""
 
 ORDER: tuple[StateClass, ...] = ("settles", "drifts", "cycles", "wanders", "diverges")
+"""The classes from the calmest to the most restless; a prompt has that of its most restless token."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,8 +72,7 @@ def follow(loop: LoopMap, depths: Sequence[int]) -> Trajectory:
     residual, answers, tail = [], [], []
     for step in range(1, depths[-1] + 1):
         new = loop.step(state)
-        moved = (new - state).norm(dim=-1) / new.norm(dim=-1).clamp(min=1e-30)
-        residual.append(moved)
+        residual.append((new - state).norm(dim=-1) / new.norm(dim=-1).clamp(min=1e-30))
         state = new
         if step in wanted:
             answers.append(loop.read(state))
@@ -116,8 +116,3 @@ def classify(tail: Tensor) -> tuple[list[list[StateClass]], Tensor]:
     code[~finite | grows] = ORDER.index("diverges")
     period = period.masked_fill(code != ORDER.index("cycles"), 0)
     return [[ORDER[value] for value in row] for row in code.tolist()], period
-
-
-def most_restless(classes: Sequence[StateClass]) -> StateClass:
-    """Return the most restless of several classes: a prompt is as restless as its most restless token."""
-    return max(classes, key=ORDER.index)

@@ -85,11 +85,7 @@ class Implied(Measured):
 
 
 def implied_weights(read: Reader, contexts: Contexts, steps: int) -> Implied:
-    """Fit weights and a constant to a solver's answers at the queries, for each pass and prompt.
-
-    Raises:
-        ValueError: there are too few queries to fit weights and to see whether answers are linear.
-    """
+    """Fit weights and a constant to a solver's answers at the queries, for each pass and prompt."""
     features = contexts.query_features
     count, dim = features.shape[1:]
     # a link such as the leaky ReLU passes on little of half of the values: half of the queries hardly count

@@ -86,9 +86,8 @@ class BatchPlan:
         longest = int(self.padded().max())
         if self.batch_tokens < longest:
             raise ValueError(
-                f"batch_tokens must hold the longest sequence, {longest} tokens with padding, "
-                f"got {self.batch_tokens}; "
-                "raise it, or leave out long sequences with `max_length`"
+                f"batch_tokens must hold the longest sequence, {longest} tokens with padding, got "
+                f"{self.batch_tokens}; raise it, or leave out long sequences with `max_length`"
             )
 
     def padded(self) -> Int[np.ndarray, " row"]:

@@ -77,9 +77,7 @@ class Slot:
         return make(shape, device=self.cache.device, dtype=self.cache.dtype)
 
     def update(
-        self,
-        key: Float[Tensor, "batch head token score"],
-        value: Float[Tensor, "batch head token score"],
+        self, key: Float[Tensor, "batch head token score"], value: Float[Tensor, "batch head token score"]
     ) -> tuple[Float[Tensor, "batch head key score"], Float[Tensor, "batch head key score"]]:
         """Write new keys and values to the cache's current places; return all keys and values."""
         for kept, new in ((self.keys, key), (self.values, value)):

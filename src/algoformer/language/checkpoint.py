@@ -65,16 +65,8 @@ Model = TypeVar("Model", TokenModel, TextClassifier)
 class TextTool(Generic[Model]):
     """The base of translator, classifier and writer: a model and its tokenizer, ready for a user's text.
 
-    Args:
-        checkpoint: a model of text; it stays on its device.
-        kind: the class that the model must have.
-        name: what such a model is called.
-
-    Raises:
-        ValueError: the checkpoint holds another kind of model, or no tokenizer that fits it.
-
-    Attributes:
-        answers: the number of answers so far: tokens, or labels.
+    `kind` is the class that the model must have, and `name` what such a model is called. The model stays on
+    its device. `answers` is the number of answers so far: tokens, or labels.
     """
 
     def __init__(self, checkpoint: TextModelFile, kind: type[Model], name: str) -> None:
@@ -86,10 +78,9 @@ class TextTool(Generic[Model]):
         self.tokenizer = Tokenizer.from_json(checkpoint.tokenizer)
         self.lowercase = checkpoint.card.get("lowercase") is True
         self.only_words = checkpoint.card.get("only_words") is True
-        if len(self.tokenizer) != self.model.vocabulary:
-            raise ValueError(
-                f"the tokenizer has {len(self.tokenizer)} tokens, the model {self.model.vocabulary}"
-            )
+        tokens, known = len(self.tokenizer), self.model.vocabulary
+        if tokens != known:
+            raise ValueError(f"the tokenizer has {tokens} tokens, the model {known}")
         self.answers = 0
         self._iterations = 0.0
 

@@ -104,8 +104,7 @@ class Classifier(TextTool[TextClassifier]):
 
         groups = [np.array(places) for places in by_length(table.lengths.tolist(), self.batch)]
         with onednn_linear(self.model, packed=True):
-            for rows, mean in zip(
-                groups, run_side_by_side([partial(fill, rows) for rows in groups], device), strict=True
-            ):
-                self.count(len(rows), mean)
+            means = run_side_by_side([partial(fill, rows) for rows in groups], device)
+        for rows, mean in zip(groups, means, strict=True):
+            self.count(len(rows), mean)
         return chances

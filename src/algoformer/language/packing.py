@@ -73,14 +73,10 @@ def unpack(path: Path | str) -> PackedText:
 def _read(header: dict[str, Any], tensors: dict[str, Tensor]) -> PackedText:
     if header.get("kind") != KIND:
         raise ValueError(f"its header is not that of {KIND}; give a file that `pack` wrote")
-    notes, card = header.get("notes"), header.get("card")
-    if (
-        not isinstance(header.get("tokenizer"), str)
-        or not isinstance(notes, dict)
-        or not isinstance(card, dict)
-    ):
+    stored, notes, card = (header.get(name) for name in ("tokenizer", "notes", "card"))
+    if not isinstance(stored, str) or not isinstance(notes, dict) or not isinstance(card, dict):
         raise ValueError("its header must have a tokenizer, notes and a card")
-    tokenizer = Tokenizer.from_json(header["tokenizer"])
+    tokenizer = Tokenizer.from_json(stored)
 
     def column(name: str, kind: torch.dtype) -> np.ndarray:
         found = tensors.get(name)

@@ -77,9 +77,8 @@ def _corpus_score(metric: Any, hypotheses: Sequence[str], references: Sequence[s
     totals = (counts[generator.integers(rows, size=rows)].sum(axis=0).tolist() for _ in range(resamples))
     values = [metric._compute_score_from_stats(total).score for total in totals]
     low, high = np.quantile(values, [0.025, 0.975])
-    return Score(
-        value=float(found.score), low=float(low), high=float(high), signature=str(metric.get_signature())
-    )
+    signature = str(metric.get_signature())
+    return Score(value=float(found.score), low=float(low), high=float(high), signature=signature)
 
 
 def _check(hypotheses: Sequence[str], references: Sequence[str]) -> None:

@@ -197,11 +197,8 @@ def beam_search(
         pool.add(rows, value / length**length_penalty, candidates, length, ended=True, which=within)
         # at most one continuation of each beam is the end, so that there are enough others
         going = ends.int().argsort(dim=1, stable=True)[:, :beam]
-        total, tokens, source = (
-            value.gather(1, going),
-            gather_beams(candidates, going),
-            source.gather(1, going),
-        )
+        total, source = value.gather(1, going), source.gather(1, going)
+        tokens = gather_beams(candidates, going)
         if length == max_new_tokens:
             everyone = torch.ones_like(total, dtype=torch.bool)
             pool.add(rows, total / length**length_penalty, tokens, length, ended=False, which=everyone)

@@ -50,9 +50,7 @@ def hold_out(split: Split, *, share: float, salt: str = "valid") -> tuple[Split,
 
     The hash of a text decides, not its place, so adding or reordering texts moves no other. Texts with one
     fingerprint go together, and so do pairs that share a sentence on either side, however long the chain.
-
-    Returns:
-        What remains, and what is held out.
+    Returns what remains, and what is held out.
     """
     if not 0 < share < 1:
         raise ValueError(f"share must lie between 0 and 1, got {share}")
@@ -64,10 +62,7 @@ def hold_out(split: Split, *, share: float, salt: str = "valid") -> tuple[Split,
         if len(rows) <= LARGEST_HELD_OUT_GROUP and _number(f"{salt}|{key}") < limit
         for row in rows
     }
-    return (
-        split.take(row for row in range(len(split)) if row not in away),
-        split.take(sorted(away)),
-    )
+    return split.take(row for row in range(len(split)) if row not in away), split.take(sorted(away))
 
 
 def together(

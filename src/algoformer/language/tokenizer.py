@@ -231,9 +231,8 @@ def _vocabulary(merges: Iterable[tuple[str, str]]) -> dict[str, int]:
     for first, second in merges:
         for part in (first, second):
             if part not in pieces or pieces[part] < len(SPECIALS):
-                raise ValueError(
-                    f"merge of {first[:20]!r} and {second[:20]!r}: {part[:20]!r} is not a piece yet"
-                )
+                merge = f"{first[:20]!r} and {second[:20]!r}"
+                raise ValueError(f"merge of {merge}: {part[:20]!r} is not a piece yet")
         pieces.setdefault(first + second, len(pieces))
     return pieces
 

@@ -153,10 +153,7 @@ class Translator(TextTool[TokenModel]):
         pieces = [cut(tokens, self.tokenizer, self.longest) for tokens in encoded]
         sources = TokenTable.of(chain.from_iterable(pieces))
         groups = list(self._groups(sources.lengths.tolist()))
-        batches = [
-            partial(self._generate, sources, np.array(places, dtype=np.int64), length)
-            for length, places in groups
-        ]
+        batches = [partial(self._generate, sources, np.array(places), length) for length, places in groups]
         with fast_products(self.model):
             generations = run_side_by_side(batches, self.model.output_weight.device)
         decoded: dict[int, _Decoded] = {}
@@ -199,11 +196,10 @@ class Translator(TextTool[TokenModel]):
     def _decoded(self, found: Generation) -> list[_Decoded]:
         counts = found.lengths[:, 0].tolist()
         self.count(sum(counts), found.iterations)
+        penalty, scores = self.decoding.length_penalty, found.scores[:, 0].tolist()
         return [
-            _Decoded(
-                one_line(self.tokenizer.decode(text)), count, score * count**self.decoding.length_penalty
-            )
-            for text, count, score in zip(found.texts(), counts, found.scores[:, 0].tolist(), strict=True)
+            _Decoded(one_line(self.tokenizer.decode(text)), count, score * count**penalty)
+            for text, count, score in zip(found.texts(), counts, scores, strict=True)
         ]
 
 

@@ -50,7 +50,8 @@ def skill_by_pass(found: Identification) -> Figure:
         clipped = [max(value, 0.0) for value in one.by_pass]
         color = colors[_kind(one.name)]
         shares.plot(passes, clipped, marker=marker, markersize=3.5, color=color, label=one.name)
-    _mark_window(shares, found)
+    first, last = found.passes
+    shares.axvspan(first - 0.3, last + 0.3, color=INK, alpha=0.05, linewidth=0)
     shares.set_ylim(-0.03, 1.03)
     label(shares, "pass", "share of what is left that is explained")
     whole_ticks(shares)
@@ -58,10 +59,8 @@ def skill_by_pass(found: Identification) -> Figure:
     positive = [value for value in found.error if value > 0] or [1.0]
     logarithmic(left, max(min(positive), 1e-16) / 2, 2 * max(positive))
     whole_ticks(left)
-    weights = found.measured == "weights"
-    label(
-        left, "pass", "left: |w_LS − w_t|² / |w_LS|²" if weights else "left: |ŷ − ŷ_t|² / |ŷ|², ŷ: reference"
-    )
+    kind = {"weights": "left: |w_LS − w_t|² / |w_LS|²", "answers": "left: |ŷ − ŷ_t|² / |ŷ|², ŷ: reference"}
+    label(left, "pass", kind[found.measured])
     return finish(figure, shares)
 
 
@@ -100,9 +99,8 @@ def matching_steps(found: Identification) -> Figure:
 
 def influence_by_example(found: Identification) -> Figure:
     """Draw how much each example's label, or each state of a series, moves the answers."""
-    example, reference = (
-        ("example", "least squares") if found.measured == "weights" else ("state", "reference")
-    )
+    weights = found.measured == "weights"
+    example, reference = ("example", "least squares") if weights else ("state", "reference")
     figure, (axes,) = panels(1, f"Influence by {example}: the first {found.rests_on} have 98 %")
     places = range(1, len(found.influence) + 1)
     axes.plot(places, found.influence, color=SOLVER, linewidth=2, label="solver")
@@ -218,11 +216,6 @@ def _shown_families(found: Identification, count: int) -> list[FamilyShare]:
     if descent is None:
         return nearest[:count]
     return sorted([*nearest[: count - 1], descent], key=found.families.index)
-
-
-def _mark_window(axes: Axes, found: Identification) -> None:
-    first, last = found.passes
-    axes.axvspan(first - 0.3, last + 0.3, color=INK, alpha=0.05, linewidth=0)
 
 
 def _short_verdict(found: Identification) -> str:

@@ -67,9 +67,7 @@ def text_width(text: str, size: float, *, bold: bool = False) -> float:
 
 def title_of(part: Part) -> str:
     """Return the title of a part's box."""
-    if isinstance(part, Loop):
-        return f"{part.name} × {part.steps}".strip()
-    return part.name
+    return f"{part.name} × {part.steps}".strip() if isinstance(part, Loop) else part.name
 
 
 def lines_of(part: Part) -> tuple[str, ...]:

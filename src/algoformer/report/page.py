@@ -87,8 +87,7 @@ def render(page: Page, explorer: Mapping[str, Any] | None = None) -> str:
     environment.tests["words"] = lambda place, table: table.is_text(place)
     style = (folder / "page.css").read_text(encoding="utf-8")
     template = environment.get_template("page.html")
-    text: str = template.render(page=page, explorer=explorer, style=style, colors=page_colors())
-    return text
+    return template.render(page=page, explorer=explorer, style=style, colors=page_colors())
 
 
 def whole_numbers(text: str) -> str:

@@ -183,12 +183,7 @@ AROUND = 1.4
 
 
 def importance_figure(importance: Mapping[str, float], *, title: str = "") -> Figure:
-    """A bar for each parameter of a search: its share in what separates good trials from others.
-
-    Args:
-        importance: shares by parameter; they add up to 1.
-        title: of the figure.
-    """
+    """A bar for each parameter of a search: its share in what separates good trials from others."""
     if not importance:
         raise ValueError("there is no importance to draw; a search needs four trained trials for one")
     figure, (axes,) = panels(1, title)
@@ -207,13 +202,7 @@ def importance_figure(importance: Mapping[str, float], *, title: str = "") -> Fi
 def front_figure(
     points: Sequence[tuple[float, float]], front: Sequence[tuple[float, float]], *, title: str = ""
 ) -> Figure:
-    """Validation error against parameters on two log axes: all trials as dots, the front as a line.
-
-    Args:
-        points: parameters and error of each trained trial.
-        front: those that no other one beats in both, from the smallest model on.
-        title: of the figure.
-    """
+    """Validation error against parameters on two log axes: all trials as dots, the front as a line."""
     if not front:
         raise ValueError("there is no trial to draw; give at least one")
     figure, (axes,) = panels(1, title)

@@ -39,11 +39,7 @@ class InputSizes:
 
 
 def input_sizes(experiment: Experiment) -> InputSizes:
-    """Return the sizes of the experiment's data, from the model that it builds.
-
-    Raises:
-        ValueError: the data builds a model whose FLOPs cannot be counted.
-    """
+    """Return the sizes of the experiment's data, from the model that it builds."""
     model: Any = build_model(experiment)
     trunk = getattr(model, "trunk", None)
     if trunk is not None:

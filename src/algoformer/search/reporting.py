@@ -42,11 +42,7 @@ class Reporter(Callback):
                 self.on_log(int(row["step"]), row)
 
     def on_log(self, step: int, metrics: Mapping[str, float]) -> None:
-        """Report an error; raise TrialPruned if the trial should not go on.
-
-        Raises:
-            FloatingPointError: the error is not finite.
-        """
+        """Report an error; raise TrialPruned if the trial should not go on."""
         from optuna import TrialPruned
 
         steps, error = self.candidate.experiment.training.steps, error_in(metrics, self.candidate)
@@ -59,11 +55,7 @@ class Reporter(Callback):
 
 
 def error_in(metrics: Mapping[str, float], candidate: Candidate) -> float:
-    """Return the validation error in a row of metrics: the smaller, the better.
-
-    Raises:
-        ValueError: the data has no validation.
-    """
+    """Return the validation error in a row of metrics: the smaller, the better."""
     data = candidate.experiment.data
     if not any(name.startswith("valid_") for name in metrics):
         raise ValueError(f"a search compares validation errors, and the data {data.name!r} has no validation")

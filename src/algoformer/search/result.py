@@ -153,11 +153,7 @@ def read_result(storage: str | Path, *, study: str = "search") -> SearchResult:
 
 
 def stored_settings(study: Study) -> SearchSettings:
-    """Return the settings that a study holds.
-
-    Raises:
-        ValueError: it holds none, or they cannot be read.
-    """
+    """Return the settings that a study holds."""
     data = study.user_attrs.get(SETTINGS)
     if not isinstance(data, dict):
         raise ValueError(f"the study {study.study_name!r} was not made by algoformer search")
@@ -201,9 +197,7 @@ def _importance(study: Study, outcomes: tuple[Outcome, ...]) -> dict[str, float]
     from optuna.importance import get_param_importances
 
     errors = {one.error for one in outcomes if one.state == "trained"}
-    if len(errors) < 4:
-        return {}
-    return dict(get_param_importances(study))
+    return {} if len(errors) < 4 else dict(get_param_importances(study))
 
 
 def _row(one: Outcome) -> tuple[Any, ...]:

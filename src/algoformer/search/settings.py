@@ -169,15 +169,11 @@ class SearchSettings:
                 raise Impossible(f"width {point.width} is not divisible by {point.heads} heads")
             iterations = fitting_iterations(lambda steps: self.flops_of(point, steps), self.budget)
             flops = self.flops_of(point, iterations)
-            if abs(flops / self.budget - 1) > self.tolerance:
-                raise Impossible(
-                    f"with {iterations} iteration{'s' * (iterations > 1)} it takes "
-                    f"{flops / self.budget:.2f} of the budget"
-                )
-            program = self.program(point, iterations)
-            experiment = Experiment(
-                program, self.experiment.data, point.width, self.training(point, iterations)
-            )
+            share, plural = flops / self.budget, "s" * (iterations > 1)
+            if abs(share - 1) > self.tolerance:
+                raise Impossible(f"with {iterations} iteration{plural} it takes {share:.2f} of the budget")
+            program, training = self.program(point, iterations), self.training(point, iterations)
+            experiment = Experiment(program, self.experiment.data, point.width, training)
         except ValueError as error:
             raise Impossible(str(error)) from None
         parameters = body_parameters(program, point.width, self.sizes)

@@ -65,8 +65,7 @@ class Point:
     @property
     def params(self) -> dict[str, Any]:
         """The fields that have a value, by name."""
-        found = {item.name: getattr(self, item.name) for item in fields(self)}
-        return {name: value for name, value in found.items() if value is not None}
+        return {name: value for name, value in vars(self).items() if value is not None}
 
     def __str__(self) -> str:
         words = [self.inject, *(str(getattr(self, name)) for name in OPTIONAL if getattr(self, name))]

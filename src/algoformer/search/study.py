@@ -38,27 +38,18 @@ PATIENCE = 5.0
 def open_study(settings: SearchSettings, storage: str | Path | None, name: str) -> Study:
     """Create a study, or join the one that is there. The hand-made program is its first trial.
 
-    Args:
-        settings: what is searched.
-        storage: a path is a journal file; a text with "://" is the URL of a database; None is the memory of
-            this process.
-        name: the name of the study in its storage.
-
-    Raises:
-        ValueError: the storage cannot be opened, or the study searches something else.
-        ModuleNotFoundError: Optuna is not installed.
+    A path is a journal file, a text with "://" the URL of a database, and None the memory of this process.
     """
     optuna: Any = require("optuna", extra="search")
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     store = None if storage is None else open_storage(storage)
     tools = {"storage": store, "sampler": sampler_of(settings, 0), "pruner": pruner_of(settings)}
+    stored: Any = None
     try:
         study: Study = optuna.create_study(study_name=name, direction="minimize", **tools)
     except optuna.exceptions.DuplicatedStudyError:
         study = optuna.load_study(study_name=name, **tools)
         stored = _stored_settings(study)
-    else:
-        stored = None
     if stored is None:  # a new study, or one whose creator was killed before it had written them
         first = settings.chosen_space.hand_made(settings.experiment)
         if first is not None:
@@ -70,20 +61,15 @@ def open_study(settings: SearchSettings, storage: str | Path | None, name: str) 
 
 
 def load_study(storage: str | Path, name: str) -> Study:
-    """Return the study in a storage, to read it.
-
-    Raises:
-        ValueError: there is none.
-    """
+    """Return the study in a storage, to read it."""
     optuna: Any = require("optuna", extra="search")
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     if "://" not in str(storage) and not Path(storage).exists():
         raise ValueError(f"{storage} does not exist; it is the journal file of a search")
     try:
-        study: Study = optuna.load_study(study_name=name, storage=open_storage(storage))
+        return optuna.load_study(study_name=name, storage=open_storage(storage))
     except KeyError:
         raise ValueError(f"{shown_storage(storage)} has no study named {short(name)}") from None
-    return study
 
 
 def open_storage(storage: str | Path) -> BaseStorage:

@@ -6,7 +6,7 @@ import math
 import random
 import time
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -76,8 +76,8 @@ def search(
     if storage is None and out is not None:
         storage = Path(out) / JOURNAL
     worker = Worker(
-        settings,
-        open_study(settings, storage, study),
+        settings=settings,
+        study=open_study(settings, storage, study),
         trials=trials,
         folder=None if out is None else Path(out) / "trials",
         options=options or RunOptions(),
@@ -94,25 +94,21 @@ class _OutOfTime(Exception):
     """The time of the search is over in the middle of a trial."""
 
 
+@dataclass(kw_only=True, eq=False)
 class Worker:
     """One process that works on a study; see `search` for its arguments."""
 
-    def __init__(
-        self,
-        settings: SearchSettings,
-        study: Study,
-        *,
-        trials: int,
-        folder: Path | None,
-        options: RunOptions,
-        until: float,
-        callback: SearchCallback,
-        watch: Watch,
-        interval: float,
-    ) -> None:
-        self.settings, self.study, self.trials, self.folder = settings, study, trials, folder
-        self.options, self.until, self.callback = options, until, callback
-        self.watch, self.interval = watch, interval
+    settings: SearchSettings
+    study: Study
+    trials: int
+    folder: Path | None
+    options: RunOptions
+    until: float
+    callback: SearchCallback
+    watch: Watch
+    interval: float
+
+    def __post_init__(self) -> None:
         self.failures = self.impossible = 0
         self.first = len(self._trials())
         self.own: set[int] = set()
@@ -195,7 +191,9 @@ class Worker:
         except UpdateFinishedTrialError:
             return  # this worker was silent for so long that another one has taken the trial up
         except (KeyboardInterrupt, _OutOfTime):
-            self._give_back(trial)
+            found = self._trials()[trial.number]
+            if found.state.name == "RUNNING":  # the next worker goes on with it
+                take_up(self.study, found)
             raise
         except ValueError as error:
             self._tell(trial, "FAIL", reason=str(error))
@@ -262,12 +260,6 @@ class Worker:
             for name, fact in facts.items():
                 trial.set_user_attr(name, fact)
             self.study.tell(trial, value, state=TrialState[state], skip_if_finished=True)
-
-    def _give_back(self, trial: Trial) -> None:
-        """Queue the trial at hand again, so that the next worker goes on with it."""
-        found = self._trials()[trial.number]
-        if found.state.name == "RUNNING":
-            take_up(self.study, found)
 
 
 def counts(trial: FrozenTrial) -> bool:

@@ -20,7 +20,6 @@ from algoformer.config import Ramp as Ramp
 from algoformer.config import TrainConfig as TrainConfig
 from algoformer.config import ramp_value
 from algoformer.data.protocol import Data, as_data_object, data_from_header
-from algoformer.depth import Depth
 from algoformer.model.address import inner_loops, with_inner_steps
 from algoformer.model.initial import draw_by_fan_in, scale_by_unrolled_depth
 from algoformer.model.program import (
@@ -64,11 +63,7 @@ class Experiment:
     training: TrainConfig
 
     def __init__(
-        self,
-        program: Program,
-        data: Data | Task,
-        width: int = 256,
-        training: TrainConfig | None = None,
+        self, program: Program, data: Data | Task, width: int = 256, training: TrainConfig | None = None
     ) -> None:
         training = TrainConfig() if training is None else training
         if not isinstance(program, Program):
@@ -145,9 +140,9 @@ def is_data_of(data: object, experiment: Experiment) -> bool:
 def check_loop(program: Program, training: TrainConfig) -> None:
     """Refuse settings of the loop that the program cannot be trained with."""
     steps = default_steps(program)
-    if training.inner_depth is not None and not inner_loops(program):
-        raise ValueError("inner_depth needs a program with a loop besides the traced one; leave it out")
     if training.inner_depth is not None:
+        if not inner_loops(program):
+            raise ValueError("inner_depth needs a program with a loop besides the traced one; leave it out")
         with_inner_steps(program, dict.fromkeys(inner_loops(program), training.inner_depth.least))
     if traced_part(program) is None:
         if training.iterations is not None or training.burn_in or training.depth or training.segments > 1:
@@ -202,11 +197,7 @@ def build_model(experiment: Experiment, *, like: nn.Module | None = None) -> nn.
 
 
 def refuse_unlike(experiment: Experiment, initial: nn.Module) -> None:
-    """Refuse a model that an experiment cannot start from.
-
-    Raises:
-        ValueError: it is a model of another program, or made for other data.
-    """
+    """Refuse a model that an experiment cannot start from: one of another program, or made for other data."""
     width = getattr(initial, "width", None) or getattr(getattr(initial, "trunk", None), "width", None)
     if getattr(initial, "program", None) != experiment.program or width != experiment.width:
         raise ValueError(
@@ -231,16 +222,19 @@ def unroll_at(program: Program, config: TrainConfig, step: int) -> Unroll:
     if traced_part(program) is None:
         return Unroll(steps=1, window=1)
     iterations = iterations_at(config, step, default=default_steps(program))
-    window = min(config.window, iterations)
-    extra = 0
+    window, extra = min(config.window, iterations), 0
     if config.burn_in and config.depth is None:
         extra = random.Random(f"{config.seed}/{step}").choice(config.burn_in)
+    inner: dict[str, int] = {}
+    if config.inner_depth is not None:
+        (inner_steps,) = config.inner_depth.draw(f"{config.seed}/{step}/inner")
+        inner = dict.fromkeys(inner_loops(program), inner_steps)
     return Unroll(
         steps=iterations + extra,
         window=window,
         grad_steps=tracked_iterations(config, window=window, iterations=iterations),
         gradient_checkpointing=config.gradient_checkpointing,
-        inner={} if config.inner_depth is None else _inner(program, config, config.inner_depth, step),
+        inner=inner,
     )
 
 
@@ -263,11 +257,6 @@ def tracked_iterations(config: TrainConfig, window: int, iterations: int) -> int
     if isinstance(config.backprop, str):
         return window if config.backprop == "window" else iterations
     return min(config.backprop, iterations)
-
-
-def _inner(program: Program, config: TrainConfig, depth: Depth, step: int) -> dict[str, int]:
-    (steps,) = depth.draw(f"{config.seed}/{step}/inner")
-    return dict.fromkeys(inner_loops(program), steps)
 
 
 @suggests_keywords({"time_limit": "max_minutes", "gpu": "device", "verbose": "progress"})

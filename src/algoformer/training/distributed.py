@@ -38,7 +38,7 @@ logger = logging.getLogger("algoformer.training")
 def joined(device: str | torch.device) -> Iterator[None]:
     """Make the processes that torchrun started a group inside; see `trainer.join_torchrun`."""
     if torch.device(device).type == "cuda":
-        torch.cuda.set_device(_own_gpu())
+        torch.cuda.set_device(own_gpu())
         dist.init_process_group("cpu:gloo,cuda:nccl")
     else:
         dist.init_process_group("gloo")
@@ -80,13 +80,6 @@ def plan_group(wanted: ParallelName, *, device: torch.device) -> ProcessGroup:
         raise ValueError(f"several processes can train on cpu or cuda, got {device}")
     kind: Literal["ddp", "fsdp"] = "fsdp" if wanted == "fsdp" else "ddp"
     return DistributedGroup(kind, rank=dist.get_rank(), processes=processes)
-
-
-def own_device(device: torch.device, group: ProcessGroup) -> torch.device:
-    """Return where this process trains: on "cuda", each on a GPU of its own."""
-    if group.is_single or str(device) != "cuda":
-        return device
-    return torch.device("cuda", _own_gpu())
 
 
 class DistributedGroup(ProcessGroup):
@@ -165,11 +158,7 @@ class DistributedGroup(ProcessGroup):
         return cast(list[Result], answers)
 
     def check_same(self, what: str, value: object) -> None:
-        """Refuse processes that differ in something they must share.
-
-        Raises:
-            ValueError: they differ, on all of them.
-        """
+        """Refuse processes that differ in something they must share, on all of them."""
         values = self.all_gather_object(value)
         if any(other != values[0] for other in values):
             raise ValueError(
@@ -259,7 +248,8 @@ def _to_send(error: BaseException) -> BaseException:
     return RuntimeError(f"{type(error).__name__}: {error}") if kind is None else kind(str(error))
 
 
-def _own_gpu() -> int:
+def own_gpu() -> int:
+    """Return the number of the GPU that this process has for itself."""
     found = torch.cuda.device_count()
     number = int(os.environ.get("LOCAL_RANK", dist.get_rank() % found if dist.is_initialized() else 0))
     if number >= found:

@@ -31,18 +31,8 @@ def export_text(
 ) -> Any:
     """Measure the model as it will be stored, on whole test splits, and write it with its card.
 
-    Returns what the data's `evaluate` returns.
-
-    Args:
-        path: what to write.
-        checkpoint: of a run; its data must find its text.
-        half: store the weights in half precision (float16).
-        examples: lines that are answered on a CPU and kept on the card with their answers: a file that
-            answers otherwise is not the one of the card.
-        command: the command that asked for the export, for the card.
-
-    Raises:
-        ValueError: the checkpoint is not of a model of text, or half precision cannot hold it.
+    The examples are lines that are answered on a CPU and kept on the card with their answers: a file that
+    answers otherwise is not the one of the card. Returns what the data's `evaluate` returns.
     """
     model, data = checkpoint.model, checkpoint.data
     if not isinstance(model, TokenModel | TextClassifier) or data is None:
@@ -69,11 +59,7 @@ def export_text(
 
 
 def in_half_precision(model: nn.Module) -> nn.Module:
-    """Round the model's weights to half precision and back to single, as a file gives them back.
-
-    Raises:
-        ValueError: a weight is larger than half precision can hold.
-    """
+    """Round the model's weights to half precision and back to single, as a file gives them back."""
     for name, weights in model.named_parameters():
         largest = float(weights.detach().abs().max()) if weights.numel() else 0.0
         if largest > torch.finfo(torch.float16).max:

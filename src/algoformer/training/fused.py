@@ -18,15 +18,7 @@ from algoformer.model.algoformer import AlgoFormer, row_index
 from algoformer.model.injections import INJECTIONS
 from algoformer.model.parts import LayersModule, LoopModule
 from algoformer.model.program import Layers
-from algoformer.nn import (
-    ACTIVATIONS,
-    NORMS,
-    POSITIONS,
-    Attention,
-    FeedForward,
-    Layer,
-    LearnedPositions,
-)
+from algoformer.nn import ACTIVATIONS, NORMS, POSITIONS, Attention, FeedForward, Layer, LearnedPositions
 from algoformer.prompt import Prompt
 from algoformer.trace import Trace, Unroll
 
@@ -61,11 +53,7 @@ def why_not_fused(model: AlgoFormer) -> str | None:
             return "the program has parallel branches"
         if module.final_norm is None or not module.layers:
             return "a module has no layers or no final norm"
-        reason = _why_not_words(module.settings)
-        if reason is not None:
-            return reason
-        for layer in module.layers:
-            reason = _why_not_layer(layer)
+        for reason in (_why_not_words(module.settings), *map(_why_not_layer, module.layers)):
             if reason is not None:
                 return reason
     return _why_not_untouched(model.body)
@@ -121,11 +109,7 @@ class FusedBody:
     """
 
     def __init__(
-        self,
-        model: AlgoFormer,
-        *,
-        dtype: torch.dtype = torch.bfloat16,
-        operations: ModuleType | None = None,
+        self, model: AlgoFormer, *, dtype: torch.dtype = torch.bfloat16, operations: ModuleType | None = None
     ) -> None:
         reason = why_not_fused(model)
         if reason is not None:

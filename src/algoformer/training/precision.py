@@ -25,12 +25,8 @@ class RoundedBody(nn.Module):
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
         self.model = model
-        inside = {id(part) for part in cast(nn.Module, model.body).modules()}
-        linears = [
-            (name, part)
-            for name, part in model.named_modules()
-            if id(part) in inside and isinstance(part, nn.Linear)
-        ]
+        inside = {id(part) for part in cast(nn.Module, model.body).modules() if isinstance(part, nn.Linear)}
+        linears = [(name, part) for name, part in model.named_modules() if id(part) in inside]
         self.names = [f"model.{name}.{kind}" for name, part in linears for kind, _ in part.named_parameters()]
 
     def call(self, *arguments: Any) -> Any:
@@ -86,10 +82,6 @@ class HalfLoss(RoundedBody):
     def __init__(self, model: nn.Module, data: Data, training: TrainConfig) -> None:
         super().__init__(model)
         self.data, self.training_config = data, training
-
-    def loss(self, batch: Any, unroll: Unroll) -> Loss:
-        """Return the loss with rounded weights in the body."""
-        return cast(Loss, self.call(batch, unroll))
 
     def forward(self, batch: Any, unroll: Unroll) -> Loss:
         """Compute the loss; to be called by `call`, which puts the rounded weights in place."""

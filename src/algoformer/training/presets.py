@@ -68,12 +68,8 @@ def named_experiment(
 ) -> Experiment:
     """Return the recipe for a task or a kind of text by name, with the user's own program and files.
 
-    Args:
-        name: a task, also as package.module:Class; a kind of text; or data that was registered.
-        program: a named program, a published loop model, which then has one layer in each module, or a
-            program of the user's own.
-        scale: how large the model and how long the training are.
-        files: the text, for kinds of text.
+    The name is that of a task, also as package.module:Class, of a kind of text, or of data that was
+    registered. A published loop model has one layer in each module.
     """
     is_task = ":" in name or name in TASKS.names()
     if is_task:
@@ -157,24 +153,26 @@ def training(program: Program, task: Task, scale: Scale, *, seed: int = 0) -> Tr
             log_every=50,
             checkpoint_every=500,
         )
-    curricula = TrainConfig(
+    paper = TrainConfig(
         **depth,
         dims=Ramp(start=min(5, task.dim), increment=1) if task.takes_dims else None,
         samples=Ramp(start=min(11, task.points), increment=2) if samples else None,
     )
-    if scale == "short":
-        quick = replace(curricula, schedule="cosine", warmup=0.02, clip_norm=1.0)
-        minutes = replace(
-            quick,
-            steps=10_000,
-            optimizer="muon",
-            lr=SHORT_RATE,
-            precision="bf16",
-            dims=stretch(quick.dims, 2.5),
-            samples=stretch(quick.samples, 2.5),
-        )
-        return holding(minutes, program, LONG_BURN_IN if isinstance(task, LinearRegression) else BURN_IN)
-    return curricula
+    if scale != "short":
+        return paper
+    minutes = replace(
+        paper,
+        steps=10_000,
+        optimizer="muon",
+        lr=SHORT_RATE,
+        schedule="cosine",
+        warmup=0.02,
+        clip_norm=1.0,
+        precision="bf16",
+        dims=stretch(paper.dims, 2.5),
+        samples=stretch(paper.samples, 2.5),
+    )
+    return holding(minutes, program, LONG_BURN_IN if isinstance(task, LinearRegression) else BURN_IN)
 
 
 def holding(config: TrainConfig, program: Program, burn_in: tuple[int, ...]) -> TrainConfig:

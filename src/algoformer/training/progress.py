@@ -70,9 +70,7 @@ class ProgressBar(Callback):
 def progress_callbacks(wanted: bool | None) -> tuple[Callback, ...]:
     """Return a progress bar, or nothing; None shows one on a terminal and in a notebook."""
     watched = sys.stderr.isatty() or "ipykernel" in sys.modules
-    if not (watched if wanted is None else wanted):
-        return ()
-    return (ProgressBar(),)
+    return (ProgressBar(),) if (watched if wanted is None else wanted) else ()
 
 
 @contextmanager
@@ -100,14 +98,9 @@ def training_bars(runs: Mapping[str, int], screen: Console | None = None) -> Ite
         yield tell
         return
     bar = [BarColumn(bar_width=None)] if screen.width >= WIDE else []
-    columns = (
-        TextColumn("{task.description}"),
-        *bar,
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[note]}"),
-    )
+    label, note = TextColumn("{task.description}"), TextColumn("{task.fields[note]}")
     # redirect_stdout would make rich print results on the stream of the bars, and leave a file empty
-    with Progress(*columns, console=screen, redirect_stdout=False) as progress:
+    with Progress(label, *bar, MofNCompleteColumn(), note, console=screen, redirect_stdout=False) as progress:
         tasks = {name: progress.add_task(name, total=total, note="") for name, total in runs.items()}
 
         def draw(name: str, done: int, total: int, metrics: Mapping[str, float]) -> None:

@@ -14,11 +14,7 @@ from algoformer.training.step import RAW, Step, checked_tensor
 
 
 def restore(step: Step, checkpoint: Checkpoint) -> tuple[int, float]:
-    """Bring a fresh training step to where the checkpoint was made; return the steps and seconds it took.
-
-    Raises:
-        ValueError: the checkpoint is of another experiment, or lacks something a run needs.
-    """
+    """Bring a fresh training step to where the checkpoint was made; return the steps and seconds it took."""
     card, state, experiment = checkpoint.card, checkpoint.state, step.experiment
     if not is_data_of(card.get("experiment"), experiment):
         raise ValueError("the checkpoint is not one of this experiment's; start again in another folder")
@@ -50,9 +46,8 @@ def _restore_optimizer(step: Step, state: Mapping[str, Tensor]) -> None:
         if id(weight) in starts and not any(f"optimizer.{name}.{key}" in state for key in like):
             continue  # no step has reached it yet
         kept = _tensors(step, state, f"optimizer.{name}.", like)
-        step.optimizer.load_state(
-            weight, {key: value.to(weight.device).clone() for key, value in kept.items()}
-        )
+        copied = {key: value.to(weight.device).clone() for key, value in kept.items()}
+        step.optimizer.load_state(weight, copied)
 
 
 def _tensors(

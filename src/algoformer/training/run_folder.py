@@ -7,11 +7,11 @@ import json
 import logging
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from algoformer.checkpoint import BEST, LATEST, Checkpoint, load_checkpoint, write_checkpoint
+from algoformer.checkpoint import LATEST, Checkpoint, load_checkpoint, write_checkpoint
 from algoformer.common.files import (
     append_line,
     is_leftover,
@@ -49,22 +49,14 @@ class RunFolder:
         self._tensorboard = tensorboard
         self._events: Any = None
 
-    @property
-    def checkpoint_path(self) -> Path:
-        """The path of the newest checkpoint."""
-        return self.path / LATEST
-
     def load(self) -> Checkpoint | None:
         """Return the newest checkpoint, if there is one: another process may see another folder."""
-        return load_checkpoint(self.checkpoint_path) if self.checkpoint_path.exists() else None
+        path = self.path / LATEST
+        return load_checkpoint(path) if path.exists() else None
 
-    def save(self, checkpoint: Checkpoint) -> None:
-        """Put a new checkpoint in the place of the old one."""
-        write_checkpoint(self.checkpoint_path, checkpoint)
-
-    def save_best(self, checkpoint: Checkpoint) -> None:
-        """Put new best weights in the place of the old ones."""
-        write_checkpoint(self.path / BEST, checkpoint)
+    def save(self, checkpoint: Checkpoint, name: str = LATEST) -> None:
+        """Put a new checkpoint in the place of the old one of that name."""
+        write_checkpoint(self.path / name, checkpoint)
 
     def write_config(self, experiment: object) -> None:
         """Write an experiment's data for people to read if it is not there yet; the checkpoint has it too."""
@@ -95,12 +87,7 @@ class RunFolder:
 def open_folder(
     path: Path, experiment: Experiment, *, resume: bool, tensorboard: bool = False
 ) -> Iterator[RunFolder]:
-    """Start a new run folder, or take up the run that is in it; no other process can do so meanwhile.
-
-    Raises:
-        ValueError: the folder already holds something, or no run to resume, or another experiment's, or
-            another process is training in it.
-    """
+    """Start a new run folder, or take up the run that is in it; no other process can do so meanwhile."""
     _check(path, experiment, resume=resume)  # before anything is written
     path.mkdir(parents=True, exist_ok=True)
     with _locked(path):
@@ -115,11 +102,7 @@ def open_folder(
 
 
 def stored_experiment(folder: Path) -> object:
-    """Return the experiment of the run in a folder in plain JSON types: that of its newest checkpoint.
-
-    Raises:
-        ValueError: there is no run, or its checkpoint cannot be read.
-    """
+    """Return the experiment of the run in a folder in plain JSON types: that of its newest checkpoint."""
     if (folder / LATEST).exists():
         card = read_header(folder / LATEST).get("card")
         return card.get("experiment") if isinstance(card, dict) else None
@@ -217,13 +200,11 @@ def _check(path: Path, experiment: Experiment, *, resume: bool) -> None:
             raise ValueError(f"{path} holds no run to resume{why}")
         if not is_data_of(stored_experiment(path), experiment):
             raise ValueError(f"{path} holds a run of another experiment; resume with its own settings")
-    elif path.exists() and (not path.is_dir() or any(not _is_ours(item.name) for item in path.iterdir())):
-        raise ValueError(f"{path} exists already; resume the run in it or choose another folder")
-
-
-def _is_ours(name: str) -> bool:
-    # the lock, and the temporary files of a process that was killed before its first checkpoint
-    return name == LOCK or is_leftover(name)
+    elif path.exists():
+        # a process that was killed before its first checkpoint leaves the lock and temporary files
+        free = path.is_dir() and all(one.name == LOCK or is_leftover(one.name) for one in path.iterdir())
+        if not free:
+            raise ValueError(f"{path} exists already; resume the run in it or choose another folder")
 
 
 @contextmanager
@@ -231,20 +212,14 @@ def _locked(path: Path) -> Iterator[None]:
     """Hold the lock of a folder; the lock file stays, because to remove it would let two processes in."""
     handle = os.open(path / LOCK, os.O_RDWR | os.O_CREAT, 0o666)
     try:
-        _lock(handle, path)
+        # not every system and file system has locks; where there are none, two processes are not kept apart
+        with suppress(ImportError, OSError):
+            import fcntl
+
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise ValueError(f"another process is training in {path}; wait for it or stop it") from None
         yield
     finally:
         os.close(handle)
-
-
-def _lock(handle: int, path: Path) -> None:
-    try:
-        import fcntl
-    except ImportError:
-        return  # only POSIX has it; elsewhere two processes are not kept apart
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise ValueError(f"another process is training in {path}; wait for it or stop it") from None
-    except OSError:
-        return  # this file system has no locks

@@ -15,14 +15,14 @@ from typing import Any
 
 import torch
 
-from algoformer.checkpoint import Checkpoint
+from algoformer.checkpoint import BEST, Checkpoint
 from algoformer.common.devices import device_name, matmul_precision, source_commit
 from algoformer.common.plain_data import MOST
 from algoformer.common.terminal import short
 from algoformer.model.program import default_steps
 from algoformer.training.config import RunOptions, iterations_at
 from algoformer.training.engine import Plan, open_engine
-from algoformer.training.progress import Callback
+from algoformer.training.progress import progress_callbacks
 from algoformer.training.restore import restore
 from algoformer.training.run_folder import ORIGIN, Metrics, RunFolder
 from algoformer.training.step import Step, Stop, snapshot
@@ -79,14 +79,8 @@ class Clock:
 class Session:
     """The live objects of a run, how they go on and how they are saved.
 
-    Args:
-        learner: a fresh step, to be brought to where the checkpoint was made.
-        folder: where to write; None writes nothing.
-        checkpoint: what to resume from; None starts anew.
-        plan: how steps are taken.
-        options: how the run is carried out.
-        origin: facts about the checkpoint that a new run begins with; a resumed run keeps its own.
-        callbacks: called with the news of the run.
+    A fresh learner is brought to where the checkpoint was made, if there is one to resume from. `origin` has
+    the facts about the checkpoint that a new run begins with; a resumed run keeps its own.
     """
 
     def __init__(
@@ -98,15 +92,15 @@ class Session:
         plan: Plan,
         options: RunOptions,
         origin: Mapping[str, Any] | None = None,
-        callbacks: tuple[Callback, ...] = (),
     ) -> None:
         self.learner, self.folder, self.group = learner, folder, learner.group
-        self.config, self.plan, self.options, self.callbacks = learner.training, plan, options, callbacks
+        self.config, self.plan, self.options = learner.training, plan, options
         self.command, self.origin = options.command, origin
         self.best: Metrics | None = None
         self.validations_since_best = 0
         self.step, seconds = 0, 0.0
         self.facts = {} if folder is None else self._fixed_facts()
+        self.callbacks = *progress_callbacks(options.progress), *options.callbacks
         if checkpoint is not None:
             self.step, seconds = restore(learner, checkpoint)
             self._restore_card(checkpoint.card)
@@ -158,11 +152,7 @@ class Session:
             self.save()
 
     def save(self) -> None:
-        """Write a checkpoint, if there is a folder to write to and something new.
-
-        Raises:
-            FloatingPointError: the weights or the loss are not finite.
-        """
+        """Write a checkpoint, if there is a folder to write to and something new, which must be finite."""
         if self.folder is None or self.saved == self.step:
             return
         self._finite_sums()
@@ -218,7 +208,7 @@ class Session:
         folder = self.folder
         if folder is not None:
             best = Checkpoint(model=model, data=data, card={**self._card(), **found})
-            self.group.on_rank_zero(partial(folder.save_best, best))
+            self.group.on_rank_zero(partial(folder.save, best, BEST))
         return found
 
     def _begin(self) -> list[Metrics]:
@@ -287,9 +277,8 @@ class Session:
     def _finite_sums(self) -> list[float]:
         """Return the sums since the last row of metrics; refuse a loss or weights that are not finite."""
         sums = self.learner.read_sums()
-        loss = sums[0]
-        if not (self.learner.weights_are_finite() and math.isfinite(loss)):
-            what = "weights are" if math.isfinite(loss) else "loss is"
+        if not (self.learner.weights_are_finite() and math.isfinite(sums[0])):
+            what = "weights are" if math.isfinite(sums[0]) else "loss is"
             kept = "" if self.folder is None else "; the last good checkpoint is kept"
             raise FloatingPointError(
                 f"the {what} not finite at step {self.step}{kept}. "

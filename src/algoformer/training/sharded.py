@@ -21,12 +21,8 @@ def shard(root: nn.Module, model: nn.Module, *, at_once: bool) -> None:
 
     A loop is one unit, whole from its first iteration to its last: put together anew in every iteration,
     its weights would travel as often as they are used. Of what runs once, small modules and the layers of
-    deeper ones are units. What belongs to no unit is whole while the root runs.
-
-    Args:
-        root: the module that is called; it contains the model.
-        model: whose weights to cut; those of the first process are given to all before.
-        at_once: one unit for everything, for a root that reads all weights before it runs anything.
+    deeper ones are units. What belongs to no unit is whole while the root, which contains the model, runs.
+    `at_once` makes one unit of everything, for a root that reads all weights before it runs anything.
     """
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard, register_fsdp_forward_method

@@ -227,8 +227,7 @@ class Step:
 
     def read_sums(self) -> list[float]:
         """Return the sums since the last reset, the loss first. Waits for device and processes."""
-        values: list[float] = self.group.mean(self.sums).tolist()
-        return values
+        return self.group.mean(self.sums).tolist()
 
     def weights_are_finite(self) -> bool:
         """Return whether all weights are finite, on all processes."""
@@ -238,7 +237,7 @@ class Step:
 
     def _loss(self, batch: Any, unroll: Unroll) -> Loss:
         if self.rounded is not None:
-            return self.rounded.loss(batch, unroll)
+            return self.rounded.call(batch, unroll)
         return self.data.loss(self.solver, batch, unroll, self.training)
 
 
@@ -253,20 +252,14 @@ def snapshot(step: Step, card: Mapping[str, Any]) -> Checkpoint:
     `weights` says which it is. With several processes all of them take part, and that of rank zero is the one
     to keep: it is the same as if the run had one process.
     """
-    return Checkpoint(
-        model=step.group.full_model(step.trained), data=step.data, card=card, state=state_of(step)
-    )
-
-
-def state_of(step: Step) -> dict[str, Tensor]:
-    """Return all tensors that the next step depends on, besides the model to use."""
+    model = step.group.full_model(step.trained)
     state = {"sums": step.group.mean(step.sums)}
     kept = step.optimizer.state
     for name, weight in step.model.named_parameters():
         state |= {f"optimizer.{name}.{key}": value for key, value in kept.get(weight, {}).items()}
     if step.average is not None:
         state |= {f"{RAW}{name}": value for name, value in step.model.state_dict().items()}
-    return step.group.full_state(state)
+    return Checkpoint(model=model, data=step.data, card=card, state=step.group.full_state(state))
 
 
 def raw_model(checkpoint: Checkpoint) -> nn.Module:

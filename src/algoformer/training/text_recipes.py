@@ -184,11 +184,7 @@ def experiment_on_files(
 ) -> Experiment:
     """Return an experiment on the user's own files, or on the corpus of the recipe.
 
-    Args:
-        kind: "translation", "labels", "text", or the name of registered data, which is trained like "text".
-        program: a named program, or one of the user's own.
-        scale: how large the model and how long the training are.
-        files: a source and a target file for translation; any number of files for other text.
+    Registered data is trained like "text". Translation takes a source and a target file.
     """
     if kind not in get_args(TextKind):
         shape, data = SHAPES["text"][scale], data_class(kind)
@@ -211,8 +207,7 @@ def text_data(kind: TextKind, scale: TextScale = "smoke", **data: Any) -> Data:
     settings = dict(SETTINGS[kind][scale])
     if _OWN_FILES & set(data):
         settings = {name: value for name, value in settings.items() if name not in ("corpus", "also_tested")}
-    built: Data = _DATA[kind](**settings | data)
-    return built
+    return _DATA[kind](**settings | data)
 
 
 def text_training(program: Program, kind: TextKind, scale: TextScale = "smoke") -> TrainConfig:

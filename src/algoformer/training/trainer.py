@@ -19,7 +19,6 @@ from algoformer.common.devices import pick_device
 from algoformer.data.protocol import BUILT_IN
 from algoformer.training.config import Experiment, ParallelName, RunOptions, build_model, refuse_unlike
 from algoformer.training.engine import Plan, plan_for
-from algoformer.training.progress import progress_callbacks
 from algoformer.training.run_folder import Metrics, RunFolder, open_folder, origin_of
 from algoformer.training.session import Session
 from algoformer.training.step import ProcessGroup, Step
@@ -183,15 +182,9 @@ def _session(
     model = build_model(experiment, like=like)
     if folder is not None and not (like is None and experiment.data.name in BUILT_IN):
         refuse_unbuildable(model)  # a model from elsewhere may not be what its program builds
-    return Session(
-        Step(experiment, model.to(device), group),
-        folder,
-        stored,
-        plan=plan,
-        options=options,
-        origin=origin_of(initial.card) if isinstance(initial, Checkpoint) else None,
-        callbacks=(*progress_callbacks(options.progress), *options.callbacks),
-    )
+    origin = origin_of(initial.card) if isinstance(initial, Checkpoint) else None
+    learner = Step(experiment, model.to(device), group)
+    return Session(learner, folder, stored, plan=plan, options=options, origin=origin)
 
 
 VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
@@ -226,7 +219,9 @@ def join_group(wanted: ParallelName, device: torch.device) -> tuple[ProcessGroup
         and "WORLD_SIZE" not in os.environ
     ):
         return ProcessGroup(), device
-    from algoformer.training.distributed import own_device, plan_group
+    from algoformer.training.distributed import own_gpu, plan_group
 
     group = plan_group(wanted, device=device)
-    return group, own_device(device, group)
+    if not group.is_single and str(device) == "cuda":
+        device = torch.device("cuda", own_gpu())
+    return group, device

@@ -30,8 +30,7 @@ _NUMPY_NAMES = {torch.float16: "<f2", torch.float32: "<f4", torch.float64: "<f8"
 
 def known_words() -> dict[str, dict[str, Any]]:
     """Return the fields of each part that the page can run, with the values it knows."""
-    words: dict[str, dict[str, Any]] = json.loads((ASSETS / "words.json").read_text(encoding="utf-8"))
-    return words
+    return json.loads((ASSETS / "words.json").read_text(encoding="utf-8"))
 
 
 def pack_model(model: AlgoFormer) -> dict[str, Any]:
@@ -68,12 +67,6 @@ def pack_program(
     """
     parts = json.loads(program.to_json())
     check_program(parts, known_words(), instead)
-    weights = pack_weights(state, dtype, instead)
-    return {"format": FORMAT, "program": parts, "sizes": dict(sizes), **weights}
-
-
-def pack_weights(state: Mapping[str, Tensor], dtype: torch.dtype, instead: str = INSTEAD) -> dict[str, Any]:
-    """Return all tensors as one base64 text, with the place and shape of each."""
     values = {name: value.detach().cpu() for name, value in state.items()}
     stored = smallest_exact(list(values.values()))
     _check_size(sum(value.numel() for value in values.values()), stored, instead)
@@ -83,6 +76,9 @@ def pack_weights(state: Mapping[str, Tensor], dtype: torch.dtype, instead: str =
         start += value.numel()
     numbers = torch.cat([value.to(stored).reshape(-1) for value in values.values()]).numpy()
     return {
+        "format": FORMAT,
+        "program": parts,
+        "sizes": dict(sizes),
         "dtype": "float64" if dtype == torch.float64 else "float32",
         "stored": str(stored).removeprefix("torch."),
         "tensors": tensors,

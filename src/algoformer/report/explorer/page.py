@@ -182,11 +182,7 @@ def _settings(model: AlgoFormer, exploration: Exploration) -> dict[str, Any]:
 
 
 def page_data(data: Mapping[str, Any]) -> str:
-    """Return JSON that can stand in a script element, whatever texts it holds.
-
-    Raises:
-        ValueError: a number is not finite.
-    """
+    """Return JSON that can stand in a script element, whatever texts it holds."""
     try:
         text = json.dumps(data, allow_nan=False)
     except ValueError as error:

@@ -39,7 +39,9 @@ def conclusion(
         others = ", ".join(f"of {rival.label} {show(rival.by_step.at(trained))}" for rival in rivals)
         text += f"; as many steps {others}"
     if model.steps > trained:
-        text += f". After {model.steps} iterations it is {_held(own, model.by_step.final)}"
+        later = model.by_step.final
+        word = "the answer holds" if later <= 1.5 * own else "the loop drifts"
+        text += f". After {model.steps} iterations it is {show(later)}: {word}"
     return text + "."
 
 
@@ -71,12 +73,6 @@ def theorem_conclusion(method: str, deviation: float, *, steps: int, prompts: in
         f"On {prompts} prompts and {steps} iterations the largest difference from the textbook is "
         f"{show(deviation)}."
     )
-
-
-def _held(own: float, later: float) -> str:
-    if later <= 1.5 * own:
-        return f"{show(later)}: the answer holds"
-    return f"{show(later)}: the loop drifts"
 
 
 def _steps(count: int) -> str:
