@@ -38,7 +38,7 @@ class ExploreOptions:
     ]
     out: Path | None = None  # The page; by default MODEL.html.
     identification: Path | None = None  # JSON file of algoformer identify, shown in the page.
-    text: tuple[str, ...] = ()  # Lines that the page of a text model starts with; shipped models have defaults.
+    text: tuple[str, ...] = ()  # First lines on the page of a text model; shipped models have their own.
     prompts: int = 64  # Number of held-out prompts for the conclusion.
 
 
