@@ -5,13 +5,20 @@ The KV cache is a stock cache of `transformers` with one entry for each loop, it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from algoformer.hf.config import AlgoformerConfig
+from algoformer.hf.inputs import (
+    check_cache,
+    check_checkpointing,
+    check_embedding,
+    check_inputs,
+    checked_mask,
+)
 from algoformer.hf.installed import transformers
 from algoformer.language.cache import slots_of
 from algoformer.language.classifier import TextClassifier
@@ -29,6 +36,8 @@ class ProgramModel(transformers.PreTrainedModel):
     base_model_prefix = "model"
     main_input_name = "input_ids"
     supports_gradient_checkpointing = True
+    _supports_sdpa = True
+    _no_split_modules = ["Layer"]  # noqa: RUF012
 
     def __init__(self, config: AlgoformerConfig, kind: Callable[..., nn.Module], **options: Any) -> None:
         super().__init__(config)
@@ -74,25 +83,9 @@ class ProgramModel(transformers.PreTrainedModel):
         self.model.trunk.embedding = value
         self.model.trunk.vocabulary = value.num_embeddings
 
-    def check_inputs(self, input_ids: Tensor | None, options: Mapping[str, Any]) -> Tensor:
-        """Return the tokens; refuse inputs and outputs that models of `transformers` have and these do not.
-
-        Raises:
-            ValueError: the message says what to use instead.
-        """
-        for name in ("output_hidden_states", "output_attentions"):
-            if options.get(name, getattr(self.config, name)):
-                raise ValueError(
-                    f"{name}=True is not supported; model.model.trace(input_ids, unroll) returns the states "
-                    "that unroll.keep names"
-                )
-        if input_ids is None:
-            raise ValueError("input_ids must be given; inputs_embeds is not supported")
-        return input_ids
-
     def unroll(self, steps: int | None) -> Unroll:
         """Return how far to run: `steps` of the traced loop, by default as configured."""
-        checkpointing = self.gradient_checkpointing and self.training
+        checkpointing = self.gradient_checkpointing and self.training and torch.is_grad_enabled()
         steps = self.config.steps if steps is None else steps
         steps = self.program_steps if steps is None else steps
         return Unroll(steps=steps, window=1, gradient_checkpointing=checkpointing)
@@ -108,9 +101,6 @@ class AlgoformerForCausalLM(ProgramModel, transformers.GenerationMixin):
     torch.Size([4, 7, 50])
     """
 
-    _supports_sdpa = True
-    _no_split_modules = ["Layer"]  # noqa: RUF012
-
     def __init__(self, config: AlgoformerConfig) -> None:
         super().__init__(config, TokenModel, tied=config.tie_word_embeddings)
 
@@ -125,6 +115,8 @@ class AlgoformerForCausalLM(ProgramModel, transformers.GenerationMixin):
 
     def generate(self, *args: Any, steps: int | None = None, **kwargs: Any) -> Any:
         """Generate tokens as `GenerationMixin.generate` does; `steps` sets how often the traced loop runs."""
+        if kwargs.get("assistant_early_exit"):
+            raise ValueError("assistant_early_exit needs layers that can be left out; give assistant_model")
         configured = self.config.steps
         self.config.steps = configured if steps is None else steps  # caches are sized by the configuration
         try:
@@ -159,14 +151,17 @@ class AlgoformerForCausalLM(ProgramModel, transformers.GenerationMixin):
             steps: how often the traced loop runs; by default as configured.
             kwargs: passed to the loss function, except `return_dict`.
         """
-        input_ids = self.check_inputs(input_ids, kwargs)
+        input_ids = check_inputs(input_ids, kwargs, self.config)
         unroll = self.unroll(steps)
         use_cache = (self.config.use_cache and not self.training) if use_cache is None else use_cache
+        if unroll.gradient_checkpointing:
+            check_checkpointing(use_cache, past_key_values)
         if use_cache and past_key_values is None:
             past_key_values = transformers.DynamicCache()
         context = self._context(input_ids, attention_mask, position_ids, past_key_values, unroll.steps)
         states = self.model.trunk(input_ids, unroll, context)[0]
         kept = slice(-logits_to_keep or None, None) if isinstance(logits_to_keep, int) else logits_to_keep
+        check_embedding(self.model.output_weight if self.model.tied else states, states)
         logits = self.model.scores(states[:, kept])
         loss = None
         if labels is not None:
@@ -193,6 +188,8 @@ class AlgoformerForCausalLM(ProgramModel, transformers.GenerationMixin):
                 f"a sequence of {int(past + tokens)} tokens is longer than "
                 f"max_position_embeddings={self.config.max_position_embeddings}; shorten it"
             )
+        if attention_mask is not None:
+            attention_mask = checked_mask(attention_mask, past + tokens, self.dtype)
         keys = tokens if cache is None else cache.get_mask_sizes(tokens, 0)[0]
         rows = past + torch.arange(tokens, device=device)
         mask = _causal_mask(rows, keys, attention_mask)
@@ -211,7 +208,7 @@ class AlgoformerForCausalLM(ProgramModel, transformers.GenerationMixin):
 
 def _causal_mask(rows: Tensor, keys: int, attention_mask: Tensor | None) -> Tensor:
     if attention_mask is not None and attention_mask.ndim == 4:
-        return attention_mask if attention_mask.dtype == torch.bool else attention_mask == 0
+        return attention_mask
     places = torch.arange(keys, device=rows.device)
     mask = (places[None] <= rows[:, None])[None, None]
     if attention_mask is None:
@@ -231,20 +228,6 @@ class CacheEntry:
         """Store new keys and values; return all keys and values to attend to."""
         found: tuple[Tensor, Tensor] = self.cache.update(key, value, self.index)
         return found
-
-
-def check_cache(cache: Any, slots: int) -> None:
-    """Refuse a cache that was filled at another number of steps.
-
-    Raises:
-        ValueError: the message names both numbers of layers.
-    """
-    layers = getattr(cache, "layers", ())
-    if len(layers) not in (0, slots) and cache.get_seq_length():
-        raise ValueError(
-            f"the KV cache was filled by {len(layers)} layers and the model now runs {slots}; "
-            "start from an empty cache after a change of steps"
-        )
 
 
 class AlgoformerForSequenceClassification(ProgramModel):
@@ -272,7 +255,7 @@ class AlgoformerForSequenceClassification(ProgramModel):
             steps: how often the traced loop runs; by default as configured.
             kwargs: passed to the loss function, except `return_dict`.
         """
-        input_ids = self.check_inputs(input_ids, kwargs)
+        input_ids = check_inputs(input_ids, kwargs, self.config, refused=("position_ids",))
         mask = torch.ones_like(input_ids) if attention_mask is None else attention_mask
         logits = self.model(input_ids, mask.bool(), self.unroll(steps))[0]
         loss = None
