@@ -103,6 +103,37 @@ def test_embeddings_and_positions_are_not_left_out_without_a_word() -> None:
 
 
 @torch.no_grad()
+@pytest.mark.parametrize("name", ["plain", "algoformer"])
+def test_documents_packed_in_a_row_do_not_see_each_other(name: str) -> None:
+    model = to_hf(token_model(PROGRAMS[name]).train())
+    tokens, positions = prompts()["input_ids"], torch.tensor([[0, 1, 2, 0, 0, 1, 2, 3]])
+    found = model(tokens, position_ids=positions).logits
+    each = [model(tokens[:, first:last]).logits for first, last in ((0, 3), (3, 4), (4, 8))]
+    torch.testing.assert_close(found, torch.cat(each, dim=1), rtol=0, atol=1e-5)
+    one = model(tokens, position_ids=torch.arange(2, 10)[None]).logits
+    seen = model(tokens, position_ids=torch.arange(2, 10)[None], attention_mask=torch.ones(3, 8)).logits
+    assert torch.equal(one, seen)
+
+
+def test_a_plain_decoder_reads_packed_documents_alike() -> None:
+    ours, positions = token_model(PROGRAMS["plain"]), torch.tensor([[0, 1, 2, 0, 0, 1, 2, 3]])
+    options = {"input_ids": prompts()["input_ids"], "position_ids": positions, "use_cache": False}
+    expected = to_hf(ours, format="gpt2")(**options).logits
+    torch.testing.assert_close(to_hf(ours)(**options).logits, expected, rtol=0, atol=1e-5)
+
+
+def test_the_trainer_smooths_labels_of_the_next_token(tmp_path: Path) -> None:
+    model, tokens = looped(), prompts()["input_ids"]
+    settings = transformers.TrainingArguments(
+        output_dir=str(tmp_path), label_smoothing_factor=0.2, report_to=[], use_cpu=True
+    )
+    trainer = transformers.Trainer(model=model, args=settings)
+    found = trainer.compute_loss(model, {"input_ids": tokens, "labels": tokens.clone()})
+    scores = model(tokens).logits[:, :-1].flatten(0, 1)
+    expected = torch.nn.functional.cross_entropy(scores, tokens[:, 1:].flatten(), label_smoothing=0.2)
+    torch.testing.assert_close(found, expected)
+
+
 def test_a_draft_model_changes_no_token_and_layers_cannot_be_left_out() -> None:
     model, draft = looped(), to_hf(token_model(presets.looped(heads=2, steps=2)))
     options = {"max_new_tokens": 12, "do_sample": False, "eos_token_id": None}
