@@ -146,6 +146,12 @@ def test_a_draft_model_changes_no_token_and_layers_cannot_be_left_out() -> None:
         model.generate(tokens, **options, assistant_early_exit=2)
 
 
+def test_the_number_of_layers_that_run_cannot_be_set(tmp_path: Path) -> None:
+    looped().save_pretrained(tmp_path)
+    with pytest.raises(ValueError, match="follows from the program, got 3; give steps, or another program"):
+        transformers.AutoModelForCausalLM.from_pretrained(tmp_path, num_hidden_layers=3)
+
+
 @pytest.mark.parametrize("implementation", ["eager", "sdpa"])
 def test_a_classifier_is_opened_as_other_models_are(implementation: str, tmp_path: Path) -> None:
     model = classifier()
