@@ -9,7 +9,7 @@ import torch.nn.functional as F
 pytest.importorskip("transformers")
 pytest.importorskip("tokenizers")
 
-from algoformer.hf import AlgoformerForSequenceClassification, to_hf, to_hf_tokenizer
+from algoformer.hf import AlgoformerForSequenceClassification, model_card, to_hf, to_hf_tokenizer
 from algoformer.language.checkpoint import TextCheckpoint
 from algoformer.language.classifier import TextClassifier
 from algoformer.language.lines import prepared
@@ -168,3 +168,11 @@ def test_what_is_neither_a_model_nor_a_tokenizer_is_named(tokenizer: Tokenizer) 
         to_hf_tokenizer(TextCheckpoint(model=model))
     with pytest.raises(ValueError, match="a TextClassifier or a checkpoint of one, got AlgoFormer"):
         to_hf(AlgoFormer(presets.standard(1, heads=2), dim=2, out=1, context=4, width=8))  # type: ignore[arg-type]
+
+
+@pytest.mark.usefixtures("as_a_user")
+def test_a_card_of_a_language_model_is_not_written_for_a_classifier() -> None:
+    program = presets.algoformer(heads=2, causal=False)
+    model = to_hf(TextClassifier(program, labels=("one", "other"), vocabulary=8, context=8, width=8))
+    with pytest.raises(ValueError, match="describes language models, got AlgoformerForSequenceClass"):
+        model_card(model, curve={1: 0.5}, measured_on="nothing")

@@ -157,6 +157,7 @@ def test_the_weights_are_a_copy() -> None:
         ("gemma2", {"sliding_window": 64}, "cannot import this gemma2: it has capped scores"),
         ("hrm_text", {}, "cannot import this hrm_text: it has a fast state that does not start at zero"),
         ("llama", {"attention_bias": True}, "cannot import this llama: it has biases"),
+        ("llama", {"is_causal": False}, "cannot import this llama: it has attention in both directions"),
         ("llama", {"hidden_act": "tanh"}, "cannot import this llama: it has an activation tanh"),
         ("gpt2", {"activation_function": "tanh"}, "cannot import this gpt2: it has an activation tanh"),
         ("gpt2", {"scale_attn_weights": False}, "cannot import this gpt2: it has unscaled scores"),
@@ -170,6 +171,17 @@ def test_the_weights_are_a_copy() -> None:
 def test_what_programs_cannot_express_is_named(family: str, options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         from_hf(tiny(family, **options))
+
+
+def test_dropout_comes_along_and_goes_back() -> None:
+    gpt2 = from_hf(tiny("gpt2", resid_pdrop=0.3, attn_pdrop=0.2)).train()
+    assert (gpt2.trunk.dropout, gpt2.trunk.attention_dropout) == (0.3, 0.2)
+    assert not torch.equal(gpt2(TOKENS), gpt2(TOKENS))  # drawn anew
+    config = to_hf(gpt2, format="gpt2").config
+    assert (config.resid_pdrop, config.embd_pdrop, config.attn_pdrop) == (0.3, 0.3, 0.2)
+    llama = from_hf(tiny("llama", attention_dropout=0.4))
+    assert (llama.trunk.dropout, llama.trunk.attention_dropout) == (0.0, 0.4)
+    assert to_hf(llama, format="llama").config.attention_dropout == 0.4
 
 
 @pytest.mark.usefixtures("as_a_user")

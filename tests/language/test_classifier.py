@@ -5,7 +5,8 @@ import torch
 
 from algoformer import Unroll, programs
 from algoformer.language import TextClassifier
-from algoformer.model.stopping import ProbabilityShift
+from algoformer.model import Layers, Loop, Program
+from algoformer.model.stopping import Gate, ProbabilityShift, StateDifference, StoppingRule
 from tests.language.small_models import VOCABULARY, alone, lively, padded
 
 PROGRAMS = {
@@ -65,6 +66,25 @@ def test_a_stopping_rule_gives_each_text_the_scores_of_its_iteration(name: str) 
     assert iterations.tolist() == expected.tolist()
     assert len(set(expected.tolist())) > 1
     torch.testing.assert_close(scores, every[expected - 1, torch.arange(len(ids))], rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("rule", [Gate(0.9, 9), StateDifference(0.05, 9), StateDifference(0.2, 9)], ids=str)
+@pytest.mark.parametrize("side", ["left", "right"])
+@torch.no_grad()
+def test_padding_keeps_no_text_running(rule: StoppingRule, side: str) -> None:
+    """Padding has states and gates too, which settle later than those of the text."""
+    loop = Loop(Layers(1, 2, causal=False), 9, damp=0.4, halt="gate")
+    torch.manual_seed(0)
+    options = {"vocabulary": VOCABULARY, "context": 16, "width": 8}
+    model = TextClassifier(Program(loop), labels=("one", "other"), **options).eval()
+    lively(model, scale=0.4)
+    ids, real = padded((1, 2, 3, 4, 5, 12), side)
+    found = model.settle(ids, real, rule)
+    texts = [alone(ids, real, row) for row in range(len(ids))]
+    each = [model.settle(text, torch.ones_like(text, dtype=torch.bool), rule) for text in texts]
+    assert found.iterations.tolist() == [int(one.iterations) for one in each]
+    assert len(set(found.iterations.tolist())) > 1
+    torch.testing.assert_close(found.output, torch.cat([one.output for one in each]), rtol=0, atol=1e-5)
 
 
 def test_an_encoder_reads_in_both_directions() -> None:

@@ -5,7 +5,7 @@ import pickle
 import pytest
 from hypothesis import given
 
-from algoformer.model import Layers, Loop, Parallel, Program
+from algoformer.model import Layers, Loop, Parallel, Program, TwoStates
 from algoformer.model.program import as_program, default_steps, has_loop, to_data, traced_part
 from tests.random_programs import programs
 
@@ -119,6 +119,14 @@ def test_the_outline_shows_structure_and_what_differs_from_the_default() -> None
         (
             lambda: Loop(Layers(1), 2, start="random"),
             "unknown start 'random'; choose from zeros, .*start",
+        ),
+        (
+            lambda: Loop(Layers(1), 2, "none", start="zeros"),
+            "start='zeros' a loop never sees.*use start=\"input\"",
+        ),
+        (
+            lambda: TwoStates(Loop(Layers(1), 2), 2, "none", start="vector"),
+            "a loop never sees its input; use",
         ),
         (lambda: Layers(1, name=None), "letters and underscores"),
         (lambda: Loop(Layers(1), 0), "steps must be at least 1"),

@@ -5,7 +5,7 @@ from xml.etree import ElementTree
 import pytest
 from hypothesis import given, settings
 
-from algoformer.model import Layers, Loop, Parallel, Program
+from algoformer.model import Layers, Loop, Parallel, Program, TwoStates
 from algoformer.model import presets as programs
 from algoformer.model.program import default_steps
 from algoformer.report.diagram import AMBER, BLUE, DARK, GREEN, INK, MUTED, PAPER, PROMPT, RED, diagram
@@ -143,6 +143,16 @@ def test_each_injection_is_told_and_drawn_apart(inject: str) -> None:
     assert own not in pictures.values()
     caption = {"add": "added at every", "gate": "through gates at every", "none": "at the first step only"}
     assert caption[inject] in own
+
+
+def test_every_setting_of_a_loop_is_told() -> None:
+    words = {"start": "noise", "damp": 0.5, "step_signal": "sinusoid", "halt": "gate"}
+    _, *told = lines_of(Loop(Layers(1), 4, "concat", **words))
+    assert told == ["start noise", "damp 0.5", "sinusoid of the step added", "exit gate"]
+    low = Loop(Layers(1), 3, damp=0.25)
+    assert lines_of(low)[1:] == ("damp 0.25",)
+    two = TwoStates((low, Layers(1)), 2, start="input")
+    assert lines_of(two) == ("two states: slow, and fast inside", "input added at every step", "start input")
 
 
 def test_a_program_without_a_loop_has_no_iterations() -> None:

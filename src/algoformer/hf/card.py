@@ -60,6 +60,11 @@ def model_card(
         about: a paragraph about the model: what it is for and what it learned from.
         data: further fields of `huggingface_hub.ModelCardData`, such as `license`, `language`, `base_model`.
     """
+    if not isinstance(model, AlgoformerForCausalLM):
+        raise ValueError(
+            f"model_card describes language models, got {type(model).__name__}; "
+            "write the card of a classifier with huggingface_hub.ModelCard"
+        )
     hub = require("huggingface_hub", extra="hf")
     known = {"library_name": "algoformer", "pipeline_tag": "text-generation", "tags": ["looped-transformer"]}
     header = hub.ModelCardData(**{**known, **data})

@@ -84,3 +84,9 @@ class AlgoformerConfig(transformers.PreTrainedConfig):
     def num_hidden_layers(self) -> int:
         """The number of layers that run in one pass, which is the number of entries of a KV cache."""
         return 0 if self.program is None else len(slots_of(self.as_program(), steps=self.run_steps()))
+
+    @num_hidden_layers.setter
+    def num_hidden_layers(self, count: int) -> None:
+        raise ValueError(
+            f"num_hidden_layers follows from the program, got {short(count)}; give steps, or another program"
+        )

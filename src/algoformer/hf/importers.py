@@ -112,7 +112,8 @@ def from_hf(model: Any) -> TokenModel | TextClassifier:
     """Return a decoder of `transformers` as a `TokenModel` with a copy of its weights.
 
     A model that `loopify` has looped becomes a program with that loop. The result computes the logits of the
-    original up to rounding.
+    original up to rounding, for an HRM-Text without `token_type_ids`. Dropout rates are those of the
+    original; the embeddings have that of the layers.
 
     Args:
         model: a causal language model of one of `FAMILIES`, or what `to_hf` returned.
@@ -149,6 +150,7 @@ def from_hf(model: Any) -> TokenModel | TextClassifier:
         )
     scale = family.scale(config)
     tied = bool(config.tie_word_embeddings) and scale == 1.0
+    gpt2 = config.model_type == "gpt2"
     with torch.device("meta"):
         ours = TokenModel(
             _program(config, family),
@@ -156,6 +158,8 @@ def from_hf(model: Any) -> TokenModel | TextClassifier:
             context=config.max_position_embeddings,
             width=config.hidden_size,
             tied=tied,
+            dropout=config.resid_pdrop if gpt2 else 0.0,
+            attention_dropout=config.attn_pdrop if gpt2 else config.attention_dropout,
         )
     weights = _weights(model, ours.program, family, scale)
     if not tied:
@@ -237,6 +241,7 @@ def _check_features(config: Any) -> None:
         "another scale of scores": getattr(config, "query_pre_attn_scalar", head_width) != head_width,
         "biases": bool(getattr(config, "attention_bias", False) or getattr(config, "mlp_bias", False)),
         "scores scaled by layer": bool(getattr(config, "scale_attn_by_inverse_layer_idx", False)),
+        "attention in both directions": not getattr(config, "is_causal", True),
         "unscaled scores": not getattr(config, "scale_attn_weights", True),
         f"an activation {_activation(config)}": _activation(config) not in ACTIVATIONS,
     }

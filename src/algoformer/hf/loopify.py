@@ -13,7 +13,7 @@ from typing import Any
 from torch import nn
 
 from algoformer.common.numbers import check_count
-from algoformer.hf.model import check_cache
+from algoformer.hf.inputs import check_cache
 
 LISTS = ("layers", "h", "blocks")
 """Names under which decoders of `transformers` keep their layers."""

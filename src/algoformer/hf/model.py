@@ -5,13 +5,20 @@ The KV cache is a stock cache of `transformers` with one entry for each loop, it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from algoformer.hf.config import AlgoformerConfig
+from algoformer.hf.inputs import (
+    check_cache,
+    check_checkpointing,
+    check_embedding,
+    check_inputs,
+    checked_mask,
+)
 from algoformer.hf.installed import transformers
 from algoformer.language.cache import slots_of
 from algoformer.language.classifier import TextClassifier
@@ -29,6 +36,8 @@ class ProgramModel(transformers.PreTrainedModel):
     base_model_prefix = "model"
     main_input_name = "input_ids"
     supports_gradient_checkpointing = True
+    _supports_sdpa = True
+    _no_split_modules = ["Layer"]  # noqa: RUF012
 
     def __init__(self, config: AlgoformerConfig, kind: Callable[..., nn.Module], **options: Any) -> None:
         super().__init__(config)
@@ -74,25 +83,9 @@ class ProgramModel(transformers.PreTrainedModel):
         self.model.trunk.embedding = value
         self.model.trunk.vocabulary = value.num_embeddings
 
-    def check_inputs(self, input_ids: Tensor | None, options: Mapping[str, Any]) -> Tensor:
-        """Return the tokens; refuse inputs and outputs that models of `transformers` have and these do not.
-
-        Raises:
-            ValueError: the message says what to use instead.
-        """
-        for name in ("output_hidden_states", "output_attentions"):
-            if options.get(name, getattr(self.config, name)):
-                raise ValueError(
-                    f"{name}=True is not supported; model.model.trace(input_ids, unroll) returns the states "
-                    "that unroll.keep names"
-                )
-        if input_ids is None:
-            raise ValueError("input_ids must be given; inputs_embeds is not supported")
-        return input_ids
-
     def unroll(self, steps: int | None) -> Unroll:
         """Return how far to run: `steps` of the traced loop, by default as configured."""
-        checkpointing = self.gradient_checkpointing and self.training
+        checkpointing = self.gradient_checkpointing and self.training and torch.is_grad_enabled()
         steps = self.config.steps if steps is None else steps
         steps = self.program_steps if steps is None else steps
         return Unroll(steps=steps, window=1, gradient_checkpointing=checkpointing)
@@ -108,9 +101,6 @@ class AlgoformerForCausalLM(ProgramModel, transformers.GenerationMixin):
     torch.Size([4, 7, 50])
     """
 
-    _supports_sdpa = True
-    _no_split_modules = ["Layer"]  # noqa: RUF012
-
     def __init__(self, config: AlgoformerConfig) -> None:
         super().__init__(config, TokenModel, tied=config.tie_word_embeddings)
 
@@ -125,6 +115,8 @@ class AlgoformerForCausalLM(ProgramModel, transformers.GenerationMixin):
 
     def generate(self, *args: Any, steps: int | None = None, **kwargs: Any) -> Any:
         """Generate tokens as `GenerationMixin.generate` does; `steps` sets how often the traced loop runs."""
+        if kwargs.get("assistant_early_exit"):
+            raise ValueError("assistant_early_exit needs layers that can be left out; give assistant_model")
         configured = self.config.steps
         self.config.steps = configured if steps is None else steps  # caches are sized by the configuration
         try:
@@ -151,6 +143,9 @@ class AlgoformerForCausalLM(ProgramModel, transformers.GenerationMixin):
             input_ids: tokens, (batch, token).
             attention_mask: which tokens are not padding, those in the cache included.
             position_ids: the position of each token; by default tokens that are not padding are counted.
+                Without `attention_mask` and KV cache, tokens see those of their own document only if several
+                are packed in a row: positions that do not count up by one begin another, as elsewhere in
+                `transformers`.
             past_key_values: a KV cache; it belongs to one number of steps.
             labels: the tokens to predict, -100 where there is none; shifted here, as elsewhere in
                 `transformers`.
@@ -159,14 +154,17 @@ class AlgoformerForCausalLM(ProgramModel, transformers.GenerationMixin):
             steps: how often the traced loop runs; by default as configured.
             kwargs: passed to the loss function, except `return_dict`.
         """
-        input_ids = self.check_inputs(input_ids, kwargs)
+        input_ids = check_inputs(input_ids, kwargs, self.config)
         unroll = self.unroll(steps)
         use_cache = (self.config.use_cache and not self.training) if use_cache is None else use_cache
+        if unroll.gradient_checkpointing:
+            check_checkpointing(use_cache, past_key_values)
         if use_cache and past_key_values is None:
             past_key_values = transformers.DynamicCache()
         context = self._context(input_ids, attention_mask, position_ids, past_key_values, unroll.steps)
         states = self.model.trunk(input_ids, unroll, context)[0]
         kept = slice(-logits_to_keep or None, None) if isinstance(logits_to_keep, int) else logits_to_keep
+        check_embedding(self.model.output_weight if self.model.tied else states, states)
         logits = self.model.scores(states[:, kept])
         loss = None
         if labels is not None:
@@ -193,9 +191,13 @@ class AlgoformerForCausalLM(ProgramModel, transformers.GenerationMixin):
                 f"a sequence of {int(past + tokens)} tokens is longer than "
                 f"max_position_embeddings={self.config.max_position_embeddings}; shorten it"
             )
+        if attention_mask is not None:
+            attention_mask = checked_mask(attention_mask, past + tokens, self.dtype)
         keys = tokens if cache is None else cache.get_mask_sizes(tokens, 0)[0]
         rows = past + torch.arange(tokens, device=device)
         mask = _causal_mask(rows, keys, attention_mask)
+        if position_ids is not None and attention_mask is None and cache is None:
+            mask = mask & _same_document(position_ids)
         if position_ids is None:
             padded = attention_mask is not None and attention_mask.ndim == 2
             position_ids = positions_of(attention_mask.bool())[:, rows] if padded else rows[None]  # type: ignore[union-attr]
@@ -211,7 +213,7 @@ class AlgoformerForCausalLM(ProgramModel, transformers.GenerationMixin):
 
 def _causal_mask(rows: Tensor, keys: int, attention_mask: Tensor | None) -> Tensor:
     if attention_mask is not None and attention_mask.ndim == 4:
-        return attention_mask if attention_mask.dtype == torch.bool else attention_mask == 0
+        return attention_mask
     places = torch.arange(keys, device=rows.device)
     mask = (places[None] <= rows[:, None])[None, None]
     if attention_mask is None:
@@ -219,6 +221,12 @@ def _causal_mask(rows: Tensor, keys: int, attention_mask: Tensor | None) -> Tens
     real = nn.functional.pad(attention_mask.bool(), (0, keys - attention_mask.shape[1]))
     # a row that is masked as a whole has no softmax: every token attends to itself, padding too
     return (mask & real[:, None, None]) | (places[None] == rows[:, None])
+
+
+def _same_document(position_ids: Tensor) -> Tensor:
+    """Return which tokens belong to one document of a packed row: its positions count up one by one."""
+    document = nn.functional.pad((position_ids.diff(dim=1) != 1).cumsum(dim=1), (1, 0))
+    return (document[:, :, None] == document[:, None, :])[:, None]
 
 
 class CacheEntry:
@@ -231,20 +239,6 @@ class CacheEntry:
         """Store new keys and values; return all keys and values to attend to."""
         found: tuple[Tensor, Tensor] = self.cache.update(key, value, self.index)
         return found
-
-
-def check_cache(cache: Any, slots: int) -> None:
-    """Refuse a cache that was filled at another number of steps.
-
-    Raises:
-        ValueError: the message names both numbers of layers.
-    """
-    layers = getattr(cache, "layers", ())
-    if len(layers) not in (0, slots) and cache.get_seq_length():
-        raise ValueError(
-            f"the KV cache was filled by {len(layers)} layers and the model now runs {slots}; "
-            "start from an empty cache after a change of steps"
-        )
 
 
 class AlgoformerForSequenceClassification(ProgramModel):
@@ -272,7 +266,7 @@ class AlgoformerForSequenceClassification(ProgramModel):
             steps: how often the traced loop runs; by default as configured.
             kwargs: passed to the loss function, except `return_dict`.
         """
-        input_ids = self.check_inputs(input_ids, kwargs)
+        input_ids = check_inputs(input_ids, kwargs, self.config, refused=("position_ids",))
         mask = torch.ones_like(input_ids) if attention_mask is None else attention_mask
         logits = self.model(input_ids, mask.bool(), self.unroll(steps))[0]
         loss = None
@@ -285,4 +279,10 @@ transformers.AutoConfig.register(AlgoformerConfig.model_type, AlgoformerConfig, 
 transformers.AutoModelForCausalLM.register(AlgoformerConfig, AlgoformerForCausalLM, exist_ok=True)
 transformers.AutoModelForSequenceClassification.register(
     AlgoformerConfig, AlgoformerForSequenceClassification, exist_ok=True
+)
+# here the trainer looks for models whose labels are shifted, and pipelines for the models that they know
+_auto = transformers.models.auto.modeling_auto
+_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES[AlgoformerConfig.model_type] = AlgoformerForCausalLM.__name__
+_auto.MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES[AlgoformerConfig.model_type] = (
+    AlgoformerForSequenceClassification.__name__
 )

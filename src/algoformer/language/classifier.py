@@ -93,7 +93,7 @@ class TextClassifier(TextModel):
             assert inside.full_mask is not None  # of the texts that have not stopped yet
             return self.head(masked_mean(self.trunk.finish(states)[None], inside.full_mask[:, 0, 0])[0])
 
-        return settle(self.body, self.trunk.embed(input_ids), rule, read_out, context)
+        return settle(self.body, self.trunk.embed(input_ids), rule, read_out, context, attention_mask)
 
     def _built_again(self, sizes: dict[str, int]) -> TextClassifier:
         return TextClassifier(self.program, labels=self.labels, **sizes)

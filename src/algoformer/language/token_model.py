@@ -139,4 +139,5 @@ class TokenModel(TextModel):
 
     def scores(self, states: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch vocabulary"]:
         """Return the scores (logits) of the next token."""
-        return F.linear(states, self.output_weight)
+        # the module itself, which may have been given hooks or an adapter
+        return F.linear(states, self.trunk.embedding.weight) if self.output is None else self.output(states)

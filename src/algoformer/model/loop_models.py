@@ -1,7 +1,9 @@
 """The published loop models as programs, with the constants of their papers.
 
 Sizes that belong to the model and not to the program (width, vocabulary, context) are chosen where it is
-built, and `layer` overrides any field of the layers. The docstring says what a preset leaves out.
+built, and `layer` overrides any field of the layers. The hidden width of feed-forward networks is four times
+the stream's unless `hidden` is given, also where the published models have another one. The docstring says
+what a preset leaves out.
 
 >>> print(ouro(layers=2, heads=4))
 loop  ⟲ 4 steps, inject none
@@ -115,6 +117,7 @@ def universal(layers: int = 1, *, steps: int = 6, halt: str = "none", **layer: A
     """The Universal Transformer (Dehghani et al., 2019) as a decoder: sinusoids of position and of step.
 
     `halt="act"` adds adaptive computation time. Left out: the encoder, the scale √width of embeddings.
+    Attention has biases here and none there.
     """
     words = {"heads": 8, "positions": "sinusoid", "activation": "relu", "final_norm": False, **layer}
     words_of_loop: dict[str, Any] = {"inject": "none", "step_signal": "sinusoid", "halt": halt}
@@ -172,7 +175,8 @@ def hrm_text(layers: int = 16, *, steps: int = 2, low_steps: int = 3, **layer: A
 def deq(layers: int = 1, *, steps: int = 30, **layer: Any) -> Program:
     """A deep equilibrium transformer (Bai et al., 2019): input at every step, run to a fixed point.
 
-    Run it until `Converged`. Left out: relative positions, the solver, implicit gradients.
+    Run it until `Converged`. Left out: relative positions, the solver, implicit gradients. The input is added
+    to the state here, and to queries, keys and values there, whose norms have no weights.
     """
     words = {"heads": 8, "norm_at": "after", "activation": "relu", "positions": "none", **layer}
     loop = Loop(Layers(layers, **{**words, "final_norm": False}), steps=steps, name="loop")

@@ -70,8 +70,10 @@ class Loop:
     def _check(self) -> None:
         if not isinstance(self.inject, str) or self.inject not in INJECTIONS:
             INJECTIONS.name_of(self.inject)  # refuses it, and names those that exist
-        if self.start != "auto":
-            STARTS.name_of(self.start)
+        start = STARTS[STARTS.name_of(self.start_kind)]
+        if not (start.sees_input or INJECTIONS[self.inject].sees_input):
+            hidden = f"with inject={self.inject!r} and start={self.start!r} a loop never sees its input"
+            raise ValueError(f'{hidden}; use start="input", or inject="add"')
         if not (is_number(self.damp) and 0 < self.damp <= 1):
             raise ValueError(f"damp must be a number above 0 and at most 1, got {short(self.damp)}")
         if self.step_signal not in ("none", "sinusoid"):

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from algoformer.common.terminal import short
@@ -31,6 +31,7 @@ def settle(
     rule: StoppingRule,
     read_out: ReadOut,
     context: ForwardContext = DEFAULT,
+    attention_mask: Bool[Tensor, "batch token"] | None = None,
 ) -> Settled:
     """Run the traced loop of a program until a stopping rule has stopped every sequence.
 
@@ -40,6 +41,7 @@ def settle(
         rule: when a sequence stops.
         read_out: the output of the stream after the whole program, in a context.
         context: masks and positions of the whole batch.
+        attention_mask: which tokens are not padding; by default all.
 
     Raises:
         ValueError: the program's traced part is not a loop, so that there is nothing to stop.
@@ -52,7 +54,8 @@ def settle(
         return read_out(body.after(state[None], now)[0], now)
 
     driver = loop.driver(body.before(stream, context), here)
-    return run_until(driver, loop, rule, output, max_steps=rule.max_steps or loop.steps)
+    steps = rule.max_steps or loop.steps
+    return run_until(driver, loop, rule, output, max_steps=steps, attention_mask=attention_mask)
 
 
 def check_rule(body: ProgramModule, rule: object) -> None:
@@ -69,7 +72,13 @@ def check_rule(body: ProgramModule, rule: object) -> None:
 
 
 def run_until(
-    driver: LoopDriver, loop: LoopModule, rule: StoppingRule, read_out: ReadOut, *, max_steps: int
+    driver: LoopDriver,
+    loop: LoopModule,
+    rule: StoppingRule,
+    read_out: ReadOut,
+    *,
+    max_steps: int,
+    attention_mask: Bool[Tensor, "batch token"] | None = None,
 ) -> Settled:
     """Run a loop until a stopping rule has stopped every sequence of the batch.
 
@@ -82,6 +91,8 @@ def run_until(
         rule: when a sequence stops.
         read_out: the output of a state that the rest of the program sees, in its context.
         max_steps: the most iterations, where the rule itself allows more or does not say.
+        attention_mask: which tokens are not padding. Rules that read state or gate see padding as zeros that
+            have exited, so that it keeps no sequence running.
     """
     steps = max_steps if rule.max_steps is None else min(rule.max_steps, max_steps)
     reads, whole = what_it_reads(rule), driver.context
@@ -94,9 +105,12 @@ def run_until(
     final: Tensor | None = None  # the output of each sequence; its state, if that is not read out yet
 
     def summary(found: Tensor) -> Tensor:
-        if reads == "gate":
-            return rule.summary(exited)
-        return rule.summary(loop.visible(found) if reads == "state" else found)
+        if reads == "output":
+            return rule.summary(found)
+        seen = exited[..., None] if reads == "gate" else loop.visible(found)
+        if attention_mask is not None:
+            seen = torch.where(attention_mask[sequences][..., None], seen, float(reads == "gate"))
+        return rule.summary(seen.squeeze(-1) if reads == "gate" else seen)
 
     before = None if reads == "output" else summary(driver.state)
     for _ in driver.run(steps):

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from algoformer.model.halting import HALTING
 from algoformer.model.injections import INJECTIONS
-from algoformer.model.program import Layers, Loop, Parallel, Part, Program, describe_layers
+from algoformer.model.program import Layers, Loop, Parallel, Part, Program, describe_layers, describe_loop
 from algoformer.model.two_states import TwoStates
 
 TEXT, SMALL = 14.0, 12.0
@@ -72,11 +71,12 @@ def title_of(part: Part) -> str:
 
 def lines_of(part: Part) -> tuple[str, ...]:
     """Return the lines of text below the title."""
-    if isinstance(part, TwoStates):
-        return ("two states: slow, and fast inside", INJECTIONS[part.inject].caption)
     if isinstance(part, Loop):
-        halting = HALTING[part.halt].outline.removeprefix(", ")
-        return (INJECTIONS[part.inject].caption, *([halting] if halting else []))
+        # the steps stand in the title, and the injection has a caption
+        _, _, *notes = describe_loop(part).split(", ")
+        if isinstance(part, TwoStates):
+            return ("two states: slow, and fast inside", INJECTIONS[part.inject].caption, *notes[1:])
+        return (INJECTIONS[part.inject].caption, *notes)
     if isinstance(part, Parallel):
         return (f"sum of {len(part.branches)} branches",)
     if not part.count:
