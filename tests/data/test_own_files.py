@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from algoformer import programs
 from algoformer.data import LabelledData, TextData, TranslationData
 from algoformer.data.files import read_labelled, read_parallel
 from algoformer.data.token_file import held_out_place, split_blocks, text_blocks
+from algoformer.language.tokenizer import EOS
 from algoformer.model import presets
 from algoformer.model.loop_models import LOOP_MODELS
 from algoformer.model.stopping import ProbabilityShift
@@ -204,6 +206,19 @@ def test_blocks_are_the_file_and_the_splits_share_none(tmp_path: Path) -> None:
     assert {held_out_place(n, 0) for n in range(4)} == {"train", "valid", "test"}
     held = [held_out_place(n, 0) for n in range(2000)]
     assert held.count("valid") == held.count("test") == 100
+
+
+def test_short_files_end_once_in_the_split_that_has_their_text(tmp_path: Path) -> None:
+    for number in range(100):  # one block each
+        (tmp_path / f"{number:02}.txt").write_text(f"document {number}\n")
+    (tmp_path / "empty.txt").write_text("")
+    data = TextData(files=tmp_path, tokenize="char", context=8, cache=str(tmp_path / "cache"))
+    parts = {name: file.tokens.tolist() for name, file in data.splits.items()}
+    counts = {name: tokens.count(EOS) for name, tokens in parts.items()}
+    assert counts == {"train": 90, "valid": 5, "test": 5}
+    texts = {name: data.known_tokenizer.decode(tokens).split() for name, tokens in parts.items()}
+    assert {name: texts[name].count("document") for name in texts} == counts
+    assert not any((EOS, EOS) in pairwise(tokens) for tokens in parts.values())
 
 
 @pytest.mark.parametrize("tokenize", ["char", "bpe"])

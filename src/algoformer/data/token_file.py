@@ -20,6 +20,9 @@ from algoformer.language.tokenizer import EOS, Tokenizer
 BLOCK = 2048
 """Characters of a block, the unit that is tokenized at a time and goes into one split as a whole."""
 
+FORMAT = "an end after each file with text in the split"
+"""What else decides the tokens of a split; files that were made otherwise are made anew."""
+
 VARIABLE = "ALGOFORMER_CACHE"
 """The environment variable that names the folder for token files."""
 
@@ -96,7 +99,7 @@ def text_blocks(path: Path) -> Iterator[str]:
 
 
 def split_blocks(files: dict[str, list[Path]], split: str, seed: int) -> Iterator[str | None]:
-    """Yield the blocks of a split, and None after each of its files.
+    """Yield the blocks of a split, and None after each file that has some.
 
     A split without files of its own gets one in twenty blocks of the training files; the seed decides which.
     """
@@ -104,12 +107,15 @@ def split_blocks(files: dict[str, list[Path]], split: str, seed: int) -> Iterato
     own = split != "train" and split not in automatic
     number = 0
     for path in files[split] if own else files["train"]:
+        some = False
         for block in text_blocks(path):
             part = held_out_place(number, seed)
             number += 1
             if own or split == (part if part in automatic else "train"):
+                some = True
                 yield block
-        yield None
+        if some:
+            yield None
 
 
 def held_out_place(number: int, seed: int) -> str:
@@ -134,7 +140,7 @@ def token_files(
         ValueError: a file is not UTF-8.
         OSError: the token files could not be written.
     """
-    key = hashlib.sha256(json.dumps([seed, tokenizer.to_json(), BLOCK, "characters"]).encode())
+    key = hashlib.sha256(json.dumps([seed, tokenizer.to_json(), BLOCK, FORMAT]).encode())
     for name, paths in files.items():
         for path in paths:
             stat = path.stat()
