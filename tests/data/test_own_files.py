@@ -167,6 +167,51 @@ def test_a_damaged_table_is_refused_with_its_line(tmp_path: Path, content: str, 
 
 
 @pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        # the label would be " but cold", and the text before it cut
+        (
+            "t.csv",
+            "text,label\nfine,1\nGood, but cold,0\n",
+            "line 3: the row has 3 cells, the header 2; put a",
+        ),
+        ("t.tsv", "label\ttext\n1\tgood\tsoup\n", "line 2: .* text with a tab between quotation marks"),
+        # the rows from the first mark to the second would be one text
+        ("t.tsv", 'text\tlabel\n"Good\t1\nbad\t0\nfine, he "said\t1\n', r"line 2: .*\t' expected after"),
+        (
+            "t.csv",
+            'label,text\n1,good\n0,"bad\n1,fine\n',
+            "line 3: .*unexpected end of data; a quotation mark",
+        ),
+        ("t.csv", 'label,text\n1,"good" soup\n', "line 2: .*',' expected after '\"'; .* are doubled"),
+        ("t.jsonl", '{"text": "a", "label": ["x", "y"]}\n', r"line 1: label must be a text .*\['x', 'y'\]"),
+        (
+            "t.jsonl",
+            '{"text": {"en": "a"}, "label": 1}\n',
+            "line 1: text must be a text or a number, got {'en'",
+        ),
+        ("t.json", '[{"text": "a", "label": 1}]\n', "line 1 must be a JSON object, got list"),
+    ],
+)
+def test_a_row_that_can_be_read_in_two_ways_is_refused(
+    tmp_path: Path, name: str, content: str, words: str
+) -> None:
+    (tmp_path / name).write_text(content)
+    with pytest.raises(ValueError, match=words):
+        read_labelled([str(tmp_path / name)])
+
+
+def test_tables_may_end_rows_with_a_delimiter_and_have_capitals_in_their_suffix(tmp_path: Path) -> None:
+    (tmp_path / "t.CSV").write_text("text,label\n" + "".join(f"number {n},{n % 2},\n" for n in range(200)))
+    (tmp_path / "t.TSV").write_text("text\tlabel\n" + "".join(f"number {n}\t{n % 2}\n" for n in range(200)))
+    rows = (json.dumps({"text": f"number {n}", "label": n % 2}) + "\n" for n in range(200))
+    (tmp_path / "t.JSON").write_text("".join(rows))
+    one, *others = (read_labelled([str(tmp_path / f"t.{suffix}")]) for suffix in ("CSV", "TSV", "JSON"))
+    assert one.classes == ("0", "1")
+    assert all(other.splits() == one.splits() for other in others)
+
+
+@pytest.mark.parametrize(
     ("make", "words"),
     [
         (lambda: TranslationData(), "give either two files"),
