@@ -183,6 +183,11 @@ class PromptBatches:
         self.generator = torch.Generator(device)
         self.dims = torch.tensor(task.dim, device=device)
         prompt = task.sample(1, generator=torch.Generator(device).manual_seed(0))
+        if prompt.classes and training.loss == "log":
+            raise ValueError(
+                "loss='log' is of squared errors, and the answers of this task are classes; "
+                "choose loss='mean', their cross-entropy"
+            )
         self.samples = prompt.samples
         reads = prompt.for_attention(causal=self.causal).reads
         self.sample_of_question = torch.tensor([row // task.parts for row in reads], device=device)
