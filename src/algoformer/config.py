@@ -135,8 +135,9 @@ class TrainConfig:
     logarithms, so that the small errors of late questions count as much as the large ones of early ones.
     "stages" compares each stage of a computation with its own answer, for tasks that have stages. Where
     answers are classes, the cross-entropy takes the place of the squared error, and "log" is refused. "exit"
-    trains a loop with an exit gate, also on text: the expected loss under the gate's exits, less `exit_entropy` times their
-    entropy. "gate" trains the gate alone: it learns where another iteration lowers the loss."""
+    trains a loop with an exit gate, also on text: the expected loss under the gate's exits, less
+    `exit_entropy` times their entropy. "gate" trains the gate alone: it learns where another iteration lowers
+    the loss."""
     exit_entropy: float = 0.05
     """Weight of the entropy of exits in the loss "exit"."""
     ponder_cost: float = 0.01
