@@ -21,6 +21,7 @@ from algoformer.language.tokenizer import EOS
 from algoformer.model import presets
 from algoformer.model.loop_models import LOOP_MODELS
 from algoformer.model.stopping import ProbabilityShift
+from algoformer.nn.layer import Layer
 from algoformer.training import Experiment, TrainConfig, load_checkpoint, train
 from algoformer.training.presets import named_experiment
 from algoformer.training.text_recipes import text_data, text_experiment
@@ -430,3 +431,42 @@ def test_the_loss_of_every_named_program_reads_at_most_four_iterations(tmp_path:
     data = replace(run.data, tokenize="char", context=8, cache=str(tmp_path / "cache"))  # type: ignore[call-arg]
     trained = train(replace(run, data=data, width=16, training=short))
     assert all(parameter.isfinite().all() for parameter in trained.model.parameters())
+
+
+@pytest.mark.parametrize("kind", ["text", "labels"])
+def test_a_model_to_start_from_brings_its_tokenizer_and_the_data_its_dropout(
+    tmp_path: Path, kind: str
+) -> None:
+    def experiment(rows: list[dict[str, Any]], name: str, **settings: Any) -> Experiment:
+        path = tmp_path / f"{name}.csv"
+        data: Any
+        if kind == "labels":
+            files = _table(path, rows, ("text", "label"))
+            data = LabelledData(files=files, vocabulary=270, max_length=16, batch_tokens=64, **settings)
+        else:
+            path.write_text("\n".join(row["text"] for row in rows) * 20)
+            sizes = {"vocabulary": 270, "context": 8, "cache": str(tmp_path / "cache")}
+            data = TextData(files=path, **sizes, **settings)
+        program = programs.looped(steps=2, heads=2, causal=kind == "text")
+        size = {"batch_size": 2} if kind == "text" else {}
+        training = TrainConfig(steps=1, window=2, **size, lr=1e-9, optimizer="adamw", log_every=1)
+        return Experiment(program, data, width=8, training=training)
+
+    train(experiment(ROWS, "first"), tmp_path / "first", tensorboard=False)
+    first = load_checkpoint(tmp_path / "first" / "checkpoint.safetensors")
+    rows = [{**row, "text": f"the quick brown dog {n}"} for n, row in enumerate(ROWS)]
+    second = experiment(rows, "second", dropout=0.25, attention_dropout=0.5)
+    own = second.data.known_tokenizer  # type: ignore[attr-defined]
+    tokenizer = first.data.known_tokenizer  # type: ignore[union-attr]
+    assert len(own) == len(tokenizer)  # so that their difference shows nowhere
+    assert own != tokenizer
+    run = train(second, tmp_path / "second", initial=first, tensorboard=False)
+    stored: Any = load_checkpoint(tmp_path / "second" / "checkpoint.safetensors")
+    for model, data in ((run.model, run.experiment.data), (stored.model, stored.data)):
+        assert data.known_tokenizer == tokenizer
+        assert (model.trunk.dropout, model.trunk.attention_dropout) == (0.25, 0.5)
+        assert {layer.dropout for layer in model.modules() if isinstance(layer, Layer)} == {0.25}
+    assert stored.data.train_digest == run.experiment.data.text_digest  # type: ignore[attr-defined]
+    assert train(second, tmp_path / "second", resume=True).finished
+    with pytest.raises(ValueError, match="has another tokenizer than the model to start from; give none"):
+        train(replace(second, data=replace(second.data, tokenizer=own)), initial=first)  # type: ignore[type-var]
