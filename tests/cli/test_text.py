@@ -270,7 +270,10 @@ def test_an_exported_model_of_text_keeps_examples_with_its_answers(
         (["translate", "WRITER"], "use generate"),
         (["generate", "TRANSLATOR", "--prompt", "a"], "use translate"),
         (["generate", "RUN", "--prompt", "a"], "use classify"),
-        (["generate", "WRITER", "prompts.txt", "--prompt", "a"], "got both it and prompts.txt; leave one out"),
+        (
+            ["generate", "WRITER", "prompts.txt", "--prompt", "a"],
+            "got both it and prompts.txt; leave one out",
+        ),
         (["generate", "WRITER", "--prompt", "a", "--top-p", "0"], "top_p must lie in (0, 1]"),
         (["translate", "nowhere"], "neither a file nor a shipped model"),
         (["translate", "FOLDER"], "checkpoint.safetensors"),
