@@ -223,6 +223,11 @@ class TrainConfig:
             )
         if self.loss in ("stages", "exit", "gate") and weights != "mean":
             raise ValueError(f"loss={self.loss!r} weighs iterations in its own way; leave out loss_weights")
+        if self.loss == "stages" and (any(self.burn_in) or self.segments > 1):
+            raise ValueError(
+                "loss='stages' counts iterations from the first one; set burn_in=0 and segments=1, got "
+                f"{short(self.burn_in)} and {self.segments}"
+            )
         if self.stage_steps is not None and (self.loss != "stages" or not 1 <= self.stage_steps <= MOST):
             raise ValueError(
                 f"stage_steps is at least 1, and for loss='stages' only, got {self.stage_steps} "
