@@ -16,7 +16,7 @@ import pytest
 from algoformer import programs
 from algoformer.data import LabelledData, TextData, TranslationData
 from algoformer.data.files import read_labelled, read_parallel
-from algoformer.data.token_file import held_out_place, split_blocks, text_blocks
+from algoformer.data.token_file import held_out_place, split_blocks, text_blocks, text_files
 from algoformer.language.tokenizer import EOS
 from algoformer.model import presets
 from algoformer.model.loop_models import LOOP_MODELS
@@ -265,6 +265,19 @@ def test_short_files_end_once_in_the_split_that_has_their_text(tmp_path: Path) -
     texts = {name: data.known_tokenizer.decode(tokens).split() for name, tokens in parts.items()}
     assert {name: texts[name].count("document") for name in texts} == counts
     assert not any((EOS, EOS) in pairwise(tokens) for tokens in parts.values())
+
+
+def test_a_file_that_is_named_twice_is_read_once(tmp_path: Path) -> None:
+    book, cache = _book(tmp_path), str(tmp_path / "cache")
+    (tmp_path / "link.txt").symlink_to(book)
+    once = TextData(files=book, tokenize="char", context=8, cache=cache).splits
+    for files in ([book, book], [tmp_path, book], [book, tmp_path / "." / "link.txt"]):
+        splits = TextData(files=files, tokenize="char", context=8, cache=cache).splits
+        for name in splits:
+            assert splits[name].tokens.tolist() == once[name].tokens.tolist()
+    other = tmp_path / "a.txt"
+    other.write_text("another text")
+    assert text_files([str(book), str(other), str(book)]) == [book, other]
 
 
 @pytest.mark.parametrize("tokenize", ["char", "bpe"])

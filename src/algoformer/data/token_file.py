@@ -47,7 +47,7 @@ class TokenFile:
 
 
 def text_files(paths: Sequence[str], argument: str = "files") -> list[Path]:
-    """Return the files among paths, and those in folders (`*.txt` and `*.md`), in a fixed order.
+    """Return the files among paths, and those in folders (`*.txt` and `*.md`), in a fixed order, each once.
 
     Raises:
         ValueError: a path does not exist or is no file, or a folder holds no text file.
@@ -64,7 +64,10 @@ def text_files(paths: Sequence[str], argument: str = "files") -> list[Path]:
         else:
             check_input(path, argument, again=True)
             raise ValueError(f"{path} does not exist")
-    return found
+    once: dict[Path, Path] = {}
+    for path in found:  # a text that is read twice would be trained on and held out
+        once.setdefault(path.resolve(), path)
+    return list(once.values())
 
 
 def files_of_splits(given: Mapping[str, Sequence[str]]) -> dict[str, list[Path]]:
