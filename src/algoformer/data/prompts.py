@@ -189,8 +189,13 @@ class PromptBatches:
                 "choose loss='mean', their cross-entropy"
             )
         self.samples = prompt.samples
-        reads = prompt.for_attention(causal=self.causal).reads
-        self.sample_of_question = torch.tensor([row // task.parts for row in reads], device=device)
+        asked = [row // task.parts for row in prompt.for_attention(causal=self.causal).reads]
+        if training.samples is not None and training.samples.start <= min(asked):
+            raise ValueError(
+                f"samples: the first question of a prompt is about sample {min(asked) + 1}; start there or "
+                f"later, got start={training.samples.start}, or leave the curriculum out"
+            )
+        self.sample_of_question = torch.tensor(asked, device=device)
         self.weights = torch.ones(len(self.sample_of_question), device=device)
         self.last = torch.tensor([len(self.sample_of_question) - 1], device=device)
         self._stage = task.dim, self.samples

@@ -144,6 +144,10 @@ def _check_request(
         raise ValueError("resume needs the folder of the run to go on with")
     if resume and initial is not None:
         raise ValueError("a resumed run goes on with its own weights; leave out initial or resume")
+    if not (initial is None or isinstance(initial, nn.Module | Checkpoint)):
+        raise ValueError(
+            f"initial must be a model or a checkpoint, got {type(initial).__name__}; see af.load"
+        )
     if isinstance(initial, Checkpoint) and hasattr(experiment.data, "begun_with"):
         experiment = replace(experiment, data=experiment.data.begun_with(initial.data))
     if initial is not None:
