@@ -22,9 +22,10 @@ from algoformer.model import presets
 from algoformer.model.loop_models import LOOP_MODELS
 from algoformer.model.stopping import ProbabilityShift
 from algoformer.nn.layer import Layer
-from algoformer.training import Experiment, TrainConfig, load_checkpoint, train
+from algoformer.training import Experiment, TrainConfig, load_checkpoint, load_experiment, train
 from algoformer.training.presets import named_experiment
 from algoformer.training.text_recipes import text_data, text_experiment
+from tests.training.small import same_weights
 
 pytest.importorskip("tokenizers", reason="the extra `text` is not installed")
 
@@ -221,6 +222,7 @@ def test_tables_may_end_rows_with_a_delimiter_and_have_capitals_in_their_suffix(
         (lambda: TranslationData(source="a", target="b", test="c"), "test must be a source and a target"),
         (lambda: TranslationData(source="a", target="b", test="c" * 4000), r"file, got .{1,200}$"),
         (lambda: LabelledData(), "give either files"),
+        (lambda: LabelledData(files="a", classes=("x", "y", "x")), "classes must differ, got .'x', 'y', 'x'"),
         (lambda: TextData(), "files must name at least one"),
         (lambda: TextData(files="nowhere.txt").splits, "nowhere.txt does not exist"),
         (lambda: TranslationData(corpus="a", batch_tokens=10), "batch_tokens must hold the longest"),
@@ -483,3 +485,16 @@ def test_a_model_to_start_from_brings_its_tokenizer_and_the_data_its_dropout(
     assert train(second, tmp_path / "second", resume=True).finished
     with pytest.raises(ValueError, match="has another tokenizer than the model to start from; give none"):
         train(replace(second, data=replace(second.data, tokenizer=own)), initial=first)  # type: ignore[type-var]
+
+
+def test_a_classifier_keeps_its_order_of_classes_when_it_goes_on(tmp_path: Path) -> None:
+    files, sizes = _table(tmp_path / "t.csv", ROWS, ("text", "label")), {"max_length": 16, "batch_tokens": 64}
+    data = LabelledData(files=files, classes=("pos", "neg"), vocabulary=270, **sizes)
+    program = programs.looped(steps=2, heads=2, causal=False)
+    training = TrainConfig(steps=4, window=2, log_every=1, checkpoint_every=2)
+    experiment = Experiment(program, data, width=8, training=training)
+    whole = train(experiment, tmp_path / "whole")
+    train(experiment, tmp_path / "cut", max_minutes=1e-9)
+    last = train(load_experiment(tmp_path / "cut"), tmp_path / "cut", resume=True)
+    assert last.model.labels == whole.model.labels == ("pos", "neg")
+    assert same_weights(last.model, whole.model)
