@@ -52,6 +52,15 @@ def test_a_curriculum_of_the_recipe_can_be_turned_off() -> None:
     assert (chain.samples, chain.iterations) == (None, None)
 
 
+def test_a_curriculum_that_the_recipe_does_not_have_is_turned_on() -> None:
+    words = ["--data", "labels", "--program", "looped"]
+    assert _training(*words).iterations is None
+    ramp = _training(*words, "--iterations.start", "2", "--iterations.interval=0.5").iterations
+    assert ramp == Ramp(start=2, increment=1, interval=0.5)
+    with pytest.raises(ValueError, match="text has no such curriculum"):
+        _training(*words, "--samples.start", "3")
+
+
 def test_burn_in_takes_the_place_of_the_recipes_curriculum_over_iterations() -> None:
     burnt_in = _training("--burn-in", "0", "0", "8")
     assert burnt_in == replace(_training(), burn_in=(0, 0, 8), iterations=None)

@@ -62,7 +62,7 @@ def read_experiment(
     from algoformer.training.config import Experiment
 
     start = _start(arguments)
-    training, rest = _without_curricula(start.training, arguments)
+    training, rest = _with_curricula(start.training, arguments)
     (_, _, model), data = _group("model", _program_fields(start.program)), _data_settings(start.data)
     kind = make_dataclass(
         "settings",
@@ -85,8 +85,13 @@ def read_experiment(
     return Experiment(program, chosen, settings.own.width, training), settings.own
 
 
-def _without_curricula(training: TrainConfig, arguments: list[str]) -> tuple[TrainConfig, list[str]]:
-    """Return the training without the curricula that `--NAME None` turns off, and the other arguments."""
+def _with_curricula(training: TrainConfig, arguments: list[str]) -> tuple[TrainConfig, list[str]]:
+    """Return the training with the curricula that options turn on or off, and the other arguments.
+
+    `--NAME None` turns a curriculum off, `--NAME.start` and the like turn it on.
+    """
+    from algoformer.config import Ramp
+
     rest, off = list(arguments), set()
     for name in CURRICULA:
         for words in ([f"--{name}", "None"], [f"--{name}=None"]):
@@ -95,6 +100,9 @@ def _without_curricula(training: TrainConfig, arguments: list[str]) -> tuple[Tra
                     del rest[place : place + len(words)]
                     off.add(name)
     changes: dict[str, Any] = dict.fromkeys(off)
+    for name in CURRICULA:  # one that the recipe does not have begins at 1, unless the options say otherwise
+        if getattr(training, name) is None and any(word.startswith(f"--{name}.") for word in rest):
+            changes[name] = Ramp(start=1, increment=1)
     return replace(training, **changes), rest
 
 
