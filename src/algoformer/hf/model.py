@@ -151,9 +151,6 @@ class AlgoformerForCausalLM(ProgramModel, transformers.GenerationMixin):
             input_ids: tokens, (batch, token).
             attention_mask: which tokens are not padding, those in the cache included.
             position_ids: the position of each token; by default tokens that are not padding are counted.
-                Without `attention_mask` and KV cache, tokens see those of their own document only if several
-                are packed in a row: positions that do not count up by one begin another, as elsewhere in
-                `transformers`.
             past_key_values: a KV cache; it belongs to one number of steps.
             labels: the tokens to predict, -100 where there is none; shifted here, as elsewhere in
                 `transformers`.
@@ -199,8 +196,6 @@ class AlgoformerForCausalLM(ProgramModel, transformers.GenerationMixin):
         keys = tokens if cache is None else cache.get_mask_sizes(tokens, 0)[0]
         rows = past + torch.arange(tokens, device=device)
         mask = _causal_mask(rows, keys, attention_mask)
-        if position_ids is not None and attention_mask is None and cache is None:
-            mask = mask & _same_document(position_ids)
         if position_ids is None:
             padded = attention_mask is not None and attention_mask.ndim == 2
             position_ids = positions_of(attention_mask.bool())[:, rows] if padded else rows[None]  # type: ignore[union-attr]
@@ -224,12 +219,6 @@ def _causal_mask(rows: Tensor, keys: int, attention_mask: Tensor | None) -> Tens
     real = nn.functional.pad(attention_mask.bool(), (0, keys - attention_mask.shape[1]))
     # a row that is masked as a whole has no softmax: every token attends to itself, padding too
     return (mask & real[:, None, None]) | (places[None] == rows[:, None])
-
-
-def _same_document(position_ids: Tensor) -> Tensor:
-    """Return which tokens belong to one document of a packed row: its positions count up one by one."""
-    document = nn.functional.pad((position_ids.diff(dim=1) != 1).cumsum(dim=1), (1, 0))
-    return (document[:, :, None] == document[:, None, :])[:, None]
 
 
 class CacheEntry:
@@ -296,10 +285,4 @@ transformers.AutoConfig.register(AlgoformerConfig.model_type, AlgoformerConfig, 
 transformers.AutoModelForCausalLM.register(AlgoformerConfig, AlgoformerForCausalLM, exist_ok=True)
 transformers.AutoModelForSequenceClassification.register(
     AlgoformerConfig, AlgoformerForSequenceClassification, exist_ok=True
-)
-# the trainer smooths labels of these language models as those of the next token, and pipelines know these models
-_auto = transformers.models.auto.modeling_auto
-_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES[AlgoformerConfig.model_type] = AlgoformerForCausalLM.__name__
-_auto.MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES[AlgoformerConfig.model_type] = (
-    AlgoformerForSequenceClassification.__name__
 )
