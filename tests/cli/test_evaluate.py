@@ -75,15 +75,6 @@ def test_more_iterations_than_in_training_are_measured(tiny_run: Path) -> None:
     assert result["by_step"]["x"] == list(range(1, 10))
 
 
-def test_fewer_iterations_than_in_training_are_measured(tiny_run: Path) -> None:
-    assert main(["evaluate", str(tiny_run), "--iterations", "2", "--prompts", "8"]) == 0
-    result = json.loads((tiny_run / "evaluation.json").read_text())[0]
-    assert result["by_step"]["x"] == [1, 2]
-    page = (tiny_run / "report.html").read_text()
-    assert "after 2 steps of the 4 that it was trained with" in page
-    assert "trained to 4" not in (tiny_run / "error_by_step.svg").read_text()
-
-
 def test_a_model_without_a_loop_runs_one_iteration(tiny_run: Path, tmp_path: Path) -> None:
     other, out = tmp_path / "standard", tmp_path / "both"
     options = ["--program", "standard", "--width", "8", "--model.layers.heads", "2"]

@@ -82,13 +82,3 @@ def test_the_conclusion_about_a_puzzle_counts_solved_prompts() -> None:
 def test_prompts_without_examples_are_not_said_to_have_some() -> None:
     text = conclusion(measured("model", 0.9, 0.1), [], trained=2, looping=True, examples=None)
     assert text.startswith("On 64 new prompts the loop brings")
-
-
-def test_fewer_iterations_than_in_training_are_not_those_of_the_training() -> None:
-    model = measured("model", 1.5, 1.2, unsolved=(1.0, 0.25))
-    assert conclusion(model, [], trained=3, looping=True, examples=1) == (
-        "On 64 new prompts with 1 example this model's mean squared error is 1.20 after 2 steps of the 3 "
-        "that it was trained with."
-    )
-    text = puzzle_conclusion(model, [], trained=3, looping=True)
-    assert "the loop solves 75 % after 2 steps of the 3 that it was trained with. A prompt" in text

@@ -22,13 +22,10 @@ def conclusion(
     The errors are those on the last question, after `trained` iterations and after the last one measured.
     `examples` is None where prompts have no examples.
     """
+    own = model.by_step.at(trained)
     setting = f"On {_prompts(model)}"
     if examples is not None:
         setting += f" with {examples} example{'' if examples == 1 else 's'}"
-    if model.steps < trained:
-        found = f"this model's mean squared error is {show(model.by_step.final)}"
-        return f"{setting} {found} {_less(model, trained)}."
-    own = model.by_step.at(trained)
     if not own < UNLEARNED:
         cost = f"its mean squared error is {show(own)}, and always answering 0 costs about 1"
         return f"{setting} this model has not learned the task: {cost}."
@@ -48,11 +45,8 @@ def conclusion(
 
 def puzzle_conclusion(model: Evaluation, rivals: Sequence[Evaluation], *, trained: int, looping: bool) -> str:
     """Return what measurements say where answers are classes: shares of prompts without a wrong answer."""
-    text = f"On {_prompts(model)} the "
-    if model.steps < trained:
-        text += f"loop solves {_percent(_solved(model, model.steps))} {_less(model, trained)}"
-        return text + ". A prompt is solved if no answer in it is wrong."
     own = _solved(model, trained)
+    text = f"On {_prompts(model)} the "
     if looping:
         text += f"loop solves {_percent(_solved(model, 1))} after one iteration "
         text += f"and {_percent(own)} after {trained}"
@@ -87,10 +81,6 @@ def _held(own: float, later: float) -> str:
 
 def _steps(count: int) -> str:
     return "1 step" if count == 1 else f"{count} steps"
-
-
-def _less(model: Evaluation, trained: int) -> str:
-    return f"after {_steps(model.steps)} of the {trained} that it was trained with"
 
 
 def _prompts(model: Evaluation) -> str:
