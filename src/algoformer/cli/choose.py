@@ -62,7 +62,7 @@ def read_experiment(
     from algoformer.training.config import Experiment
 
     start = _start(arguments)
-    training, rest = _with_curricula(start.training, arguments)
+    training, rest = _without_curricula(start.training, arguments)
     (_, _, model), data = _group("model", _program_fields(start.program)), _data_settings(start.data)
     kind = make_dataclass(
         "settings",
@@ -85,7 +85,7 @@ def read_experiment(
     return Experiment(program, chosen, settings.own.width, training), settings.own
 
 
-def _with_curricula(training: TrainConfig, arguments: list[str]) -> tuple[TrainConfig, list[str]]:
+def _without_curricula(training: TrainConfig, arguments: list[str]) -> tuple[TrainConfig, list[str]]:
     """Return the training with the curricula that options turn on or off, and the other arguments.
 
     `--NAME None` turns a curriculum off, `--NAME.start` and the like turn it on.
