@@ -46,7 +46,7 @@ class LineOptions:
         from algoformer.shipped import load
 
         device, checkpoint = pick_device(self.device), load(self.model, best=True)
-        if self.iterations is not None and traced_part(checkpoint.model.program) is None:  # type: ignore[arg-type]
+        if self.iterations is not None and traced_part(checkpoint.model.program) is None:
             raise ValueError(f"--iterations {self.iterations}: {self.model} has no loop to run; leave it out")
         checkpoint.model.to(device)
         return checkpoint
