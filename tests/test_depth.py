@@ -105,9 +105,17 @@ def test_wrong_words_are_refused(word: str, message: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("word", "least"),
-    [("fixed:7", 7), ("fixed:7,most=5", 5), ("list:9,4,6", 4), ("list:9,4,most=2", 2), ("poisson:8", 1)],
+    ("word", "least", "largest"),
+    [
+        ("fixed:7", 7, 7),
+        ("fixed:7,most=5", 5, 5),
+        ("list:9,4,6", 4, 9),
+        ("list:9,4,most=2", 2, 2),
+        ("poisson:8,most=9", 1, 9),
+    ],
 )
-def test_the_least_number_is_the_smallest_that_is_drawn(word: str, least: int) -> None:
+def test_least_and_largest_are_those_that_are_drawn(word: str, least: int, largest: int) -> None:
     depth = Depth.parse(word)
-    assert min(depth.draw("key", 5000)) == depth.least == least
+    drawn = depth.draw("key", 5000)
+    assert (min(drawn), max(drawn)) == (depth.least, depth.largest) == (least, largest)
+    assert Depth.parse("poisson:2").largest == Depth.parse("lognormal:2,sigma=1").largest == math.inf

@@ -134,9 +134,10 @@ class TrainConfig:
     """For prompts, what is averaged over iterations and questions: squared errors, as in the paper, or their
     logarithms, so that the small errors of late questions count as much as the large ones of early ones.
     "stages" compares each stage of a computation with its own answer, for tasks that have stages. Where
-    answers are classes, the cross-entropy takes the place of the squared error. "exit" trains a loop with an
-    exit gate, also on text: the expected loss under the gate's exits, less `exit_entropy` times their
-    entropy. "gate" trains the gate alone: it learns where another iteration lowers the loss."""
+    answers are classes, the cross-entropy takes the place of the squared error, and "log" is refused. "exit"
+    trains a loop with an exit gate, also on text: the expected loss under the gate's exits, less
+    `exit_entropy` times their entropy. "gate" trains the gate alone: it learns where another iteration lowers
+    the loss."""
     exit_entropy: float = 0.05
     """Weight of the entropy of exits in the loss "exit"."""
     ponder_cost: float = 0.01
@@ -221,8 +222,13 @@ class TrainConfig:
                 f"loss_weights needs {self.window} numbers (the window), none negative and the last one "
                 f"positive, got {short(weights)}"
             )
-        if self.loss == "stages" and weights != "mean":
-            raise ValueError("loss='stages' counts every stage alike; leave out loss_weights")
+        if self.loss in ("stages", "exit", "gate") and weights != "mean":
+            raise ValueError(f"loss={self.loss!r} weighs iterations in its own way; leave out loss_weights")
+        if self.loss == "stages" and (any(self.burn_in) or self.segments > 1):
+            raise ValueError(
+                "loss='stages' counts iterations from the first one; set burn_in=0 and segments=1, got "
+                f"{short(self.burn_in)} and {self.segments}"
+            )
         if self.stage_steps is not None and (self.loss != "stages" or not 1 <= self.stage_steps <= MOST):
             raise ValueError(
                 f"stage_steps is at least 1, and for loss='stages' only, got {self.stage_steps} "

@@ -124,6 +124,12 @@ class Depth:
             return least if self.most is None else min(least, self.most)
         return 1
 
+    @property
+    def largest(self) -> float:
+        """The largest number of iterations that can be drawn; infinite without a bound."""
+        drawn = max(self.choices or (self.mean,)) if self.kind in ("list", "fixed") else math.inf
+        return float(drawn if self.most is None else min(drawn, self.most))
+
     def draw(self, key: str, count: int = 1) -> tuple[int, ...]:
         """Return `count` independent draws; the key alone decides which, on every machine."""
         numbers = self._numbers(random.Random(key))

@@ -134,6 +134,17 @@ def test_a_text_model_is_scored_under_a_stopping_rule(
     assert "Mean iterations of the loop: " in capsys.readouterr().out
 
 
+def test_iterations_of_a_model_without_a_loop_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--data", "labels", str(write_reviews(tmp_path)), "--program", "standard", "--no-evaluate"]
+    assert main(["train", *words, *TINY, "--out", str(tmp_path / "run")]) == 0
+    assert main(["classify", str(tmp_path / "run"), str(tmp_path / "reviews.csv"), "--iterations", "5"]) == 2
+    assert "--iterations 5: " in (said := capsys.readouterr().err)
+    assert "has no loop to run; leave it out" in said
+    assert main(["classify", str(tmp_path / "run"), str(tmp_path / "reviews.csv")]) == 0
+
+
 def test_the_same_seed_writes_the_same_text(writer: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["generate", str(writer), "--prompt", "Once", "--max-new-tokens", "30", "--device", "cpu"]
     texts = []
@@ -270,6 +281,10 @@ def test_an_exported_model_of_text_keeps_examples_with_its_answers(
         (["translate", "WRITER"], "use generate"),
         (["generate", "TRANSLATOR", "--prompt", "a"], "use translate"),
         (["generate", "RUN", "--prompt", "a"], "use classify"),
+        (
+            ["generate", "WRITER", "prompts.txt", "--prompt", "a"],
+            "got both it and prompts.txt; leave one out",
+        ),
         (["generate", "WRITER", "--prompt", "a", "--top-p", "0"], "top_p must lie in (0, 1]"),
         (["translate", "nowhere"], "neither a file nor a shipped model"),
         (["translate", "FOLDER"], "checkpoint.safetensors"),

@@ -12,7 +12,7 @@ from algoformer.cli.choose import FirstOptions, read_experiment
 from algoformer.cli.train import HELP
 from algoformer.model.presets import looped
 from algoformer.model.program import to_data
-from algoformer.training import Ramp, TrainConfig, load_checkpoint, load_experiment, read_metrics
+from algoformer.training import Ramp, TrainConfig, load_checkpoint, load_experiment, read_metrics, trainer
 from algoformer.training.step import Step
 from tiny import TINY
 
@@ -50,6 +50,15 @@ def test_a_curriculum_of_the_recipe_can_be_turned_off() -> None:
     assert _training("--samples=None", "--dims", "None") == replace(_training(), samples=None, dims=None)
     chain = _training("--data", "chain", "--samples", "None", "--iterations", "None")
     assert (chain.samples, chain.iterations) == (None, None)
+
+
+def test_a_curriculum_that_the_recipe_does_not_have_is_turned_on() -> None:
+    words = ["--data", "labels", "--program", "looped"]
+    assert _training(*words).iterations is None
+    ramp = _training(*words, "--iterations.start", "2", "--iterations.interval=0.5").iterations
+    assert ramp == Ramp(start=2, increment=1, interval=0.5)
+    with pytest.raises(ValueError, match="text has no such curriculum"):
+        _training(*words, "--samples.start", "3")
 
 
 def test_burn_in_takes_the_place_of_the_recipes_curriculum_over_iterations() -> None:
@@ -181,6 +190,22 @@ def test_ctrl_c_keeps_a_checkpoint_that_resumes_to_the_same_weights(
         torch.testing.assert_close(left, right, rtol=0, atol=0)
     assert other.card["command"] == shlex.join(["algoformer", "train", *options, "--out", str(cut)])
     assert [row["step"] for row in read_metrics(cut)] == [row["step"] for row in read_metrics(whole)]
+
+
+def test_a_run_that_had_not_begun_when_it_was_interrupted_is_started_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def press_ctrl_c(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    command = ["train", *TINY, "--steps", "1", "--out", str(tmp_path / "run"), "--no-evaluate"]
+    with monkeypatch.context() as patch:
+        patch.setattr(trainer, "build_model", press_ctrl_c)
+        assert main(command) == 130
+    message = capsys.readouterr().err
+    assert "the run had not begun; start it again with the same command" in message
+    assert "--resume" not in message
+    assert main(command) == 0
 
 
 @pytest.mark.parametrize("setting", [["--steps", "9"], ["--data", "chain"]])

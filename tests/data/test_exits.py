@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F
 
 from algoformer.data import TextData
+from algoformer.depth import Depth
 from algoformer.model import Gate, Layers, Loop, Program
 from algoformer.model.halting import entropy, exit_log_probabilities, gate_targets_loss
 from algoformer.prompt import Prompt
@@ -243,6 +244,13 @@ def test_a_gate_learns_to_exit_early_where_a_prompt_is_easy() -> None:
         (halting("gate"), {"loss": "exit", "window": 3, "burn_in": (1,)}, "leave out burn_in"),
         (
             halting("gate"),
+            {"loss": "exit", "window": 3, "depth": Depth.parse("poisson:2")},
+            "must not draw more than the window of 3, got poisson:2; add ,most=3",
+        ),
+        (halting("gate"), {"loss": "gate", "window": 3, "depth": Depth.parse("list:2,4")}, "list:2,4; add"),
+        (halting("gate"), {"loss": "exit", "window": 3, "loss_weights": "last"}, "leave out loss_weights"),
+        (
+            halting("gate"),
             {"loss": "gate", "window": 3, "optimizer": "adamw", "weight_decay": 0.1},
             "moves the gate alone, got weight_decay=0.1",
         ),
@@ -257,6 +265,11 @@ def test_a_gate_learns_to_exit_early_where_a_prompt_is_easy() -> None:
 def test_losses_that_do_not_fit_are_refused(program: Program, training: dict[str, Any], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         small(program, **training)
+
+
+def test_an_exit_gate_is_trained_at_every_depth_up_to_its_window() -> None:
+    for word in ("list:1,3", "poisson:3,most=3"):
+        assert train(small(halting("gate"), loss="exit", window=3, depth=Depth.parse(word))).finished
 
 
 @pytest.mark.parametrize("name", ["exit_entropy", "ponder_cost"])

@@ -3,9 +3,12 @@ import math
 import pytest
 import torch
 
+from algoformer import programs, tasks
 from algoformer.data.objective import FLOOR, error_at, log_loss, window_loss
 from algoformer.prompt import Prompt
 from algoformer.trace import Trace
+from algoformer.training import train
+from tests.training.small import small
 
 
 def _case(steps: int = 3, batch: int = 2, points: int = 4, out: int = 2) -> tuple[Trace, Prompt]:
@@ -130,3 +133,10 @@ def test_parts_of_a_batch_have_the_log_loss_and_together_the_gradient_of_the_who
     assert [loss.item() for loss in losses] == pytest.approx([whole.item()] * 2, rel=1e-6)
     (found,) = torch.autograd.grad(torch.stack(losses).mean(), answers)
     torch.testing.assert_close(found, expected)
+
+
+def test_the_log_loss_is_not_for_classes() -> None:
+    with pytest.raises(ValueError, match="the answers of this task are classes; choose loss='mean'"):
+        train(small(programs.looped(steps=3, heads=2), tasks.Parity(), loss="log"))
+    matrix = small(programs.looped(steps=3, heads=2, causal=False), tasks.LinearSystem(), loss="log", steps=1)
+    assert train(matrix).finished

@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +16,16 @@ import pytest
 from algoformer import programs
 from algoformer.data import LabelledData, TextData, TranslationData
 from algoformer.data.files import read_labelled, read_parallel
-from algoformer.data.token_file import held_out_place, split_blocks, text_blocks
+from algoformer.data.token_file import held_out_place, split_blocks, text_blocks, text_files
+from algoformer.language.tokenizer import EOS
 from algoformer.model import presets
 from algoformer.model.loop_models import LOOP_MODELS
 from algoformer.model.stopping import ProbabilityShift
-from algoformer.training import Experiment, TrainConfig, load_checkpoint, train
+from algoformer.nn.layer import Layer
+from algoformer.training import Experiment, TrainConfig, load_checkpoint, load_experiment, train
 from algoformer.training.presets import named_experiment
 from algoformer.training.text_recipes import text_data, text_experiment
+from tests.training.small import same_weights
 
 pytest.importorskip("tokenizers", reason="the extra `text` is not installed")
 
@@ -165,6 +169,51 @@ def test_a_damaged_table_is_refused_with_its_line(tmp_path: Path, content: str, 
 
 
 @pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        # the label would be " but cold", and the text before it cut
+        (
+            "t.csv",
+            "text,label\nfine,1\nGood, but cold,0\n",
+            "line 3: the row has 3 cells, the header 2; put a",
+        ),
+        ("t.tsv", "label\ttext\n1\tgood\tsoup\n", "line 2: .* text with a tab between quotation marks"),
+        # the rows from the first mark to the second would be one text
+        ("t.tsv", 'text\tlabel\n"Good\t1\nbad\t0\nfine, he "said\t1\n', r"line 2: .*\t' expected after"),
+        (
+            "t.csv",
+            'label,text\n1,good\n0,"bad\n1,fine\n',
+            "line 3: .*unexpected end of data; a quotation mark",
+        ),
+        ("t.csv", 'label,text\n1,"good" soup\n', "line 2: .*',' expected after '\"'; .* are doubled"),
+        ("t.jsonl", '{"text": "a", "label": ["x", "y"]}\n', r"line 1: label must be a text .*\['x', 'y'\]"),
+        (
+            "t.jsonl",
+            '{"text": {"en": "a"}, "label": 1}\n',
+            "line 1: text must be a text or a number, got {'en'",
+        ),
+        ("t.json", '[{"text": "a", "label": 1}]\n', "line 1 must be a JSON object, got list"),
+    ],
+)
+def test_a_row_that_can_be_read_in_two_ways_is_refused(
+    tmp_path: Path, name: str, content: str, words: str
+) -> None:
+    (tmp_path / name).write_text(content)
+    with pytest.raises(ValueError, match=words):
+        read_labelled([str(tmp_path / name)])
+
+
+def test_tables_may_end_rows_with_a_delimiter_and_have_capitals_in_their_suffix(tmp_path: Path) -> None:
+    (tmp_path / "t.CSV").write_text("text,label\n" + "".join(f"number {n},{n % 2},\n" for n in range(200)))
+    (tmp_path / "t.TSV").write_text("text\tlabel\n" + "".join(f"number {n}\t{n % 2}\n" for n in range(200)))
+    rows = (json.dumps({"text": f"number {n}", "label": n % 2}) + "\n" for n in range(200))
+    (tmp_path / "t.JSON").write_text("".join(rows))
+    one, *others = (read_labelled([str(tmp_path / f"t.{suffix}")]) for suffix in ("CSV", "TSV", "JSON"))
+    assert one.classes == ("0", "1")
+    assert all(other.splits() == one.splits() for other in others)
+
+
+@pytest.mark.parametrize(
     ("make", "words"),
     [
         (lambda: TranslationData(), "give either two files"),
@@ -173,6 +222,7 @@ def test_a_damaged_table_is_refused_with_its_line(tmp_path: Path, content: str, 
         (lambda: TranslationData(source="a", target="b", test="c"), "test must be a source and a target"),
         (lambda: TranslationData(source="a", target="b", test="c" * 4000), r"file, got .{1,200}$"),
         (lambda: LabelledData(), "give either files"),
+        (lambda: LabelledData(files="a", classes=("x", "y", "x")), "classes must differ, got .'x', 'y', 'x'"),
         (lambda: TextData(), "files must name at least one"),
         (lambda: TextData(files="nowhere.txt").splits, "nowhere.txt does not exist"),
         (lambda: TranslationData(corpus="a", batch_tokens=10), "batch_tokens must hold the longest"),
@@ -204,6 +254,32 @@ def test_blocks_are_the_file_and_the_splits_share_none(tmp_path: Path) -> None:
     assert {held_out_place(n, 0) for n in range(4)} == {"train", "valid", "test"}
     held = [held_out_place(n, 0) for n in range(2000)]
     assert held.count("valid") == held.count("test") == 100
+
+
+def test_short_files_end_once_in_the_split_that_has_their_text(tmp_path: Path) -> None:
+    for number in range(100):  # one block each
+        (tmp_path / f"{number:02}.txt").write_text(f"document {number}\n")
+    (tmp_path / "empty.txt").write_text("")
+    data = TextData(files=tmp_path, tokenize="char", context=8, cache=str(tmp_path / "cache"))
+    parts = {name: file.tokens.tolist() for name, file in data.splits.items()}
+    counts = {name: tokens.count(EOS) for name, tokens in parts.items()}
+    assert counts == {"train": 90, "valid": 5, "test": 5}
+    texts = {name: data.known_tokenizer.decode(tokens).split() for name, tokens in parts.items()}
+    assert {name: texts[name].count("document") for name in texts} == counts
+    assert not any((EOS, EOS) in pairwise(tokens) for tokens in parts.values())
+
+
+def test_a_file_that_is_named_twice_is_read_once(tmp_path: Path) -> None:
+    book, cache = _book(tmp_path), str(tmp_path / "cache")
+    (tmp_path / "link.txt").symlink_to(book)
+    once = TextData(files=book, tokenize="char", context=8, cache=cache).splits
+    for files in ([book, book], [tmp_path, book], [book, tmp_path / "." / "link.txt"]):
+        splits = TextData(files=files, tokenize="char", context=8, cache=cache).splits
+        for name in splits:
+            assert splits[name].tokens.tolist() == once[name].tokens.tolist()
+    other = tmp_path / "a.txt"
+    other.write_text("another text")
+    assert text_files([str(book), str(other), str(book)]) == [book, other]
 
 
 @pytest.mark.parametrize("tokenize", ["char", "bpe"])
@@ -370,3 +446,55 @@ def test_the_loss_of_every_named_program_reads_at_most_four_iterations(tmp_path:
     data = replace(run.data, tokenize="char", context=8, cache=str(tmp_path / "cache"))  # type: ignore[call-arg]
     trained = train(replace(run, data=data, width=16, training=short))
     assert all(parameter.isfinite().all() for parameter in trained.model.parameters())
+
+
+@pytest.mark.parametrize("kind", ["text", "labels"])
+def test_a_model_to_start_from_brings_its_tokenizer_and_the_data_its_dropout(
+    tmp_path: Path, kind: str
+) -> None:
+    def experiment(rows: list[dict[str, Any]], name: str, **settings: Any) -> Experiment:
+        path = tmp_path / f"{name}.csv"
+        data: Any
+        if kind == "labels":
+            files = _table(path, rows, ("text", "label"))
+            data = LabelledData(files=files, vocabulary=270, max_length=16, batch_tokens=64, **settings)
+        else:
+            path.write_text("\n".join(row["text"] for row in rows) * 20)
+            sizes = {"vocabulary": 270, "context": 8, "cache": str(tmp_path / "cache")}
+            data = TextData(files=path, **sizes, **settings)
+        program = programs.looped(steps=2, heads=2, causal=kind == "text")
+        size = {"batch_size": 2} if kind == "text" else {}
+        training = TrainConfig(steps=1, window=2, **size, lr=1e-9, optimizer="adamw", log_every=1)
+        return Experiment(program, data, width=8, training=training)
+
+    train(experiment(ROWS, "first"), tmp_path / "first", tensorboard=False)
+    first = load_checkpoint(tmp_path / "first" / "checkpoint.safetensors")
+    rows = [{**row, "text": f"the quick brown dog {n}"} for n, row in enumerate(ROWS)]
+    second = experiment(rows, "second", dropout=0.25, attention_dropout=0.5)
+    own = second.data.known_tokenizer  # type: ignore[attr-defined]
+    tokenizer = first.data.known_tokenizer  # type: ignore[union-attr]
+    assert len(own) == len(tokenizer)  # so that their difference shows nowhere
+    assert own != tokenizer
+    run = train(second, tmp_path / "second", initial=first, tensorboard=False)
+    stored: Any = load_checkpoint(tmp_path / "second" / "checkpoint.safetensors")
+    for model, data in ((run.model, run.experiment.data), (stored.model, stored.data)):
+        assert data.known_tokenizer == tokenizer
+        assert (model.trunk.dropout, model.trunk.attention_dropout) == (0.25, 0.5)
+        assert {layer.dropout for layer in model.modules() if isinstance(layer, Layer)} == {0.25}
+    assert stored.data.train_digest == run.experiment.data.text_digest  # type: ignore[attr-defined]
+    assert train(second, tmp_path / "second", resume=True).finished
+    with pytest.raises(ValueError, match="has another tokenizer than the model to start from; give none"):
+        train(replace(second, data=replace(second.data, tokenizer=own)), initial=first)  # type: ignore[type-var]
+
+
+def test_a_classifier_keeps_its_order_of_classes_when_it_goes_on(tmp_path: Path) -> None:
+    files, sizes = _table(tmp_path / "t.csv", ROWS, ("text", "label")), {"max_length": 16, "batch_tokens": 64}
+    data = LabelledData(files=files, classes=("pos", "neg"), vocabulary=270, **sizes)
+    program = programs.looped(steps=2, heads=2, causal=False)
+    training = TrainConfig(steps=4, window=2, log_every=1, checkpoint_every=2)
+    experiment = Experiment(program, data, width=8, training=training)
+    whole = train(experiment, tmp_path / "whole")
+    train(experiment, tmp_path / "cut", max_minutes=1e-9)
+    last = train(load_experiment(tmp_path / "cut"), tmp_path / "cut", resume=True)
+    assert last.model.labels == whole.model.labels == ("pos", "neg")
+    assert same_weights(last.model, whole.model)

@@ -119,6 +119,8 @@ def test_text_ends_before_the_first_stop_string_however_it_is_cut(
         {"top_p": 1.5},
         {"max_new_tokens": 0},
         {"stop": ("",)},
+        {"seed": 10**30},
+        {"seed": -1},
     ],
 )
 def test_wrong_settings_are_named(wrong: dict[str, float]) -> None:

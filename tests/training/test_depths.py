@@ -228,6 +228,9 @@ def test_the_unrolled_initialization_keeps_the_stream_from_growing() -> None:
         ({"loss_weights": (1.0, 0.0)}, "the last one positive"),
         ({"loss_weights": (-1.0, 1.0)}, "none negative"),
         ({"loss": "stages", "loss_weights": "last"}, "leave out loss_weights"),
+        # the stages would begin after the extra iterations, or again with every segment
+        ({"loss": "stages", "burn_in": (0, 3)}, "set burn_in=0 and segments=1, got .0, 3. and 1"),
+        ({"loss": "stages", "segments": 2}, "set burn_in=0 and segments=1"),
         ({"stage_steps": 2}, "for loss='stages' only"),
         ({"segments": 0}, "segments must lie in 1"),
         ({"program": programs.standard(1, heads=2), "segments": 2}, "need a program with a loop"),

@@ -83,6 +83,17 @@ def test_a_model_of_another_program_or_for_other_prompts_is_refused(tmp_path: Pa
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.usefixtures("as_a_user")
+def test_what_is_no_model_is_not_begun_with() -> None:
+    run = train(small())
+    for other in (run, "linear"):
+        with pytest.raises(
+            ValueError, match=f"a model or a checkpoint, got {type(other).__name__}; see af.load"
+        ):
+            train(small(), initial=other)  # type: ignore[arg-type]
+    assert train(small(), initial=run.checkpoint).finished
+
+
 def test_an_encoder_learns_from_the_last_question_alone(tmp_path: Path) -> None:
     experiment = small(programs.algoformer(steps=3, heads=2, causal=False), steps=2, log_every=1)
     run = train(experiment, tmp_path / "run")

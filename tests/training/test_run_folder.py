@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import multiprocessing
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 import torch
 
 from algoformer import tasks
+from algoformer.data import PromptData
 from algoformer.training import build_model, load_checkpoint, load_experiment, train
 from algoformer.training.run_folder import open_folder
 from algoformer.training.session import Clock
@@ -144,6 +146,18 @@ def test_prompts_are_validated_and_the_best_weights_kept(tmp_path: Path) -> None
     assert (stored.card["step"], stored.card["valid_error"]) == (best, errors[best])
     assert stored.data is not None
     assert stored.data.validate(stored.model) == {"valid_error": errors[best]}
+
+
+def test_weights_whose_validation_is_not_a_number_are_not_the_best(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = iter([math.nan, 0.5, math.nan, 0.7, 0.4, math.nan])
+    monkeypatch.setattr(PromptData, "validate", lambda *_, **__: {"valid_error": next(found)})
+    run = train(small(validate_every=2, log_every=2, steps=12), tmp_path / "run")
+    assert run.best == {"step": 10, "valid_error": 0.4}
+    assert load_checkpoint(tmp_path / "run" / "best.safetensors").card["step"] == 10
+    found = iter([math.nan] * 2)
+    assert train(small(validate_every=2, log_every=2, patience=1)).step == 4
 
 
 def test_a_run_says_in_a_line_what_it_is() -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from algoformer import programs, tasks
 from algoformer.config import learning_rate, ramp_value
-from algoformer.training import Ramp, TrainConfig
+from algoformer.training import Ramp, TrainConfig, train
 from algoformer.training.config import unroll_at
 from small_tasks import small_task
 from training.small import small, stepper
@@ -187,3 +187,17 @@ def test_samples_are_counted_as_prompts_show_them(name: str) -> None:
     task = small_task(name)
     prompt = task.sample(1, generator=torch.Generator().manual_seed(0))
     assert -(-task.context // task.parts) == prompt.samples
+
+
+@pytest.mark.parametrize(("name", "first"), [("autoregressive", 3), ("parity", 21)])
+def test_the_samples_of_a_curriculum_begin_with_a_question(name: str, first: int) -> None:
+    task = tasks.find(name)()
+
+    def run(start: int) -> float:
+        ramp = Ramp(start=start, increment=1, interval=1.0)
+        return train(small(task=task, samples=ramp, steps=1)).metrics[0]["loss"]
+
+    words = f"is about sample {first}; start there or later, got start={first - 1}"
+    with pytest.raises(ValueError, match=words):
+        run(first - 1)
+    assert run(first) > 0

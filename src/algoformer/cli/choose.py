@@ -86,7 +86,12 @@ def read_experiment(
 
 
 def _without_curricula(training: TrainConfig, arguments: list[str]) -> tuple[TrainConfig, list[str]]:
-    """Return the training without the curricula that `--NAME None` turns off, and the other arguments."""
+    """Return the training with the curricula that options turn on or off, and the other arguments.
+
+    `--NAME None` turns a curriculum off, `--NAME.start` and the like turn it on.
+    """
+    from algoformer.config import Ramp
+
     rest, off = list(arguments), set()
     for name in CURRICULA:
         for words in ([f"--{name}", "None"], [f"--{name}=None"]):
@@ -95,6 +100,9 @@ def _without_curricula(training: TrainConfig, arguments: list[str]) -> tuple[Tra
                     del rest[place : place + len(words)]
                     off.add(name)
     changes: dict[str, Any] = dict.fromkeys(off)
+    for name in CURRICULA:  # one that the recipe does not have begins at 1, unless the options say otherwise
+        if getattr(training, name) is None and any(word.startswith(f"--{name}.") for word in rest):
+            changes[name] = Ramp(start=1, increment=1)
     return replace(training, **changes), rest
 
 

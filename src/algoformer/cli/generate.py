@@ -37,6 +37,8 @@ def run_generate(arguments: list[str]) -> int:
     chosen = parse(GenerateOptions, arguments, command="generate", description=DESCRIPTION)
     from algoformer.language.sampling import Sampling, Writer
 
+    if chosen.prompt is not None and chosen.file is not None:
+        raise ValueError(f"--prompt stands in place of a file, got both it and {chosen.file}; leave one out")
     sampling = Sampling(
         max_new_tokens=chosen.max_new_tokens,
         temperature=chosen.temperature,

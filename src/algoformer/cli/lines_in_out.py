@@ -36,11 +36,18 @@ class LineOptions:
     device: DeviceName = "auto"  # Where the model runs.
 
     def load(self) -> Checkpoint:
-        """Load the model on its device; of a run folder, the weights that did best in validation."""
+        """Load the model on its device; of a run folder, the weights that did best in validation.
+
+        Raises:
+            ValueError: there are iterations to run, and the model has no loop.
+        """
         from algoformer.common.devices import pick_device
+        from algoformer.model.program import traced_part
         from algoformer.shipped import load
 
         device, checkpoint = pick_device(self.device), load(self.model, best=True)
+        if self.iterations is not None and traced_part(checkpoint.model.program) is None:
+            raise ValueError(f"--iterations {self.iterations}: {self.model} has no loop to run; leave it out")
         checkpoint.model.to(device)
         return checkpoint
 

@@ -98,8 +98,7 @@ def run_train(arguments: list[str]) -> int:
             run = _train(experiment, folder, settings, device, command)
     except KeyboardInterrupt:
         if is_first_process():
-            again = f"algoformer train --resume --out {shlex.quote(str(folder))}"
-            print(f"\ninterrupted; continue with: {printable(again)}", file=sys.stderr)
+            print(f"\ninterrupted; {printable(_way_on(folder))}", file=sys.stderr)
         return 130
     if not is_first_process():
         return 0
@@ -113,6 +112,15 @@ def run_train(arguments: list[str]) -> int:
         measure_after_training(folder, command=command, device=device)
     print(printable(str(folder)))
     return 0
+
+
+def _way_on(folder: Path) -> str:
+    """Return how to go on with a run that was interrupted, perhaps before its first checkpoint."""
+    from algoformer.checkpoint import LATEST
+
+    if (folder / LATEST).exists():
+        return f"continue with: algoformer train --resume --out {shlex.quote(str(folder))}"
+    return "the run had not begun; start it again with the same command"
 
 
 def _resumed(arguments: list[str], settings: TrainOptions, folder: Path) -> Experiment:

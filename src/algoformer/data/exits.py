@@ -50,6 +50,11 @@ def check_exit(program: Program, training: TrainConfig) -> None:
             f"loss={loss!r} reads every iteration of at least two: set window={max(steps, 2)} for as many "
             "steps, and leave out burn_in"
         )
+    if training.depth is not None and training.depth.largest > training.window:
+        raise ValueError(
+            f"loss={loss!r} reads every iteration: depth must not draw more than the window of "
+            f"{training.window}, got {training.depth}; add ,most={training.window}"
+        )
     if loss == "gate" and training.weight_decay:
         raise ValueError(
             f"loss='gate' moves the gate alone, got weight_decay={training.weight_decay}; leave it out"

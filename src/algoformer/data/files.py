@@ -55,14 +55,27 @@ def lines_of(text: str) -> list[str]:
     return [line.removesuffix("\r") for line in lines]
 
 
-def csv_rows(text: str, path: str, *, delimiter: str = ",") -> Iterator[tuple[int, list[str]]]:
-    """Yield the rows of a csv file, each with the number of its last line; empty rows are skipped."""
+def csv_rows(
+    text: str, path: str, *, delimiter: str = ",", strict: bool = False
+) -> Iterator[tuple[int, list[str]]]:
+    """Yield the rows of a csv file, each with the number of its last line; empty rows are skipped.
+
+    `strict` refuses quotation marks that open a cell and do not close it: such a cell goes on over all rows
+    to the next mark.
+    """
     before = csv.field_size_limit(2**31 - 1)
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=strict)
+    done = 0
     try:
-        yield from ((reader.line_num, row) for row in reader if row)
+        for row in reader:
+            done = reader.line_num
+            if row:
+                yield done, row
     except csv.Error as error:
-        raise ValueError(f"{path}, line {reader.line_num}: not readable as CSV: {error}") from None
+        raise ValueError(
+            f"{path}, line {done + 1}: not readable as CSV: {error}; a quotation mark at the start of a cell "
+            'needs one at its end, and marks inside such a cell are doubled ("")'
+        ) from None
     finally:
         csv.field_size_limit(before)
 
@@ -172,12 +185,18 @@ def _pairs(sources: Sequence[str], targets: Sequence[str]) -> ParallelText:
 
 def _table(path: Path, text_column: str, label_column: str) -> Iterator[tuple[str, str]]:
     found = False
-    for line, row in _json_rows(path) if path.suffix in (".jsonl", ".ndjson") else _csv_rows(path):
+    is_json = path.suffix.lower() in (".json", ".jsonl", ".ndjson")
+    for line, row in _json_rows(path) if is_json else _csv_rows(path):
         text = _column(path, row, text_column, TEXT_COLUMNS, "text_column")
         label = _column(path, row, label_column, LABEL_COLUMNS, "label_column")
         if row[text] is None or row[label] is None or not str(row[label]).strip():
             missing = text if row[text] is None else label
             raise ValueError(f"{path}, line {line}: the row has no {missing}")
+        for name in (text, label):
+            if isinstance(row[name], list | dict):
+                raise ValueError(
+                    f"{path}, line {line}: {name} must be a text or a number, got {short(row[name])}"
+                )
         found = True
         yield plain(str(row[text])), str(row[label]).strip()
     if not found:
@@ -195,9 +214,15 @@ def _column(path: Path, row: dict[str, Any], wanted: str, usual: Sequence[str], 
 
 
 def _csv_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    rows = csv_rows(read_text(path), str(path), delimiter="\t" if path.suffix == ".tsv" else ",")
+    delimiter, name = ("\t", "tab") if path.suffix.lower() == ".tsv" else (",", "comma")
+    rows = csv_rows(read_text(path), str(path), delimiter=delimiter, strict=True)
     _, header = next(rows, (0, []))
     for line, row in rows:
+        if any(map(str.strip, row[len(header) :])):
+            raise ValueError(
+                f"{path}, line {line}: the row has {len(row)} cells, the header {len(header)}; "
+                f"put a text with a {name} between quotation marks"
+            )
         yield line, dict(zip_longest(header, row[: len(header)]))
 
 

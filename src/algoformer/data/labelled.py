@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -11,9 +11,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from algoformer.common.terminal import short
 from algoformer.config import TrainConfig, iteration_shares
 from algoformer.data.files import read_labelled
-from algoformer.data.protocol import Metrics
+from algoformer.data.protocol import Data, Metrics
 from algoformer.data.text_base import Paths, TextBatch, evaluating
 from algoformer.data.tokenized import TokenizedData
 from algoformer.language.batches import text_batch
@@ -62,6 +63,8 @@ class LabelledData(TokenizedData[TokenTexts]):
     def __post_init__(self) -> None:
         if bool(self.corpus) == bool(self.files):
             raise ValueError("give either files ('reviews.csv') or a named corpus (corpus='small_topics')")
+        if len(set(self.classes)) < len(self.classes):
+            raise ValueError(f"classes must differ, got {short(self.classes)}; name each once")
         super().__post_init__()
 
     @property
@@ -141,6 +144,11 @@ class LabelledData(TokenizedData[TokenTexts]):
 
     def _fitting(self, split: TokenTexts, context: int) -> TokenTexts:
         return TokenTexts(texts=split.texts.cut(context), labels=split.labels)
+
+    def resumed(self, stored: Data) -> Any:
+        """Return this data with tokenizer and classes of the resumed run; refuse text that has changed."""
+        assert isinstance(stored, LabelledData)
+        return TokenizedData.resumed(replace(self, classes=self.classes or stored.classes), stored)
 
     def header(self) -> dict[str, Any]:
         """Return the settings, the tokenizer and the names of the classes."""

@@ -181,9 +181,19 @@ class PromptBatches:
         self.generator = torch.Generator(device)
         self.dims = torch.tensor(task.dim, device=device)
         prompt = task.sample(1, generator=torch.Generator(device).manual_seed(0))
+        if prompt.classes and training.loss == "log":
+            raise ValueError(
+                "loss='log' is of squared errors, and the answers of this task are classes; "
+                "choose loss='mean', their cross-entropy"
+            )
         self.samples = prompt.samples
-        reads = prompt.for_attention(causal=self.causal).reads
-        self.sample_of_question = torch.tensor([row // task.parts for row in reads], device=device)
+        asked = [row // task.parts for row in prompt.for_attention(causal=self.causal).reads]
+        if training.samples is not None and training.samples.start <= min(asked):
+            raise ValueError(
+                f"samples: the first question of a prompt is about sample {min(asked) + 1}; start there or "
+                f"later, got start={training.samples.start}, or leave the curriculum out"
+            )
+        self.sample_of_question = torch.tensor(asked, device=device)
         self.weights = torch.ones(len(self.sample_of_question), device=device)
         self.last = torch.tensor([len(self.sample_of_question) - 1], device=device)
         self._stage = task.dim, self.samples

@@ -147,12 +147,35 @@ class BaseTextData(ABC):
             )
         return data
 
+    def begun_with(self, stored: object) -> Any:
+        """Return this data with the tokenizer of the data that a run's initial model was trained on.
+
+        Raises:
+            ValueError: this data has another tokenizer of its own.
+        """
+        if not isinstance(stored, BaseTextData):
+            return self
+        learned = getattr(self, "tokenize", "bpe") == "bpe" and getattr(self, "packed", None) is None
+        if self.tokenizer is None and learned:
+            return replace(self, tokenizer=stored.known_tokenizer)
+        if self.known_tokenizer != stored.known_tokenizer:
+            raise ValueError(
+                f"data {self.name!r} has another tokenizer than the model to start from; give none, and that "
+                "of the model is taken"
+            )
+        return self
+
+    @property
+    def dropouts(self) -> dict[str, float]:
+        """The dropout rates of a model that is trained on this data, by name."""
+        return {name: getattr(self, name) for name in self.fractions if name.endswith("dropout")}
+
     def build_model(self, program: Program, width: int, training: TrainConfig) -> Any:
         """Return a model with fresh weights that `training.seed` alone decides."""
-        dropouts = {name: getattr(self, name) for name in self.fractions if name.endswith("dropout")}
+        sizes = {"vocabulary": len(self.known_tokenizer), "width": width}
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(training.seed)
-            return self._new_model(program, vocabulary=len(self.known_tokenizer), width=width, **dropouts)
+            return self._new_model(program, **sizes, **self.dropouts)
 
     @abstractmethod
     def _new_model(self, program: Program, **sizes: Any) -> TextModel:

@@ -20,6 +20,9 @@ from algoformer.language.tokenizer import EOS, Tokenizer
 BLOCK = 2048
 """Characters of a block, the unit that is tokenized at a time and goes into one split as a whole."""
 
+FORMAT = "an end after each file with text in the split"
+"""What else decides the tokens of a split; files that were made otherwise are made anew."""
+
 VARIABLE = "ALGOFORMER_CACHE"
 """The environment variable that names the folder for token files."""
 
@@ -44,7 +47,7 @@ class TokenFile:
 
 
 def text_files(paths: Sequence[str], argument: str = "files") -> list[Path]:
-    """Return the files among paths, and those in folders (`*.txt` and `*.md`), in a fixed order."""
+    """Return the files among paths, and those in folders (`*.txt` and `*.md`), in a fixed order, each once."""
     found: list[Path] = []
     for path in map(Path, paths):
         if path.is_dir():
@@ -57,7 +60,10 @@ def text_files(paths: Sequence[str], argument: str = "files") -> list[Path]:
         else:
             check_input(path, argument, again=True)
             raise ValueError(f"{path} does not exist")
-    return found
+    once: dict[Path, Path] = {}
+    for path in found:  # a text that is read twice would be trained on and held out
+        once.setdefault(path.resolve(), path)
+    return list(once.values())
 
 
 def files_of_splits(given: Mapping[str, Sequence[str]]) -> dict[str, list[Path]]:
@@ -84,7 +90,7 @@ def text_blocks(path: Path) -> Iterator[str]:
 
 
 def split_blocks(files: dict[str, list[Path]], split: str, seed: int) -> Iterator[str | None]:
-    """Yield the blocks of a split, and None after each of its files.
+    """Yield the blocks of a split, and None after each file that has some.
 
     A split without files of its own gets one in twenty blocks of the training files; the seed decides which.
     """
@@ -92,12 +98,15 @@ def split_blocks(files: dict[str, list[Path]], split: str, seed: int) -> Iterato
     own = split != "train" and split not in automatic
     number = 0
     for path in files[split] if own else files["train"]:
+        some = False
         for block in text_blocks(path):
             part = held_out_place(number, seed)
             number += 1
             if own or split == (part if part in automatic else "train"):
+                some = True
                 yield block
-        yield None
+        if some:
+            yield None
 
 
 def held_out_place(number: int, seed: int) -> str:
@@ -118,7 +127,7 @@ def token_files(
 
     A split without files of its own gets blocks of the training files.
     """
-    key = hashlib.sha256(json.dumps([seed, tokenizer.to_json(), BLOCK, "characters"]).encode())
+    key = hashlib.sha256(json.dumps([seed, tokenizer.to_json(), BLOCK, FORMAT]).encode())
     for name, paths in files.items():
         for path in paths:
             stat = path.stat()

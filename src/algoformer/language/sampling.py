@@ -12,6 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from algoformer.common.numbers import check_count
+from algoformer.common.terminal import short
 from algoformer.language.cache import Policy
 from algoformer.language.checkpoint import TextModelFile, TextTool
 from algoformer.language.decode import CachedDecoder
@@ -55,6 +56,8 @@ class Sampling:
             raise ValueError(f"top_k must be at least 1, or None for all tokens, got {self.top_k}")
         if not 0 < self.top_p <= 1:
             raise ValueError(f"top_p must lie in (0, 1], got {self.top_p}")
+        if not 0 <= self.seed < 2**63:
+            raise ValueError(f"seed must lie in 0..{2**63 - 1}, got {short(self.seed)}")
         if not all(self.stop):
             raise ValueError("stop strings must not be empty")
 

@@ -61,20 +61,30 @@ class Trunk(nn.Module):
         word_dropout: int | float = 0.0,
     ) -> None:
         super().__init__()
-        if not 0 <= word_dropout < 1:
-            raise ValueError(f"word dropout must be at least 0 and below 1, got {word_dropout}")
         for name, size in {"vocabulary": vocabulary, "context": context, "width": width}.items():
             if size < 1:
                 raise ValueError(f"{name} must be at least 1, got {size}")
         self.program = as_program(program)
         self.vocabulary, self.context, self.width = vocabulary, context, width
-        self.dropout, self.attention_dropout = float(dropout), float(attention_dropout)
-        self.word_dropout = float(word_dropout)
         self.embedding = nn.Embedding(vocabulary, width)
         nn.init.normal_(self.embedding.weight, std=0.02)
         self.body = ProgramModule(self.program, width=width, context=context)
         self.norm = None if ends_with_norm(self.program) else nn.LayerNorm(width)
-        set_dropout(self.body, residual=self.dropout, attention=self.attention_dropout)
+        self.set_dropout(dropout=dropout, attention_dropout=attention_dropout, word_dropout=word_dropout)
+
+    def set_dropout(
+        self,
+        *,
+        dropout: int | float = 0.0,
+        attention_dropout: int | float = 0.0,
+        word_dropout: int | float = 0.0,
+    ) -> None:
+        """Set the dropout rates, which are those of `Trunk`."""
+        if not 0 <= word_dropout < 1:
+            raise ValueError(f"word dropout must be at least 0 and below 1, got {word_dropout}")
+        set_dropout(self.body, residual=float(dropout), attention=float(attention_dropout))
+        self.dropout, self.attention_dropout = float(dropout), float(attention_dropout)
+        self.word_dropout = float(word_dropout)
 
     def embed(self, input_ids: Int[Tensor, "batch token"]) -> Float[Tensor, "batch token width"]:
         """Return the embeddings: the first state of the stream."""

@@ -197,11 +197,10 @@ class Session:
         """Validate, and keep the weights if they are the best so far."""
         data = self.learner.data
         model = self.group.full_model(self.learner.trained, everywhere=True)
-        bf16 = self.config.precision == "bf16"
-        found = self.group.on_rank_zero(lambda: data.validate(model, bf16=bf16))
+        found = self.group.on_rank_zero(lambda: data.validate(model, bf16=self.config.precision == "bf16"))
         if not found:
             return {}
-        if self.best is not None and data.merit(found) <= data.merit(self.best):
+        if self.best is not None and self._merit(found) <= self._merit(self.best):
             self.validations_since_best += 1
             return found
         self.best, self.validations_since_best = {"step": float(self.step), **found}, 0
@@ -210,6 +209,10 @@ class Session:
             best = Checkpoint(model=model, data=data, card={**self._card(), **found})
             self.group.on_rank_zero(partial(folder.save, best, BEST))
         return found
+
+    def _merit(self, validation: Metrics) -> tuple[float, ...]:
+        """Return the merit of a validation; what is not a number is the worst."""
+        return tuple(-math.inf if math.isnan(one) else one for one in self.learner.data.merit(validation))
 
     def _begin(self) -> list[Metrics]:
         """Tell that the run begins; return the rows of metrics that it has already."""
@@ -234,15 +237,14 @@ class Session:
     def _fixed_facts(self) -> dict[str, Any]:
         """Return the facts on the card that stay the same while the run trains."""
         learner = self.learner
-        device, commit = device_name(learner.device), source_commit()
         return {
             "precision": self.config.precision,
             "engine": str(self.plan),
-            "device": device,
+            "device": device_name(learner.device),
             "weights": "raw" if learner.average is None else "average",
             "experiment": learner.experiment.to_data(),
             "torch": torch.__version__,
-            "commit": commit,
+            "commit": source_commit(),
             **learner.data.facts(),
         }
 

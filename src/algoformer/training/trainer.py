@@ -95,7 +95,8 @@ def train(
         folder: where to write; None writes nothing.
         options: how to carry out the run.
         initial: a model to start from instead of fresh weights, trained before or built by hand; it is
-            copied. Its program must be the experiment's. The run's card tells of a checkpoint what it was.
+            copied. Its program must be the experiment's. The run's card tells of a checkpoint what it was,
+            and text is read with its tokenizer.
         resume: continue the run in `folder`.
         run_options: fields of `RunOptions`, such as `device="cuda"`, in place of `options`.
 
@@ -109,7 +110,7 @@ def train(
     """
     options = options or RunOptions()
     options = replace(options, **run_options) if run_options else options
-    _check_request(experiment, folder, initial, resume=resume)
+    experiment = _check_request(experiment, folder, initial, resume=resume)
     device = torch.device(options.device)
     pick_device(device.type)  # refuses a device that PyTorch does not see
     group, device = join_group(options.parallel, device)
@@ -132,18 +133,27 @@ def train(
     )
 
 
-def _check_request(experiment: Experiment, folder: Path | str | None, initial: Any, *, resume: bool) -> None:
-    """Refuse what no run can do, before anything is read or written."""
+def _check_request(
+    experiment: Experiment, folder: Path | str | None, initial: Any, *, resume: bool
+) -> Experiment:
+    """Refuse what no run can do, before anything is written; return the experiment, with its tokenizer."""
     if not isinstance(experiment, Experiment):
         raise ValueError(f"train needs an Experiment, got {type(experiment).__name__}")
     if resume and folder is None:
         raise ValueError("resume needs the folder of the run to continue; give folder")
     if resume and initial is not None:
         raise ValueError("a resumed run continues with its own weights; leave out initial or resume")
+    if not (initial is None or isinstance(initial, nn.Module | Checkpoint)):
+        raise ValueError(
+            f"initial must be a model or a checkpoint, got {type(initial).__name__}; see af.load"
+        )
+    if isinstance(initial, Checkpoint) and hasattr(experiment.data, "begun_with"):
+        experiment = replace(experiment, data=experiment.data.begun_with(initial.data))
     if initial is not None:
         refuse_unlike(experiment, initial.model if isinstance(initial, Checkpoint) else initial)
     if folder is not None:
         experiment.to_data()  # refuses a task or data that no file could name
+    return experiment
 
 
 def _open(
@@ -179,7 +189,9 @@ def _session(
     if stored is not None and stored.data is not None:
         experiment = replace(experiment, data=experiment.data.resumed(stored.data))
     like = start.model if isinstance(start, Checkpoint) else start
-    model = build_model(experiment, like=like)
+    model: Any = build_model(experiment, like=like)
+    if initial is not None and hasattr(experiment.data, "dropouts"):
+        model.trunk.set_dropout(**experiment.data.dropouts)  # those of the model were for its own training
     if folder is not None and not (like is None and experiment.data.name in BUILT_IN):
         refuse_unbuildable(model)  # a model from elsewhere may not be what its program builds
     origin = origin_of(initial.card) if isinstance(initial, Checkpoint) else None
