@@ -8,9 +8,9 @@ from typing import Any, Literal
 
 from algoformer.common.plain_data import Stored
 from algoformer.common.terminal import filled
-from algoformer.insight.gates import MEASUREMENT, Gate
+from algoformer.insight.gates import CONSTANT, MEASUREMENT, Gate
 from algoformer.insight.probes import ProbeTable
-from algoformer.insight.verdict import FamilyShare, Status
+from algoformer.insight.verdict import EXACT, FamilyShare, Status
 
 _COLUMNS = 6
 """Passes that a table shows at most."""
@@ -103,8 +103,11 @@ class Identification(Stored):
     def name(self) -> str | None:
         """The name of the algorithm that the solver runs, or None if no family was named."""
         if self.status.startswith("exact "):
+            if _constant(self):
+                return None
             return {"exact least squares": "least squares"}.get(self.status, "ridge")
-        named = self.status == "runs" or (self.status == "does not iterate" and self.nearest.share >= 0.95)
+        still = self.status == "does not iterate" and self.nearest.share >= 0.95 and not self.failed_gates
+        named = self.status == "runs" or still
         return self.nearest.name if named else None
 
     @property
@@ -163,9 +166,12 @@ def _sentence(found: Identification) -> str:
         return f"does not learn: its answers hardly correlate with those of {found.reference}."
     if status.startswith("exact "):
         solution = "least squares" if status == "exact least squares" else found.reference
-        return f"exact {solution} from the first pass on."
+        constant = _constant(found)
+        beside = f", beside a constant part ({_short(constant)} of the answers' square)" if constant else ""
+        return f"exact {solution} from the first pass on{beside}."
     if status == "does not iterate":
-        return f"does not iterate: every pass gives the same answer; nearest is {_explained(nearest, '')}."
+        nearest_one = f"nearest is {_explained(nearest, '')}{_failures(found)}"
+        return f"does not iterate: every pass gives the same answer; {nearest_one}."
     window = _window(found)
     if status == "runs":
         return f"runs {_explained(nearest, window)}.{_ties(found)}{_untested(found)}"
@@ -173,6 +179,12 @@ def _sentence(found: Identification) -> str:
     if status == "resembles":
         return f"resembles {_explained(nearest, window)}, {limits}{_failures(found)}.{_ties(found)}"
     return f"none of these. Nearest: {_explained(nearest, window)}, {limits}{_failures(found)}.{_ties(found)}"
+
+
+def _constant(found: Identification) -> float:
+    """Return the share of a constant part in answers, 0 if it is rounding or was not measured."""
+    value = next((gate.value for gate in found.gates if gate.name == CONSTANT), 0.0)
+    return value if value > EXACT else 0.0
 
 
 def _table(found: Identification) -> str:

@@ -19,7 +19,7 @@ from algoformer.insight.identification import Identification, Refit
 from algoformer.insight.measured import Measured
 from algoformer.insight.on_series import OnSeries
 from algoformer.insight.probes import ProbeTable, probe
-from algoformer.insight.verdict import decide, described_passes, share_of_done
+from algoformer.insight.verdict import decide, described_passes, finishes, share_of_done
 from algoformer.model import AlgoFormer
 from algoformer.model.address import addresses
 from algoformer.tasks import Task
@@ -95,8 +95,18 @@ def _identified(
     compared = compare(data, seed=seed)
     found, passes = instrument.examine(compared, seed=seed), compared.passes
     done = share_of_done(compared.best, compared.test, passes)
+    status = decide(
+        data,
+        compared.best,
+        compared.shares,
+        found.gates,
+        moves=compared.moves,
+        done=done,
+        ceiling=sum(compared.ceiling[index] for index in passes) / len(passes),
+        finished=finishes(compared.best, compared.test, passes),
+    )
     return Identification(
-        status=decide(data, compared.best, compared.shares, found.gates, moves=compared.moves, done=done),
+        status=status,
         families=tuple(compared.shares),
         passes=(passes[0] + 1, passes[-1] + 1),
         error=tuple(data.error.tolist()),

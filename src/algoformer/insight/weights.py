@@ -25,11 +25,13 @@ class Implied(Measured):
         weights: (step, problem, feature).
         offset: (step, problem), the constant part of the answers.
         nonlinear: (step,), the share of the answers' variance that is not linear in the query's features.
+        constant: (step,), the share of the fitted answers' mean square that is due to `offset`.
     """
 
     weights: Tensor
     offset: Tensor
     nonlinear: Tensor
+    constant: Tensor
 
     @property
     def values(self) -> Tensor:
@@ -102,7 +104,8 @@ def implied_weights(read: Reader, contexts: Contexts, steps: int) -> Implied:
     out = answers.shape[-1]
     design = torch.cat([features, torch.ones_like(features[..., :1])], dim=-1)
     fitted = _fitted(design, answers, contexts)  # (step, batch, out, feature + 1)
-    rest = answers - contexts.link(torch.einsum("bqf,tbof->tbqo", design, fitted))
+    values = torch.einsum("bqf,tbof->tbqo", design, fitted)
+    rest = answers - contexts.link(values)
     variance = (answers - answers.mean(2, keepdim=True)).square().sum((1, 2, 3)) / (count - 1)
     nonlinear = rest.square().sum((1, 2, 3)) / (count - dim - 1) / variance.clamp(min=1e-300)
     return Implied(
@@ -111,6 +114,7 @@ def implied_weights(read: Reader, contexts: Contexts, steps: int) -> Implied:
         weights=fitted[..., :-1].flatten(1, 2),
         offset=fitted[..., -1].flatten(1, 2),
         nonlinear=nonlinear,
+        constant=fitted[..., -1].square().mean((1, 2)) / values.square().mean((1, 2, 3)).clamp(min=1e-300),
         outs=out,
     )
 
