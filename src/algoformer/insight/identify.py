@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from algoformer.common.numbers import check_count
 from algoformer.evaluation.solvers import solver_name
 from algoformer.insight.answers import check_solver
 from algoformer.insight.ceilings import effective_times
@@ -70,6 +71,8 @@ def identify(
     series = task.parts == 1
     if prompts is None:
         prompts = max(_PROMPTS, _ANSWERS // task.out) if series else _PROMPTS
+    check_count("prompts", prompts)
+    check_count("steps", steps)
     if prompts < LEAST_PROMPTS:
         raise ValueError(f"prompts must be at least {LEAST_PROMPTS} to tell families apart, got {prompts}")
     if steps < 2:
