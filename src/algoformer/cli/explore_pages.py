@@ -13,7 +13,7 @@ from algoformer import __version__
 from algoformer.algorithms import GradientDescent, Newton
 from algoformer.cli.explore_puzzles import puzzle_of, stored_puzzles
 from algoformer.cli.explore_theorems import THEOREMS
-from algoformer.cli.measure import Contender, load_contender
+from algoformer.cli.measure import Contender, label_of, load_contender
 from algoformer.cli.progress import counting
 from algoformer.common.files import write_text
 from algoformer.common.names import check_choice
@@ -69,7 +69,7 @@ def make_page(
 
         if identification is not None:
             raise ValueError("an identification belongs to regression; leave out --identification for text")
-        return _write(out, *page_of_text(checkpoint, path.stem, text))
+        return _write(out, *page_of_text(checkpoint, label_of(path), text))
     else:
         contender = load_contender(path)
         identification = _of_task(identification, contender.task, contender.label)
