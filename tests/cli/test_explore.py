@@ -55,6 +55,18 @@ def test_a_page_of_a_trained_model(tmp_path: Path, capsys: pytest.CaptureFixture
     assert set(shown["rivals"]) == {"step_size", "alpha"}
 
 
+@pytest.mark.parametrize("points", [1, 2, 3])
+def test_a_page_of_very_short_prompts_in_one_dimension(points: int, tmp_path: Path) -> None:
+    file, out = (
+        saved(tmp_path / "m.safetensors", LinearRegression(dim=1, points=points)),
+        tmp_path / "page.html",
+    )
+    assert main(["explore", str(file), "--out", str(out), "--prompts", "8"]) == 0
+    rivals = pack_of(out)["rivals"]
+    assert set(rivals) == ({"step_size", "alpha"} if points > 1 else set())
+    assert all(0 < value < float("inf") for value in rivals.values())
+
+
 def test_a_folder_with_a_dot_in_its_name_keeps_its_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
