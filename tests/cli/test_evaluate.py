@@ -75,6 +75,15 @@ def test_more_iterations_than_in_training_are_measured(tiny_run: Path) -> None:
     assert result["by_step"]["x"] == list(range(1, 10))
 
 
+@pytest.mark.parametrize("against", ["", "gd"])
+def test_fewer_iterations_than_in_training_are_measured(tiny_run: Path, against: str) -> None:
+    arguments = ["evaluate", str(tiny_run), "--iterations", "1", "--prompts", "8"]
+    assert main([*arguments, *(("--against", against) if against else ())]) == 0
+    result = json.loads((tiny_run / "evaluation.json").read_text())[0]
+    assert result["by_step"]["x"] == [1]
+    assert (tiny_run / "report.html").exists()
+
+
 def test_a_model_without_a_loop_runs_one_iteration(tiny_run: Path, tmp_path: Path) -> None:
     other, out = tmp_path / "standard", tmp_path / "both"
     options = ["--program", "standard", "--width", "8", "--model.layers.heads", "2"]

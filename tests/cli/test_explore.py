@@ -55,6 +55,32 @@ def test_a_page_of_a_trained_model(tmp_path: Path, capsys: pytest.CaptureFixture
     assert set(shown["rivals"]) == {"step_size", "alpha"}
 
 
+@pytest.mark.parametrize("points", [1, 2, 3])
+def test_a_page_of_very_short_prompts_in_one_dimension(points: int, tmp_path: Path) -> None:
+    file, out = (
+        saved(tmp_path / "m.safetensors", LinearRegression(dim=1, points=points)),
+        tmp_path / "page.html",
+    )
+    assert main(["explore", str(file), "--out", str(out), "--prompts", "8"]) == 0
+    rivals = pack_of(out)["rivals"]
+    assert set(rivals) == ({"step_size", "alpha"} if points > 1 else set())
+    assert all(0 < value < float("inf") for value in rivals.values())
+
+
+def test_a_folder_with_a_dot_in_its_name_keeps_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("lr-0.003", "lr-0.001"):
+        (tmp_path / name).mkdir()
+        saved(tmp_path / name / "checkpoint.safetensors", LinearRegression(dim=2, points=4))
+        assert main(["explore", name, "--prompts", "8"]) == 0
+        assert f"{name}: linear regression" in (tmp_path / f"{name}.html").read_text(encoding="utf-8")
+    capsys.readouterr()
+    assert main(["certify", "lr-0.003", "--prompts", "8", "--reach", "2", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["setting"]["model"] == "lr-0.003"
+
+
 def test_a_run_folder_works_as_well(tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     saved(tmp_path / "run" / "checkpoint.safetensors", LinearRegression(dim=2, points=4))

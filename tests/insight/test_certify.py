@@ -338,7 +338,9 @@ def test_a_causal_loop_with_adaptive_computation_time_has_a_spectrum() -> None:
 
 @pytest.mark.parametrize("trained", [0, -3])
 def test_a_trained_depth_below_one_pass_is_refused(trained: int) -> None:
-    with pytest.raises(ValueError, match=f"trained must be at least 1 pass, got {trained}"):
+    with pytest.raises(
+        ValueError, match=f"trained must be a whole number of passes, at least 1, got {trained}"
+    ):
         certify(algorithms.Newton(), TASK, trained=trained)
 
 

@@ -137,10 +137,18 @@ def test_the_recommended_rule_stops_easy_prompts_early() -> None:
     steps = torch.arange(1, 41).double()
     rates = torch.tensor([0.1] * 9 + [0.8]).double()  # nine prompts converge at once, one slowly
     gap = rates[None] ** steps[:, None]
-    found = recommend(1 + gap, gap.square() + 1e-2)
+    found = recommend(1 + gap[..., None], gap.square() + 1e-2)
     assert found.rule.startswith("converged:")
     assert found.passes < 8
     assert found.loss <= 0.05
+
+
+def test_the_recommended_rule_waits_for_every_number_of_an_answer() -> None:
+    gap = torch.tensor([0.0, 0.9]).double() ** torch.arange(1, 61)[:, None, None].double()
+    answers = (1 + gap).expand(-1, 10, -1)  # the first number is right at once, the second is slow
+    found = recommend(answers, gap.square().mean(-1).expand(-1, 10) + 1e-3)
+    # the error is at most 5 % above its lowest from the pass on at which 0.9^(2t) / 2 < 0.05e-3
+    assert found.passes >= 44
 
 
 def test_probes_find_what_is_there_and_not_what_is_not() -> None:

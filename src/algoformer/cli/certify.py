@@ -40,7 +40,7 @@ def run_certify(arguments: list[str]) -> int:
     """Certify a model's depth, print the certificate, and draw it if a folder is given."""
     chosen = parse(CertifyOptions, arguments, command="certify", description=DESCRIPTION)
     from algoformer.cli.insight_results import deliver, prepare, with_provenance
-    from algoformer.cli.measure import load_contender
+    from algoformer.cli.measure import label_of, load_contender
     from algoformer.insight import certify, read_certificate
     from algoformer.model import AlgoFormer
     from algoformer.report.insight_plots import certificate_figures
@@ -70,6 +70,6 @@ def run_certify(arguments: list[str]) -> int:
         found = certify_text(
             checkpoint, chosen.texts, reach=chosen.reach, most=most, references=chosen.references
         )
-    found = with_provenance(found, chosen.model.stem, ["certify", *arguments], start)
+    found = with_provenance(found, label_of(chosen.model), ["certify", *arguments], start)
     deliver(found, chosen, {"certificate": found.to_data()}, "certificate.json", certificate_figures)
     return 0

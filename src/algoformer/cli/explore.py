@@ -45,10 +45,11 @@ class ExploreOptions:
 def run_explore(arguments: list[str]) -> int:
     """Measure, write the page, print where it is."""
     chosen = parse(ExploreOptions, arguments, command="explore", description=DESCRIPTION)
-    out = chosen.out or Path(f"{Path(chosen.model).resolve().stem}.html")
+    from algoformer.cli.measure import MOST_PROMPTS, label_of
+
+    out = chosen.out or Path(f"{label_of(Path(chosen.model))}.html")
     refuse_existing(out)
     from algoformer.cli.explore_pages import make_page
-    from algoformer.cli.measure import MOST_PROMPTS
     from algoformer.common.files import read_json
     from algoformer.common.numbers import check_count
 

@@ -13,7 +13,7 @@ from algoformer import __version__
 from algoformer.algorithms import GradientDescent, Newton
 from algoformer.cli.explore_puzzles import puzzle_of, stored_puzzles
 from algoformer.cli.explore_theorems import THEOREMS
-from algoformer.cli.measure import Contender, load_contender
+from algoformer.cli.measure import Contender, label_of, load_contender
 from algoformer.cli.progress import counting
 from algoformer.common.files import write_text
 from algoformer.common.names import check_choice
@@ -69,7 +69,7 @@ def make_page(
 
         if identification is not None:
             raise ValueError("an identification belongs to regression; leave out --identification for text")
-        return _write(out, *page_of_text(checkpoint, path.stem, text))
+        return _write(out, *page_of_text(checkpoint, label_of(path), text))
     else:
         contender = load_contender(path)
         identification = _of_task(identification, contender.task, contender.label)
@@ -188,12 +188,14 @@ def textbook_constants(task: Task) -> dict[str, float]:
 
     In one dimension constants that are chosen for a prompt solve it in one step, which shows nothing.
     """
-    if task.dim > 1:
+    examples = task.points - 1
+    if task.dim > 1 or not examples:
         return {}
     xs = evaluation_prompts(task, count=1024).part(0)[:, :-1, 0].double()
     squares, counts = xs.square().cumsum(dim=1), torch.arange(1, xs.shape[1] + 1)
     return {
-        "step_size": 1 / (squares / counts)[:, 2:].max().item(),
+        # one or two examples, of which some prompts begin with large ones, would ask for tiny steps
+        "step_size": 1 / (squares / counts)[:, min(2, examples - 1) :].max().item(),
         "alpha": 1 / squares.max().item() ** 2,
     }
 

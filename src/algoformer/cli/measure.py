@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -65,6 +66,12 @@ def load_weights(path: Path, *, raw: bool = False) -> Checkpoint:
         raise ValueError(f"{path}: {error}; leave out --raw") from None
 
 
+def label_of(path: Path) -> str:
+    """Return a model's name: that of its folder as it is, or that of its file without the ending."""
+    path = Path(os.path.abspath(path))
+    return path.name if path.is_dir() else path.stem
+
+
 def load_contender(path: Path, *, raw: bool = False) -> Contender:
     """Load a model that answers prompts; see `load_weights`."""
     checkpoint = load_weights(path, raw=raw)
@@ -72,8 +79,7 @@ def load_contender(path: Path, *, raw: bool = False) -> Contender:
         kind = "no data" if checkpoint.data is None else f"data of the kind {checkpoint.data.name!r}"
         raise ValueError(f"{path} has {kind}, so there are no prompts to measure it on")
     model: Any = checkpoint.model.eval()
-    label = path.name if path.is_dir() else path.stem
-    return Contender(label=label, model=model, task=checkpoint.task, card=checkpoint.card)
+    return Contender(label=label_of(path), model=model, task=checkpoint.task, card=checkpoint.card)
 
 
 def held_out_prompts(contenders: Sequence[Contender], count: int) -> Prompt:

@@ -47,7 +47,7 @@ class TokenFile:
 
 
 def text_files(paths: Sequence[str], argument: str = "files") -> list[Path]:
-    """Return the files among paths, and those in folders (`*.txt` and `*.md`), in a fixed order, each once."""
+    """Return the files among paths and in folders (`*.txt` and `*.md`), each once, in a fixed order."""
     found: list[Path] = []
     for path in map(Path, paths):
         if path.is_dir():

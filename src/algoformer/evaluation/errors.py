@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from algoformer.evaluation.evaluation import Against
-from algoformer.evaluation.solvers import ReadsDepths, device_of, full_precision, given_to
+from algoformer.evaluation.solvers import ReadsDepths, checked, device_of, full_precision, given_to
 from algoformer.prompt import Prompt
 from algoformer.trace import Solver, Unroll
 
@@ -164,13 +164,7 @@ def _predictions(
         predictions = solver.at_depths(prompt, depths)
     else:
         predictions = solver(prompt, Unroll(steps=depths[-1], window=len(depths))).predictions
-    wanted = (len(depths), *prompt.targets.shape)
-    if tuple(predictions.shape) != wanted:
-        raise ValueError(
-            f"the solver answered with predictions of shape {tuple(predictions.shape)} "
-            f"instead of {wanted} (step, batch, point, out)"
-        )
-    return predictions
+    return checked(predictions, prompt, len(depths))
 
 
 def _squares(

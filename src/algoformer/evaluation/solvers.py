@@ -48,6 +48,23 @@ def device_of(solver: Solver, prompt: Prompt) -> torch.device:
     return prompt.rows.device if parameter is None else parameter.device
 
 
+def checked(
+    predictions: Float[Tensor, "step batch point out"], prompt: Prompt, steps: int
+) -> Float[Tensor, "step batch point out"]:
+    """Return predictions if they answer every question of the prompt after each of `steps` iterations.
+
+    Raises:
+        ValueError: they have another shape.
+    """
+    wanted = (steps, *prompt.targets.shape)
+    if tuple(predictions.shape) != wanted:
+        raise ValueError(
+            f"the solver answered with predictions of shape {tuple(predictions.shape)} "
+            f"instead of {wanted} (step, batch, point, out)"
+        )
+    return predictions
+
+
 def rows_at_once(solver: Solver, prompt: Prompt, window: int = 1) -> int:
     """Return the number of rows × read-out iterations to hold: about 1 GB for a width of 256 on a CPU.
 

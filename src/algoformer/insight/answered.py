@@ -9,11 +9,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from algoformer.insight.measured import Measured, Search
+from algoformer.insight.measured import Measured, Search, typical_unit
 from algoformer.insight.series import Series, SeriesReader
-
-_LARGEST = 2.5
-"""The largest eigenvalue of S for twice as many examples as features, which are normal with variance 1."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,13 +108,12 @@ def answers_to(read: SeriesReader, series: Series, steps: int) -> Answered:
     features hardly vary, as those of a series do.
     """
     features = series.features
-    largest = torch.linalg.matrix_norm(features, ord=2).square() / features.shape[1]
     return Answered(
         features=features,
         labels=series.labels.mT.flatten(0, 1),
         outs=series.labels.shape[-1],
         penalty=series.task.noise**2 / features.shape[1],
-        unit=float(largest.median()) / _LARGEST,
+        unit=typical_unit(features),
         query=series.query,
         answers=read(series, steps).flatten(1),
     )

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from algoformer.evaluation.solvers import first_parameter, full_precision
+from algoformer.evaluation.solvers import checked, first_parameter, full_precision
 from algoformer.insight.contexts import Contexts
 from algoformer.insight.instrument import can_share_context, measuring_copy, shared_context_answers
 from algoformer.prompt import Prompt
@@ -33,6 +33,11 @@ def check_solver(solver: Solver) -> None:
             f"solver must answer prompts, got {type(solver).__name__}, a model of text; "
             "use `algoformer certify MODEL --texts FILE`, or certify_probabilities"
         )
+
+
+def every_answer(solver: Solver, prompt: Prompt, steps: int) -> Tensor:
+    """Return a solver's answers (step, batch, point, out) after each of its first `steps` passes."""
+    return checked(solver(prompt, Unroll(steps=steps)).predictions, prompt, steps)
 
 
 def answer_reader(solver: Solver, *, queries: int, query_rows: int = 1) -> Reader:
@@ -66,8 +71,7 @@ def answer_reader(solver: Solver, *, queries: int, query_rows: int = 1) -> Reade
         size = max(1, 2 * ROWS_AT_ONCE // whole.shape[1])
         with full_precision(solver, torch.device("cpu")):
             parts = [
-                solver(_prompt(part, contexts), Unroll(steps=steps)).predictions[:, :, 0]
-                for part in whole.split(size)
+                every_answer(solver, _prompt(part, contexts), steps)[:, :, 0] for part in whole.split(size)
             ]
         return torch.cat(parts, dim=1).unflatten(1, (batch, count)).double()
 

@@ -27,31 +27,34 @@ class FilterCurve:
     """A cubic spline in log λ for each pass: the best filter that all prompts share.
 
     The spline says which share of the reference's answer is left, so that r = r_ref + (1 - r_ref) spline.
+    Eigenvalues are in units of `unit`.
     """
 
     knots: Tensor
     coefficients: Tensor  # (step, basis)
     reference: Callable[[Tensor], Tensor]
+    unit: float = 1.0
 
     def __call__(self, eigenvalues: Tensor) -> Tensor:
         """Return the filter (step, ...) at eigenvalues of any shape."""
-        basis = _basis(eigenvalues, self.knots)
+        basis = _basis(eigenvalues / self.unit, self.knots)
         reference = self.reference(eigenvalues)
         return reference + (1 - reference) * torch.einsum("...k,tk->t...", basis, self.coefficients)
 
 
 def best_filter(train: Measured) -> FilterCurve:
     """Fit one filter curve for each pass to all prompts."""
-    places = train.eigenvalues.clamp(min=1e-6).log().flatten()
+    values = train.eigenvalues / train.unit
+    places = values.clamp(min=1e-6).log().flatten()
     knots = torch.quantile(places, places.new_tensor(_QUANTILES))
     reference = train.reference(train.eigenvalues)
-    basis = _basis(train.eigenvalues, knots).movedim(-1, 0)
+    basis = _basis(values, knots).movedim(-1, 0)
     columns = train.filtered(reference + (1 - reference) * basis)
     design = columns.flatten(1).mT  # (problem · coordinate, basis)
     gram = design.mT @ design
     gram = gram + 1e-10 * gram.diagonal().mean() * torch.eye(len(gram), dtype=gram.dtype)
     target = design.mT @ train.left_parts.flatten(1).mT  # (basis, step)
-    return FilterCurve(knots, torch.linalg.solve(gram, target).mT, train.reference)
+    return FilterCurve(knots, torch.linalg.solve(gram, target).mT, train.reference, train.unit)
 
 
 def operator_ceilings(
@@ -114,7 +117,7 @@ def _basis(eigenvalues: Tensor, knots: Tensor) -> Tensor:
 
 def effective_times(data: Measured) -> tuple[float, ...]:
     """Return the gradient-flow time τ_t for each pass: the best e^(-τλ) in place of the measured filter."""
-    grid = torch.cat([torch.zeros(1), torch.logspace(-3, 6, 721)]).double()
+    grid = torch.cat([torch.zeros(1), torch.logspace(-3, 6, 721)]).double() / data.unit
     left = data.left_parts
     gains = []
     for time in grid:

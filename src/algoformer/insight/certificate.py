@@ -65,6 +65,8 @@ class DepthCertificate(Stored):
         worst: the prompts with the largest error at `far`, as (number, error at trained depth, error at far).
         states: what the states do; None for a solver without an accessible loop.
         setting: task, sizes, seed and provenance.
+        peak: the depth of the largest error in between, where that is far above those at `trained` and `far`;
+            `ratio` and `typical` are then about this depth, else about `far`.
         typical: the geometric mean over prompts of the error's ratio, which no single prompt decides, with
             its 5-95 % band; None in certificates of earlier versions.
     """
@@ -84,6 +86,7 @@ class DepthCertificate(Stored):
     states: StateReport | None
     setting: dict[str, Any] = field(default_factory=dict)
     typical: tuple[float, float, float] | None = None
+    peak: int | None = None
 
     def error_at(self, depth: int) -> float:
         """Return the mean error after a pass at which answers were read."""
@@ -100,7 +103,7 @@ class DepthCertificate(Stored):
     @property
     def sentence(self) -> str:
         """The certificate in one sentence."""
-        at = f"from {self.trained} to {self.far} passes"
+        at = f"from {self.trained} to {self.far if self.peak is None else self.peak} passes"
         low, high = self.ratio_band
         size = f"error × {_number(self.ratio)} [{_number(low)}, {_number(high)}] {at}"
         words = {

@@ -12,10 +12,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from algoformer.common.numbers import check_count
 from algoformer.evaluation import bootstrap, evaluation_prompts
 from algoformer.evaluation.curve import resampled_means
 from algoformer.evaluation.solvers import full_precision, given_to, own_steps
-from algoformer.insight.answers import check_solver, precision_of
+from algoformer.insight.answers import check_solver, every_answer, precision_of
 from algoformer.insight.certificate import AnswerClass, DepthCertificate, StateReport
 from algoformer.insight.growth import disturbance_growth, token_radii
 from algoformer.insight.instrument import LoopMap, loop_map
@@ -32,7 +33,7 @@ from algoformer.insight.trajectory import (
 from algoformer.model import AlgoFormer
 from algoformer.prompt import Prompt
 from algoformer.tasks import PuzzleTask, Task
-from algoformer.trace import Solver, Unroll
+from algoformer.trace import Solver
 
 LEAST_PROMPTS = 8
 """With fewer prompts the band of the error ratio says nothing."""
@@ -80,11 +81,13 @@ def certify(
     check_solver(solver)
     if prompts is None:
         prompts = PUZZLES if isinstance(task, PuzzleTask) else PROMPTS
+    check_count("prompts", prompts)
     if prompts < LEAST_PROMPTS:
         raise ValueError(f"prompts must be at least {LEAST_PROMPTS} for a band of the error, got {prompts}")
-    if trained is not None and trained < 1:
+    if trained is not None and (type(trained) is not int or trained < 1):
         raise ValueError(
-            f"trained must be at least 1 pass, got {trained}; leave it out for the program's own"
+            f"trained must be a whole number of passes, at least 1, got {trained}; leave it out for the "
+            "program's own"
         )
     check_reach(reach)
     prompt = _questions(evaluation_prompts(task, count=prompts, seed=seed), solver)
@@ -100,8 +103,7 @@ def certify(
             answers = run.answers
             states = state_report(loop, run)
         else:
-            every = solver(prompt, Unroll(steps=far)).predictions
-            answers = every[[depth - 1 for depth in depths]]
+            answers = every_answer(solver, prompt, far)[[depth - 1 for depth in depths]]
     if derivatives and isinstance(solver, AlgoFormer) and states is not None:
         double = loop_map(solver, prompt.select(slice(0, 6)), dtype=torch.float64)
         states = with_growth(states, double)
@@ -164,6 +166,18 @@ class _Errors:
         """The root mean square error after the last pass, in the units of an answer."""
         return (self.errors[-1].mean() * self.scale).clamp(min=_FLOOR * self.scale).sqrt()
 
+    def at(self, depth: int) -> Tensor:
+        """Return the errors of all prompts after a pass."""
+        return self.errors[list(self.depths).index(depth)]
+
+    def peak(self, trained: int) -> int | None:
+        """Return the depth of the largest error in between, if it is far above those at both ends."""
+        means = self.errors.mean(1).nan_to_num(torch.inf)
+        first = list(self.depths).index(trained)
+        highest = first + int(means[first:].argmax())
+        ends = torch.maximum(means[first], means[-1]).clamp(min=_FLOOR)
+        return self.depths[highest] if means[highest] > _UNCLEAR * ends else None
+
 
 def _certificate(
     answers: Tensor,
@@ -182,17 +196,19 @@ def _certificate(
     # all answers of a prompt as one vector, whose squared length is the mean over the questions
     gaps, answers = (numbers.double().flatten(-2) / prompt.points**0.5 for numbers in (gaps, answers))
     found = _Errors(answers, gaps.square().sum(-1) / scale, depths, scale)
-    before, after = found.errors[list(depths).index(trained)], found.errors[-1]
-    ratio, band, typical = _ratios(before, after)
+    before, after, peak = found.at(trained), found.errors[-1], found.peak(trained)
+    judged = after if peak is None else found.at(peak)
+    ratio, band, typical = _ratios(before, judged)
     swing = _swing(found)
     means = found.errors.mean(1)
     sound = means.nan_to_num(torch.inf)
     worst = after.nan_to_num(torch.inf).argsort(descending=True)[:3].tolist()
     close = [index for index, depth in enumerate(depths) if depth == index + 1]
     # `Converged` looks at logits, which may still move when the probabilities of classes do not
-    first = None if prompt.classes else found.answers[close][..., 0]
+    shown = None if prompt.classes else found.answers[close]
     return DepthCertificate(
-        answers=_answer_class(ratio, band, typical, swing, after),
+        answers=_answer_class(ratio, band, typical, swing, judged),
+        peak=peak,
         trained=trained,
         far=depths[-1],
         depths=tuple(depths),
@@ -203,7 +219,7 @@ def _certificate(
         swing=swing,
         best_depth=depths[int(sound.argmin())],
         steady_from=_steady_from(found),
-        stopping=recommend(first, found.errors[close].nan_to_num(torch.inf)),
+        stopping=recommend(shown, found.errors[close].nan_to_num(torch.inf)),
         worst=tuple((number, float(before[number]), float(after[number])) for number in worst),
         states=states,
         setting=setting,
@@ -227,7 +243,7 @@ def _ratios(before: Tensor, after: Tensor) -> tuple[float, tuple[float, float], 
 def _answer_class(
     ratio: float, band: tuple[float, float], typical: tuple[float, float, float], swing: float, after: Tensor
 ) -> AnswerClass:
-    if not np.isfinite(ratio) or float(after.mean()) > 100 or ratio > 1e6:
+    if not np.isfinite(ratio) or ratio > 1e6 or (float(after.mean()) > 100 and ratio > 1.2):
         return "diverge"
     # one prompt with a large error can hide that all others grow: the typical prompt counts too
     if ratio > 1.2 and (band[0] > 1 or typical[1] > 1):

@@ -131,6 +131,8 @@ def check_regression(task: Task, problem: int = 0) -> None:
     last = max(task.parts - 2, 0)
     if not 0 <= problem <= last:
         raise ValueError(f"problem must lie in 0..{last} for {name}, got {problem}")
+    if task.points < 2:
+        raise ValueError(f"points must be at least 2 to show an example, got {task.points} for {name}")
     if task.parts > 1 and not is_dataclass(task):
         raise ValueError(f"identification draws longer prompts of a task, but {name} is not a dataclass")
 

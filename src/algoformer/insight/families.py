@@ -33,6 +33,8 @@ class Range:
         high: the upper end for eigenvalues near 1.
         log: whether values are searched by their logarithm.
         power: the power of the eigenvalues' unit by which the range is multiplied.
+        limits: values beyond which the method has another name; a search that starts in the range stays
+            within them.
     """
 
     name: str
@@ -40,6 +42,7 @@ class Range:
     high: float
     log: bool = True
     power: int = 0
+    limits: tuple[float, float] = (-math.inf, math.inf)
 
     def grid(self, count: int, unit: float = 1.0) -> np.ndarray:
         """Return `count` values over the range, in the search coordinate (the logarithm if `log`)."""
@@ -50,7 +53,7 @@ class Range:
 
     def value(self, coordinate: np.ndarray) -> np.ndarray:
         """Return parameter values from search coordinates."""
-        return np.exp(coordinate) if self.log else coordinate
+        return (np.exp(coordinate) if self.log else coordinate).clip(*self.limits)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,7 +96,7 @@ def _family(name: str, rule: Callable[..., Tensor], *parameters: Range, **option
 
 
 _ETA = Range("η", 0.005, 2.5, power=-1)
-_BETA = Range("β", 0.02, 0.97, log=False)
+_BETA = Range("β", 0.02, 0.97, log=False, limits=(0.0, 0.999))
 _RHO = Range("ρ", 1e-3, 10.0, power=1)
 _ALPHA = Range("α", 2e-3, 1.5, power=-1)
 _NOT_ADDITIVE = ("additive in the labels", "rotation of the series")  # which mixes the labels, too

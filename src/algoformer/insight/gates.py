@@ -13,6 +13,7 @@ from algoformer.insight.contexts import Contexts
 from algoformer.insight.weights import Implied, implied_weights
 
 LINEAR = "linear in the query"
+CONSTANT = "answer 0 at input 0"
 ADDITIVE = "additive in the labels"
 ORDER = "order of examples"
 ROTATION = "rotation of inputs"
@@ -71,6 +72,7 @@ def measure_gates(
 
     base = measured(contexts)
     gates = [_violation(LINEAR, float(base.nonlinear[chosen].mean()))]
+    gates.append(_violation(CONSTANT, float(base.constant[chosen].mean())))
     gates.append(_violation(ADDITIVE, _not_additive(measured, contexts, base, chosen)))
     shape = contexts.inputs.shape[:2]
     order = torch.rand(shape, generator=generator).argsort(1)

@@ -8,9 +8,9 @@ from typing import Any, Literal
 
 from algoformer.common.plain_data import Stored
 from algoformer.common.terminal import filled
-from algoformer.insight.gates import MEASUREMENT, Gate
+from algoformer.insight.gates import CONSTANT, MEASUREMENT, Gate
 from algoformer.insight.probes import ProbeTable
-from algoformer.insight.verdict import FamilyShare, Status
+from algoformer.insight.verdict import EXACT, FamilyShare, Status
 
 _COLUMNS = 6
 """Passes that a table shows at most."""
@@ -103,8 +103,11 @@ class Identification(Stored):
     def name(self) -> str | None:
         """The name of the algorithm that the solver runs, or None if no family was named."""
         if self.status.startswith("exact "):
+            if _constant(self):
+                return None
             return {"exact least squares": "least squares"}.get(self.status, "ridge")
-        named = self.status == "runs" or (self.status == "does not iterate" and self.nearest.share >= 0.95)
+        still = self.status == "does not iterate" and self.nearest.share >= 0.95 and not self.failed_gates
+        named = self.status == "runs" or still
         return self.nearest.name if named else None
 
     @property
@@ -151,11 +154,16 @@ class Identification(Stored):
             return f"does not learn: its answers hardly correlate with those of {self.reference}."
         if status.startswith("exact "):
             solution = "least squares" if status == "exact least squares" else self.reference
-            return f"exact {solution} from the first pass on."
-        if status == "does not iterate":
-            return (
-                f"does not iterate: every pass gives the same answer; nearest is {_explained(nearest, '')}."
+            constant = _constant(self)
+            share = (
+                f", beside a constant part ({_short(constant)} of the answers' square)" if constant else ""
             )
+            return f"exact {solution} from the first pass on{share}."
+        failed = ", ".join(gate.name for gate in self.failed_gates)
+        lacks = f"; lacks symmetries of such methods ({failed})" if failed else ""
+        if status == "does not iterate":
+            nearest_one = f"nearest is {_explained(nearest, '')}{lacks}"
+            return f"does not iterate: every pass gives the same answer; {nearest_one}."
         explained, names = _explained(nearest, _window(self)), self.cannot_be_told_apart
         ties = f" Cannot be told apart from it: {', '.join(names)}." if names else ""
         if status == "runs":
@@ -163,11 +171,8 @@ class Identification(Stored):
         limits = f"any filter of the spectrum {_percent(max(self.ceiling, nearest.share))}"
         if self.done is not None and self.done < nearest.share:
             limits += f"; but only {_percent(self.done)} of what was done"
-        if self.failed_gates:
-            failed = ", ".join(gate.name for gate in self.failed_gates)
-            limits += f"; lacks symmetries of such methods ({failed})"
         verdict = "resembles" if status == "resembles" else "none of these. Nearest:"
-        return f"{verdict} {explained}, {limits}.{ties}"
+        return f"{verdict} {explained}, {limits}{lacks}.{ties}"
 
     def __str__(self) -> str:
         return f"{filled(self.sentence)}\n\n{_table(self)}"
@@ -175,6 +180,12 @@ class Identification(Stored):
     def __repr__(self) -> str:
         nearest = self.nearest
         return f"Identification({self.status!r}, nearest={nearest.name!r}, share={nearest.share:.3f})"
+
+
+def _constant(found: Identification) -> float:
+    """Return the share of a constant part in answers, 0 if it is rounding or was not measured."""
+    value = next((gate.value for gate in found.gates if gate.name == CONSTANT), 0.0)
+    return value if value > EXACT else 0.0
 
 
 def _table(found: Identification) -> str:

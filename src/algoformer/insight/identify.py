@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from algoformer.common.numbers import check_count
 from algoformer.evaluation.solvers import solver_name
 from algoformer.insight.answers import check_solver
 from algoformer.insight.ceilings import effective_times
@@ -19,7 +20,7 @@ from algoformer.insight.identification import Identification, Refit
 from algoformer.insight.measured import Measured
 from algoformer.insight.on_series import OnSeries
 from algoformer.insight.probes import ProbeTable, probe
-from algoformer.insight.verdict import decide, described_passes, share_of_done
+from algoformer.insight.verdict import decide, described_passes, finishes, share_of_done
 from algoformer.model import AlgoFormer
 from algoformer.model.address import addresses
 from algoformer.tasks import Task
@@ -70,6 +71,8 @@ def identify(
     series = task.parts == 1
     if prompts is None:
         prompts = max(_PROMPTS, _ANSWERS // task.out) if series else _PROMPTS
+    check_count("prompts", prompts)
+    check_count("steps", steps)
     if prompts < LEAST_PROMPTS:
         raise ValueError(f"prompts must be at least {LEAST_PROMPTS} to tell families apart, got {prompts}")
     if steps < 2:
@@ -100,10 +103,20 @@ def _identified(
     compared = compare(data, seed=seed)
     found, passes = instrument.examine(compared, seed=seed), compared.passes
     done = share_of_done(compared.best, compared.test, passes)
+    status = decide(
+        data,
+        compared.best,
+        compared.shares,
+        found.gates,
+        moves=compared.moves,
+        done=done,
+        ceiling=sum(compared.ceiling[index] for index in passes) / len(passes),
+        finished=finishes(compared.best, compared.test, passes),
+    )
     setting: dict[str, Any] = {"solver": solver_name(solver), "task": type(task).__name__}
     setting |= {"examples": data.features.shape[1], "dim": task.dim}
     return Identification(
-        status=decide(data, compared.best, compared.shares, found.gates, moves=compared.moves, done=done),
+        status=status,
         families=tuple(compared.shares),
         passes=(passes[0] + 1, passes[-1] + 1),
         error=tuple(data.error.tolist()),

@@ -10,6 +10,15 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+_LARGEST = 2.5
+"""The largest eigenvalue of S for twice as many examples as features, which are normal with variance 1."""
+
+
+def typical_unit(features: Tensor) -> float:
+    """Return the unit in which the eigenvalues of S = FᵀF/n are near those of standard normal features."""
+    largest = torch.linalg.matrix_norm(features, ord=2).square() / features.shape[1]
+    return float(largest.median()) / _LARGEST
+
 
 @dataclass(frozen=True, kw_only=True)
 class Search:

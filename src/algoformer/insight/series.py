@@ -11,11 +11,11 @@ from torch import Tensor
 
 from algoformer.evaluation import held_out_seed
 from algoformer.evaluation.solvers import full_precision
-from algoformer.insight.answers import ROWS_AT_ONCE
+from algoformer.insight.answers import ROWS_AT_ONCE, every_answer
 from algoformer.problems import Problems
 from algoformer.prompt import Prompt
 from algoformer.tasks import Task
-from algoformer.trace import Solver, Unroll
+from algoformer.trace import Solver
 
 _CLOSE = 1e-5
 """Regression problems whose moments differ by less, relative to their size, are the same."""
@@ -144,7 +144,7 @@ def series_reader(solver: Solver) -> SeriesReader:
         size = max(1, ROWS_AT_ONCE // series.states.shape[1])
         with full_precision(solver, torch.device("cpu")):
             parts = [
-                solver(series.with_states(states).prompt, Unroll(steps=steps)).predictions[:, :, -1]
+                every_answer(solver, series.with_states(states).prompt, steps)[:, :, -1]
                 for states in series.states.split(size)
             ]
         return series.problems.unlink(torch.cat(parts, dim=1).double())

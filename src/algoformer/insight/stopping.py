@@ -34,10 +34,10 @@ class StoppingRule:
 
 
 def recommend(answers: Tensor | None, errors: Tensor) -> StoppingRule:
-    """Return the cheapest rule whose loss is small, from answers (step, batch) and errors (step, batch).
+    """Return the cheapest rule whose loss is small.
 
-    Both hold every pass from 1 on. Fixed depths and tolerances on the movement of an answer are compared;
-    without answers, fixed depths alone.
+    Answers are (step, batch, number), errors (step, batch). Both hold every pass from 1 on. Fixed depths and
+    tolerances on the movement of an answer are compared; without answers, fixed depths alone.
     """
     means = errors.mean(1)
     best = float(means.min())
@@ -57,7 +57,7 @@ def recommend(answers: Tensor | None, errors: Tensor) -> StoppingRule:
 def _tolerances(answers: Tensor, errors: Tensor, best: float) -> list[StoppingRule]:
     rules, floor = [], max(best, 1e-12)
     scale = float(answers[-1].square().mean().sqrt()) if bool(torch.isfinite(answers[-1]).all()) else 1.0
-    movement = (answers[1:] - answers[:-1]).abs()
+    movement = (answers[1:] - answers[:-1]).abs().amax(-1)
     for share in TOLERANCES:
         tolerance = float(f"{share * scale:.1g}")
         quiet = movement <= tolerance

@@ -51,7 +51,7 @@ MAX_REACH = 10_000
 
 def check_reach(reach: int) -> None:
     """Refuse a multiple of the trained depth to which nothing can be run."""
-    if not 2 <= reach <= MAX_REACH:
+    if type(reach) is not int or not 2 <= reach <= MAX_REACH:
         raise ValueError(
             f"reach must lie in 2..{MAX_REACH:,}, got {short(reach)}; it is a multiple of the trained depth"
         )

@@ -38,6 +38,12 @@ LEARNS = 0.05
 RUNS, RESEMBLES = 0.95, 0.6
 """The smallest shares explained for the verdicts "runs" and "resembles"."""
 
+BEYOND = 1e-3
+"""A method is not run where another filter of the spectrum explains so much more of what is left."""
+
+_FINISHED = 0.01
+"""Where a solver leaves nearly nothing, a method that it runs leaves at most this share of the weights."""
+
 _STILL = 1e-6
 """Relative movement below which a pass changes nothing."""
 
@@ -141,6 +147,14 @@ def share_of_done(best: Fit, test: Measured, passes: Sequence[int]) -> float:
     return float(skill(best.misfit[chosen].flatten(), done.flatten()))
 
 
+def finishes(best: Fit, test: Measured, passes: Sequence[int]) -> bool:
+    """Return whether a family leaves as little as the solver does in the pass after the described ones."""
+    after = passes[-1] + 1
+    if after == len(test.values) or float(test.error[after]) >= LEFT:
+        return True
+    return float(best.misfit[after].sum() / test.solved.square().sum().clamp(min=1e-300)) < _FINISHED
+
+
 def decide(
     data: Measured,
     best: Fit,
@@ -149,8 +163,21 @@ def decide(
     *,
     moves: bool,
     done: float,
+    ceiling: float,
+    finished: bool,
 ) -> Status:
-    """Return the kind of verdict; `done` is the nearest family's `share_of_done`."""
+    """Return the kind of verdict.
+
+    Args:
+        data: what was measured.
+        best: the nearest family.
+        shares: of all families, the nearest first.
+        gates: the outcome of the symmetry tests.
+        moves: whether the solver iterates.
+        done: the nearest family's `share_of_done`.
+        ceiling: the share that any filter explains, over the described passes.
+        finished: whether the nearest family `finishes` where the solver does.
+    """
     share = shares[0]
     # answers far from every solution are still those of a method if one explains them and zero does not
     zero = next(one.share for one in shares if one.name == ZERO)
@@ -164,7 +191,10 @@ def decide(
     failed = [gate for gate in gates if not gate.passed and gate.name not in best.family.exempt]
     lowest = min(share.by_pass[index] for index in described_passes(data))
     # small steps leave nearly everything, which every slow method explains: what was done counts as well
-    if share.share >= RUNS and min(lowest, done) >= 0.9 and not failed:
+    near = share.share >= RUNS and share.share >= ceiling - BEYOND and min(lowest, done) >= 0.9
+    if share.name == ZERO:  # these weights are not zero in every pass
+        return "none of these"
+    if near and finished and not failed:
         return "runs"
     return "resembles" if min(share.share, done) >= RESEMBLES else "none of these"
 

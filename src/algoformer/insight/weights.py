@@ -10,11 +10,17 @@ from torch import Tensor
 
 from algoformer.insight.answers import Reader
 from algoformer.insight.contexts import Contexts, derivative
-from algoformer.insight.measured import Measured
+from algoformer.insight.measured import Measured, typical_unit
 from algoformer.problems import identity
 
 _ROUNDS = 4
 """Iterations of the fit behind a link; a piecewise linear one needs few."""
+
+_SPANNED = 1e-6
+"""The largest error with which features that have a constant among them explain it."""
+
+_NEAR_ONE = 30.0
+"""Eigenvalues of S that are typically within this factor of 1 are searched in units of 1."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,11 +31,13 @@ class Implied(Measured):
         weights: (step, problem, feature).
         offset: (step, problem), the constant part of the answers.
         nonlinear: (step,), the share of the answers' variance that is not linear in the query's features.
+        constant: (step,), the share of the fitted answers' mean square that is due to `offset`.
     """
 
     weights: Tensor
     offset: Tensor
     nonlinear: Tensor
+    constant: Tensor
 
     @property
     def values(self) -> Tensor:
@@ -96,19 +104,32 @@ def implied_weights(read: Reader, contexts: Contexts, steps: int) -> Implied:
         )
     answers = read(contexts, steps)  # (step, batch, query, out)
     out = answers.shape[-1]
-    design = torch.cat([features, torch.ones_like(features[..., :1])], dim=-1)
+    design = _design(features)
     fitted = _fitted(design, answers, contexts)  # (step, batch, out, feature + 1)
-    rest = answers - contexts.link(torch.einsum("bqf,tbof->tbqo", design, fitted))
+    values = torch.einsum("bqf,tbof->tbqo", design, fitted)
+    fitted = torch.nn.functional.pad(fitted, (0, dim + 1 - design.shape[-1]))
+    rest = answers - contexts.link(values)
     variance = (answers - answers.mean(2, keepdim=True)).square().sum((1, 2, 3)) / (count - 1)
     nonlinear = rest.square().sum((1, 2, 3)) / (count - dim - 1) / variance.clamp(min=1e-300)
+    unit = typical_unit(contexts.features)
     return Implied(
+        unit=1.0 if 1 / _NEAR_ONE < unit < _NEAR_ONE else unit,
         features=contexts.features,
         labels=contexts.labels.double().mT.flatten(0, 1),
         weights=fitted[..., :-1].flatten(1, 2),
         offset=fitted[..., -1].flatten(1, 2),
         nonlinear=nonlinear,
+        constant=fitted[..., -1].square().mean((1, 2)) / values.square().mean((1, 2, 3)).clamp(min=1e-300),
         outs=out,
     )
+
+
+def _design(features: Tensor) -> Tensor:
+    """Return the features and a constant, unless they have one: two would share its weight."""
+    constant = torch.ones_like(features[..., :1])
+    explained = features @ (torch.linalg.pinv(features) @ constant)
+    has_one = bool((explained - constant).abs().max() < _SPANNED)
+    return features if has_one else torch.cat([features, constant], dim=-1)
 
 
 def _fitted(design: Tensor, answers: Tensor, contexts: Contexts) -> Tensor:

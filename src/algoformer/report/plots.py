@@ -72,7 +72,7 @@ def error_by_step(
     classes = any(isinstance(item, Evaluation) and item.unsolved is not None for item in curves)
     label(axes, "iterations", WRONG if classes else f"{ERROR}, last sample")
     logarithmic(axes, low, high)
-    if trained is not None:
+    if trained is not None and trained <= last:
         mark_training(axes, trained)
     return finish(figure, axes)
 

@@ -47,6 +47,19 @@ def test_a_model_that_has_not_learned_is_said_not_to_have(error: float) -> None:
     assert "holds" not in text
 
 
+def test_a_loop_that_is_measured_before_its_trained_depth_is_not_judged_by_it() -> None:
+    settings = {"trained": 6, "looping": True, "examples": 4}
+    text = conclusion(measured("model", 1.2, 0.1), [], **settings)
+    assert text.endswith("from 1.20 after one iteration to 0.100 after 2.")
+    text = conclusion(measured("model", 1.2, 1.1), [], **settings)
+    assert text == (
+        "On 64 new prompts with 4 examples this model was stopped after 2 of 6 steps: "
+        "its mean squared error is 1.10, and always answering 0 costs about 1."
+    )
+    boards = measured("model", 0.5, 0.1, unsolved=(1.0, 0.25))
+    assert "and 75 % after 2." in puzzle_conclusion(boards, [], trained=6, looping=True)
+
+
 def test_a_model_without_a_loop_is_not_said_to_iterate() -> None:
     model, newton = measured("model", 0.3, prompts=1), measured("Newton's method", 0.5)
     text = conclusion(model, [newton], trained=1, looping=False, examples=1)

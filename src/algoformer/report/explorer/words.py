@@ -19,15 +19,18 @@ def conclusion(
 ) -> str:
     """Return what measurements of a model and of textbook methods say, in two or three sentences.
 
-    The errors are those on the last question, after `trained` iterations and after the last one measured.
-    `examples` is None where prompts have no examples.
+    The errors are those on the last question, after `trained` iterations and after the last one measured,
+    which may come earlier. `examples` is None where prompts have no examples.
     """
+    whole, trained = trained, min(trained, model.steps)
     own = model.by_step.at(trained)
     setting = f"On {_prompts(model)}"
     if examples is not None:
         setting += f" with {examples} example{'' if examples == 1 else 's'}"
     if not own < UNLEARNED:
         cost = f"its mean squared error is {show(own)}, and always answering 0 costs about 1"
+        if trained < whole:
+            return f"{setting} this model was stopped after {trained} of {_steps(whole)}: {cost}."
         return f"{setting} this model has not learned the task: {cost}."
     if not looping:
         others = ", ".join(f"{rival.label} {show(rival.by_step.at(trained))}" for rival in rivals)
@@ -47,6 +50,7 @@ def conclusion(
 
 def puzzle_conclusion(model: Evaluation, rivals: Sequence[Evaluation], *, trained: int, looping: bool) -> str:
     """Return what measurements say where answers are classes: shares of prompts without a wrong answer."""
+    trained = min(trained, model.steps)
     own = _solved(model, trained)
     text = f"On {_prompts(model)} the "
     if looping:
