@@ -136,7 +136,7 @@ def test_answers_with_a_constant_part_are_not_those_of_a_method(
     found = identified(PlusConstant(weights, constant))
     assert found.name is None, str(found)
     if weights is least_squares:
-        assert "exact least squares from the first pass on, beside a constant part (" in found.sentence
+        assert "exact least squares from the first pass on, apart from a constant part (" in found.sentence
     else:
         assert CONSTANT in [gate.name for gate in found.failed_gates]
         assert CONSTANT in found.sentence
