@@ -75,21 +75,19 @@ class LoopModule(nn.Module):
         super().__init__()
         self.settings, self.steps, self.width = loop, loop.steps, width
         sizes = LayerSizes(width=width, context=context)
-        start, injection = STARTS[loop.start_kind], INJECTIONS[loop.inject]
-        self.start = start.function if start.build is None else start.build(sizes)
-        self.injection = injection.function if injection.build is None else injection.build(sizes)
+        self.start = STARTS[loop.start_kind].build(sizes)
+        self.injection = INJECTIONS[loop.inject].build(sizes)
         self.body = ProgramModule(loop.body, width=width, context=context)
-        self.halting = None if loop.halt == "none" else HALTING[loop.halt](width)
-        self.columns = 0 if self.halting is None else self.halting.columns
+        self.halting = HALTING[loop.halt](width)
+        self.columns = self.halting.columns
 
     def initial_state(self, entry: Tensor) -> Tensor:
         """Return the state before the first iteration."""
-        state: Tensor = self.start(entry)
-        return state if self.halting is None else self.halting.widen(state)
+        return self.halting.widen(self.start(entry))
 
     def visible(self, state: Tensor) -> Tensor:
         """Return what of the state the rest of the program sees."""
-        return state if self.halting is None else self.halting.visible(state)
+        return self.halting.visible(state)
 
     def step(self, state: Tensor, entry: Tensor, context: ForwardContext = DEFAULT) -> Tensor:
         """Run one iteration."""
@@ -100,9 +98,7 @@ class LoopModule(nn.Module):
             before = select_rows(stream, context.read_rows)
             result = before + self.settings.damp * (result - before)
         result = result if context.access is None else context.visit(result)
-        if self.halting is None or not self.columns:
-            return result
-        return self.halting.update(select_rows(state, context.read_rows), result)
+        return self.halting.update(select_rows(state, context.read_rows), result) if self.columns else result
 
     def signal(self, iteration: Int[Tensor, " batch"]) -> Float[Tensor, "batch state"]:
         """Return what is added to the state before an iteration: the sinusoids of its number."""
@@ -154,7 +150,7 @@ class LoopModule(nn.Module):
             unroll.carry.state = driver.state.detach()
             unroll.carry.iterations += unroll.steps
         states = torch.stack(found)
-        return self.visible(states), None if self.halting is None else self.halting.report(states)
+        return self.visible(states), self.halting.report(states)
 
 
 class ParallelModule(nn.Module):

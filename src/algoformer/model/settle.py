@@ -102,7 +102,6 @@ def run_until(
     for _ in driver.run(steps):
         last = driver.iteration == steps
         if reads == "gate":
-            assert loop.halting is not None
             exited = loop.halting.exited(exited, select_rows(driver.state, driver.context.read_rows))
         if driver.iteration % rule.every and not last:
             continue
