@@ -205,11 +205,6 @@ class AlgoFormer(nn.Module):
 
         return cost(self.program, unroll=unroll, **self.sizes | batch)
 
-    @property
-    def has_learned_positions(self) -> bool:
-        """True if positions are learned, which limits prompts to `context` rows."""
-        return any(isinstance(module, LearnedPositions) for module in self.body.modules())
-
     def check(self, prompt: Prompt) -> None:
         """Refuse a prompt that this model was not built for; the message says what differs."""
         if not isinstance(prompt, Prompt):
@@ -222,7 +217,8 @@ class AlgoFormer(nn.Module):
             raise ValueError(f"this model reads rows of dim={self.dim}, the prompt's have {dim}")
         if out != self.out:
             raise ValueError(f"this model answers with out={self.out} numbers, the prompt asks for {out}")
-        if prompt.rows.shape[1] > self.context and self.has_learned_positions:
+        longer = prompt.rows.shape[1] > self.context
+        if longer and any(isinstance(module, LearnedPositions) for module in self.body.modules()):
             raise ValueError(
                 f"the prompt has {prompt.rows.shape[1]} rows, this model was built for context={self.context}"
             )

@@ -156,34 +156,21 @@ class ForwardContext:
 
     def select(self, sequences: Int[Tensor, " sequence"]) -> ForwardContext:
         """Return the context of some sequences of the batch."""
-
-        def selected(values: Tensor | None) -> Tensor | None:
-            if values is None or values.shape[0] == 1:
-                return values
-            return values.index_select(0, sequences)
-
-        return self._each(selected)
+        return self._each(lambda values: values.index_select(0, sequences))
 
     def stacked(self, times: int) -> ForwardContext:
         """Return the context of `times` copies of the batch, one after the other, as one batch."""
         if self.cache is not None and times != 1:
             raise ValueError(f"a cache holds one batch, not {times}; read out one iteration (window=1)")
-
-        def repeated(values: Tensor | None) -> Tensor | None:
-            if values is None or values.shape[0] == 1:
-                return values
-            return values.repeat(times, *(1 for _ in values.shape[1:]))
-
+        repeated = self._each(lambda values: values.repeat(times, *(1 for _ in values.shape[1:])))
         access = None if self.access is None else replace(self.access, stacked=times)
-        return replace(self._each(repeated), access=access)
+        return replace(repeated, access=access)
 
-    def _each(self, change: Callable[[Tensor | None], Tensor | None]) -> ForwardContext:
-        return replace(
-            self,
-            causal_mask=change(self.causal_mask),
-            full_mask=change(self.full_mask),
-            positions=change(self.positions),
-        )
+    def _each(self, change: Callable[[Tensor], Tensor]) -> ForwardContext:
+        """Change what has a row for each sequence of the batch."""
+        each = {name: getattr(self, name) for name in ("causal_mask", "full_mask", "positions")}
+        own = {name: values for name, values in each.items() if values is not None and values.shape[0] != 1}
+        return replace(self, **{name: change(values) for name, values in own.items()})
 
 
 DEFAULT = ForwardContext()
