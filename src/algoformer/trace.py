@@ -161,14 +161,13 @@ class Solver(Protocol):
 
 def constant_trace(answer: Float[Tensor, "batch point out"], unroll: Unroll) -> Trace:
     """Return the trace of a solver that does not iterate: the same answer at every iteration."""
-    _refuse_states(unroll)
-    predictions = answer.expand(unroll.length, *answer.shape)
-    return Trace(predictions=predictions, first_step=unroll.first_step)
+    return iterated_trace([answer], unroll)
 
 
 def iterated_trace(answers: Iterable[Float[Tensor, "batch point out"]], unroll: Unroll) -> Trace:
     """Return the trace of a solver that gives its answers after each iteration; the last ones are kept."""
-    _refuse_states(unroll)
+    if unroll.keep:
+        raise ValueError(f"this solver has no hidden states, got keep={unroll.keep}; leave keep empty")
     read = islice(_without_end(answers), unroll.first_step - 1, unroll.steps)
     return Trace(predictions=torch.stack(list(read)), first_step=unroll.first_step)
 
@@ -178,8 +177,3 @@ def _without_end(answers: Iterable[Tensor]) -> Iterator[Tensor]:
         yield answer
     while True:
         yield answer
-
-
-def _refuse_states(unroll: Unroll) -> None:
-    if unroll.keep:
-        raise ValueError(f"this solver has no hidden states, got keep={unroll.keep}; leave keep empty")
