@@ -68,16 +68,13 @@ class Loop:
         self._check()
 
     def _check(self) -> None:
-        if not isinstance(self.inject, str) or self.inject not in INJECTIONS:
-            INJECTIONS.name_of(self.inject)  # refuses it, and names those that exist
+        INJECTIONS.name_of(self.inject)  # refuses an unknown one, and names those that exist
         if self.start != "auto":
             STARTS.name_of(self.start)
         if not (is_number(self.damp) and 0 < self.damp <= 1):
             raise ValueError(f"damp must be a number above 0 and at most 1, got {short(self.damp)}")
-        if self.step_signal not in ("none", "sinusoid"):
-            check_choice("step_signal", self.step_signal, ("none", "sinusoid"))
-        if not isinstance(self.halt, str) or self.halt not in HALTING:
-            check_choice("halt", self.halt, tuple(HALTING))
+        check_choice("step_signal", self.step_signal, ("none", "sinusoid"))
+        check_choice("halt", self.halt, HALTING)
         for part in self.body.parts:
             if part.name in {field.name for field in fields(self)}:
                 raise ValueError(
@@ -158,8 +155,7 @@ class Program:
 
     def _repr_svg_(self) -> str:
         """Return the program as a picture, which notebooks show."""
-        svg: str = import_module("algoformer.report.diagram").diagram(self)
-        return svg
+        return str(import_module("algoformer.report.diagram").diagram(self))
 
     def to_json(self) -> str:
         """Return the program as JSON text."""
@@ -168,7 +164,11 @@ class Program:
     @classmethod
     def from_json(cls, text: str) -> Program:
         """Read a program back; anything that is not one raises ValueError."""
-        program: Program = import_module("algoformer.model.read_program").from_json(text)
+        try:
+            data = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"a program must be JSON: {error}") from None
+        program: Program = import_module("algoformer.model.read_program").from_data(data)
         return program
 
 

@@ -34,12 +34,7 @@ def settle(
 ) -> Settled:
     """Run the traced loop of a program until a stopping rule has stopped every sequence.
 
-    Args:
-        body: the program.
-        stream: what enters the program.
-        rule: when a sequence stops.
-        read_out: the output of the stream after the whole program, in a context.
-        context: masks and positions of the whole batch.
+    `read_out` gives the output of the stream after the whole program, `context` is that of the whole batch.
 
     Raises:
         ValueError: the program's traced part is not a loop, so that there is nothing to stop.
@@ -76,12 +71,8 @@ def run_until(
     A sequence stops as if it were alone, whatever other sequences are in the batch. With a rule that reads
     state or gate, the output is read once, at the end.
 
-    Args:
-        driver: a driver of the loop that has not run yet.
-        loop: the loop.
-        rule: when a sequence stops.
-        read_out: the output of a state that the rest of the program sees, in its context.
-        max_steps: the most iterations, where the rule itself allows more or does not say.
+    `driver` has not run yet, `read_out` gives the output of a state that the rest of the program sees, and
+    `max_steps` bounds the iterations where the rule itself allows more or does not say.
     """
     steps = max_steps if rule.max_steps is None else min(rule.max_steps, max_steps)
     reads, whole = what_it_reads(rule), driver.context
