@@ -101,7 +101,10 @@ def to_hf_tokenizer(
     tokenizers = require("tokenizers", extra="text")
     spelling = []
     if isinstance(tokenizer, TextModelFile):
-        checkpoint, tokenizer = tokenizer, _stored_tokenizer(tokenizer)
+        checkpoint = tokenizer
+        if not checkpoint.tokenizer:
+            raise ValueError("the checkpoint has no tokenizer; give a checkpoint of a model of text")
+        tokenizer = Tokenizer.from_json(checkpoint.tokenizer)
         model = checkpoint.model if model is None else model  # type: ignore[assignment]
         if isinstance(checkpoint.model, TextClassifier):
             spelling = _spelling(checkpoint.card)
@@ -133,12 +136,6 @@ def to_hf_tokenizer(
         clean_up_tokenization_spaces=False,
         **({} if model is None else {"model_max_length": model.context}),
     )
-
-
-def _stored_tokenizer(checkpoint: TextModelFile) -> Tokenizer:
-    if not checkpoint.tokenizer:
-        raise ValueError("the checkpoint has no tokenizer; give a checkpoint of a model of text")
-    return Tokenizer.from_json(checkpoint.tokenizer)
 
 
 def _spelling(card: Mapping[str, Any]) -> list[Any]:

@@ -175,18 +175,15 @@ def _program(config: Any, family: Family) -> Program:
     loop = config.loop if isinstance(config, LoopedConfig) else None
     if loop is None:
         return Program(replace(layers, count=config.num_hidden_layers))
-    inner = replace(layers, final_norm=False, positions=_kept_positions(layers))
+    # positions that are added to the stream are added once, positions that rotate belong to every layer
+    kept = "none" if layers.adds_positions else layers.positions
+    inner = replace(layers, final_norm=False, positions=kept)
     parts: list[Part] = []
     if loop["prelude"] or layers.adds_positions:
         parts.append(replace(layers, count=loop["prelude"], final_norm=False, name="prelude"))
     parts.append(Loop(replace(inner, count=loop["core"]), steps=loop["steps"], inject="none", name="loop"))
     parts.append(replace(inner, count=loop["coda"], final_norm=True, name="coda"))
     return Program(*parts)
-
-
-def _kept_positions(layers: Layers) -> str:
-    # positions that are added to the stream are added once, positions that rotate belong to every layer
-    return "none" if layers.adds_positions else str(layers.positions)
 
 
 def _llama_layers(config: Any, family: Family) -> Layers:

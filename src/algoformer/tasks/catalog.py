@@ -70,7 +70,8 @@ def register(kind: TaskType, *, name: str | None = None) -> TaskType:
             f"a task is a dataclass, got {short(kind)}; decorate it with @dataclass(frozen=True)"
         )
     check_storable(kind)
-    name = _snake_case(kind.__name__) if name is None else name
+    if name is None:
+        name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", kind.__name__).lower()
     TASKS.register(name, kind)
     return kind
 
@@ -153,7 +154,3 @@ def _imported(path: str) -> type:
     if not isinstance(found, type):
         raise ValueError(f"{short(path)} is not a class, so it is no task")
     return found
-
-
-def _snake_case(name: str) -> str:
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()

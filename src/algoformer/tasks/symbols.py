@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -14,7 +14,7 @@ from torch import Tensor
 from algoformer.problems import Problems
 from algoformer.prompt import Prompt
 from algoformer.tasks.task import AllDimsTask
-from algoformer.trace import Solver, Trace, Unroll, iterated_trace
+from algoformer.trace import Solver, iterated_trace
 
 Answers = Iterator[Float[Tensor, "batch point out"]]
 """The answers of a textbook algorithm after each iteration; the last ones are kept when it ends."""
@@ -45,7 +45,7 @@ class PuzzleTask(ABC):
 
     def textbook(self) -> Solver:
         """Return the classical algorithm of this task as a solver; see `textbook_answers`."""
-        return Iteration(self.textbook_answers)
+        return lambda prompt, unroll: iterated_trace(self.textbook_answers(prompt), unroll)
 
     def problems(self, prompt: Prompt) -> Problems:
         """Refuse: such prompts hold no regression problem.
@@ -112,14 +112,3 @@ class SymbolTask(AllDimsTask, PuzzleTask):
             stages=None if stages is None else one_hot(stages, self.out, dtype),
             scale=self.scale,
         )
-
-
-@dataclass(frozen=True)
-class Iteration:
-    """A textbook algorithm as a solver."""
-
-    answers: Callable[[Prompt], Answers]
-
-    def __call__(self, prompt: Prompt, unroll: Unroll) -> Trace:
-        """Run the algorithm and return the answers of the window."""
-        return iterated_trace(self.answers(prompt), unroll)
