@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from algoformer.kernels import attention, attention_backward, rows
-from algoformer.kernels.operations import EPSILON, FinalNorm, FinalNormBackward, Heads, Norm, Selection
+from algoformer.kernels.operations import FinalNorm, FinalNormBackward, Heads, Norm, Selection
 from algoformer.kernels.operations import weight_gradient as weight_gradient
 
 
@@ -60,9 +59,6 @@ LONG = Tile(rows=64, columns=64, warps=4, stages=3)
 LONG_BACKWARD = Tile(rows=64, columns=64, warps=4, groups=5, stages=1)
 """The same, backward."""
 
-EXACT = "ieee"
-"""Products of single precision are not rounded to TF32."""
-
 
 def blocks_of(rows: int) -> int:
     """Return the number of partial sums of a gradient over `rows` rows."""
@@ -106,7 +102,6 @@ def add_norm(
         TOKENS=0 if by_token is None else len(by_token),
         SELECTED=0 if selection is None else len(selection.rows),
         WIDTH=width,
-        EPSILON=EPSILON,
         BLOCK_ROWS=WHOLE_ROWS.rows,
         num_warps=WHOLE_ROWS.warps,
     )
@@ -194,13 +189,15 @@ def attend(
     columns = min(tile.columns, max(16, 1 << (tokens - 1).bit_length()))
     attention.attend[(batch * heads.count, -(-count // tile.rows))](
         qkv,
-        qkv if selection is None else selection.rows,
+        None if selection is None else selection.rows,
         out,
         log_sum,
         tokens,
         count,
         heads.scale,
-        **_meaning(heads, selection),
+        HEADS=heads.count,
+        WIDTH=heads.width,
+        CAUSAL=heads.causal,
         BLOCK_QUERIES=tile.rows,
         BLOCK_KEYS=columns,
         num_warps=tile.warps,
@@ -222,19 +219,27 @@ def attend_backward(
     """See `operations.attend_backward`."""
     batch, tokens, _ = qkv.shape
     count = log_sum.shape[-1]
-    rows = (qkv, qkv) if selection is None else (selection.rows, selection.number)
-    tensors = (grads, qkv, *rows, answer, log_sum, out)
-    rest = (sums, sums.stride(0), tokens, count, heads.scale)
     grid = (batch * heads.count,)
     tile = _backward_attention_tile(batch, tokens)
     tiles = min(tile.groups, -(-count // tile.rows))
     in_parts = tiles * tile.rows < count
-    waiting = qkv.new_empty(*grid, tokens, 2 * heads.width, dtype=torch.float32) if in_parts else sums
+    waiting = qkv.new_empty(*grid, tokens, 2 * heads.width, dtype=torch.float32) if in_parts else None
     attention_backward.attend_backward[grid](
-        *tensors,
+        grads,
+        qkv,
+        *((None, None) if selection is None else (selection.rows, selection.number)),
+        answer,
+        log_sum,
+        out,
         waiting,
-        *rest,
-        **_meaning(heads, selection),
+        sums,
+        sums.stride(0),
+        tokens,
+        count,
+        heads.scale,
+        HEADS=heads.count,
+        WIDTH=heads.width,
+        CAUSAL=heads.causal,
         BLOCK_QUERIES=tile.rows,
         BLOCK_KEYS=tile.columns,
         TILES=tiles,
@@ -247,13 +252,3 @@ def _backward_attention_tile(batch: int, tokens: int) -> Tile:
     if tokens > SHORT.columns:
         return LONG_BACKWARD
     return SHORT_BACKWARD if batch < MANY_PROMPTS else SHORT_BACKWARD_MANY
-
-
-def _meaning(heads: Heads, selection: Selection | None) -> dict[str, Any]:
-    return {
-        "HEADS": heads.count,
-        "WIDTH": heads.width,
-        "CAUSAL": heads.causal,
-        "EVERY": selection is None,
-        "PRECISION": EXACT,
-    }

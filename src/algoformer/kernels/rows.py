@@ -9,6 +9,10 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
+from algoformer.kernels.operations import EPSILON
+
+_EPSILON = tl.constexpr(EPSILON)
+
 
 @triton.jit
 def _gate(values):
@@ -55,9 +59,9 @@ def gelu_backward(
 
 
 @triton.jit
-def _normalize(total, WIDTH: tl.constexpr, EPSILON: tl.constexpr):
+def _normalize(total, WIDTH: tl.constexpr):
     centered = total - (tl.sum(total, 1) / WIDTH)[:, None]
-    scale = 1 / tl.sqrt(tl.sum(centered * centered, 1) / WIDTH + EPSILON)
+    scale = 1 / tl.sqrt(tl.sum(centered * centered, 1) / WIDTH + _EPSILON)
     return centered * scale[:, None], scale
 
 
@@ -86,7 +90,6 @@ def add_norm(
     TOKENS: tl.constexpr,
     SELECTED: tl.constexpr,
     WIDTH: tl.constexpr,
-    EPSILON: tl.constexpr,
     BLOCK_ROWS: tl.constexpr,
 ):
     """residual + positions + branch, the body's last norm, the loop's input, the next norm."""
@@ -107,7 +110,7 @@ def add_norm(
     if branch is not None:
         total += tl.load(branch + place, mask=inside, other=0.0).to(tl.float32)
     if final_hat is not None:
-        normal, scale = _normalize(total, WIDTH, EPSILON)
+        normal, scale = _normalize(total, WIDTH)
         tl.store(final_hat + place, normal.to(final_hat.dtype.element_ty), mask=inside)
         tl.store(final_rstd + row, scale, mask=row < count)
         total = normal * tl.load(final_weight + column)[None, :] + tl.load(final_bias + column)[None, :]
@@ -118,7 +121,7 @@ def add_norm(
     if stream is not None:
         tl.store(stream + place, total, mask=inside)
     if hat is not None:
-        normal, scale = _normalize(total, WIDTH, EPSILON)
+        normal, scale = _normalize(total, WIDTH)
         tl.store(hat + place, normal.to(hat.dtype.element_ty), mask=inside)
         tl.store(rstd + row, scale, mask=row < count)
 
