@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import torch
 from jaxtyping import Float, Int
@@ -66,6 +66,15 @@ def one_hot(
     return (symbols[..., None] == torch.arange(count, device=symbols.device)).to(dtype)
 
 
+class Shape(NamedTuple):
+    """The sizes of a prompt of symbols: rows of one-hot symbols, the last of which ask for a class each."""
+
+    symbols: int
+    classes: int
+    rows: int
+    questions: int
+
+
 class SymbolTask(AllDimsTask, PuzzleTask):
     """A puzzle whose rows are one-hot symbols; the last rows ask for one of `out` classes each; abstract."""
 
@@ -74,13 +83,28 @@ class SymbolTask(AllDimsTask, PuzzleTask):
 
     @property
     @abstractmethod
-    def dim(self) -> int:
-        """The number of symbols of a row."""
+    def shape(self) -> Shape:
+        """The sizes of a prompt."""
 
     @property
-    @abstractmethod
+    def dim(self) -> int:
+        """The number of symbols: a row is a one-hot vector."""
+        return self.shape.symbols
+
+    @property
     def out(self) -> int:
         """The number of classes of an answer."""
+        return self.shape.classes
+
+    @property
+    def context(self) -> int:
+        """The number of rows."""
+        return self.shape.rows
+
+    @property
+    def points(self) -> int:
+        """The number of questions, which the last rows ask."""
+        return self.shape.questions
 
     @abstractmethod
     def _symbols(
