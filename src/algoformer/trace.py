@@ -97,11 +97,7 @@ class Unroll:
         object.__setattr__(self, "first_step", self.steps - length + 1)
 
     def waiting(self, entry: Float[Tensor, "batch token width"]) -> Int[Tensor, " batch"] | None:
-        """Return how many iterations pass before each sequence's first one; None if all start at once.
-
-        Raises:
-            ValueError: `depths` are not one whole number in 1..steps for each sequence of the batch.
-        """
+        """Return how many iterations pass before each sequence's first one; None if all start at once."""
         if self.depths is None:
             return None
         depths, batch = torch.as_tensor(self.depths), len(entry)

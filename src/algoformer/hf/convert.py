@@ -157,15 +157,7 @@ def _spelling(card: Mapping[str, Any]) -> list[Any]:
 
 @torch.no_grad()
 def export(model: TokenModel, format: str) -> Any:
-    """Return a copy of a language model as a plain model of `transformers`, in one of its own formats.
-
-    Args:
-        model: a language model whose program is one of the format.
-        format: a name in `model.formats.FORMATS`.
-
-    Raises:
-        ValueError: the program is not one of this format; the message says why.
-    """
+    """Return a copy of a language model as a plain model of `transformers`, in a format of `FORMATS`."""
     found = servable(model.program)
     if found.format != format:
         reason = found.reason or f"it is one of the format {found.format!r}"

@@ -75,11 +75,7 @@ class ProgramModel(transformers.PreTrainedModel):
         self.model.trunk.vocabulary = value.num_embeddings
 
     def check_inputs(self, input_ids: Tensor | None, options: Mapping[str, Any]) -> Tensor:
-        """Return the tokens; refuse inputs and outputs that models of `transformers` have and these do not.
-
-        Raises:
-            ValueError: the message says what to use instead.
-        """
+        """Return the tokens; refuse what models of `transformers` take or return and these do not."""
         for name in ("output_hidden_states", "output_attentions"):
             if options.get(name, getattr(self.config, name)):
                 raise ValueError(
@@ -234,11 +230,7 @@ class CacheEntry:
 
 
 def check_cache(cache: Any, slots: int) -> None:
-    """Refuse a cache that was filled at another number of steps.
-
-    Raises:
-        ValueError: the message names both numbers of layers.
-    """
+    """Refuse a cache that was filled at another number of steps."""
     layers = getattr(cache, "layers", ())
     if len(layers) not in (0, slots) and cache.get_seq_length():
         raise ValueError(

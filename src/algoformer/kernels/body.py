@@ -43,9 +43,6 @@ def iterate(
 
     Returns:
         (window, batch, row, width) in single precision.
-
-    Raises:
-        ValueError: rows are left out although another iteration needs them.
     """
     if plan.steps > 1 and len(plan.read_rows) < entry.shape[1]:
         raise ValueError(

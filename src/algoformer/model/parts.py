@@ -253,11 +253,7 @@ class ProgramModule(nn.Module):
     def access(
         self, keep: tuple[str, ...], steps: int, inner: Mapping[str, int] | None = None
     ) -> StateAccess | None:
-        """Return the access to states of a forward pass whose traced loop runs `steps` times.
-
-        Raises:
-            ValueError: an address does not exist; the message names the nearest that does.
-        """
+        """Return the access to states of a forward pass with `steps` iterations; refuse unknown addresses."""
         if not keep and not self.edits:
             return None
         program = with_inner_steps(self.program, inner or {})

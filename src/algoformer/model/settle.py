@@ -35,9 +35,6 @@ def settle(
     """Run the traced loop of a program until a stopping rule has stopped every sequence.
 
     `read_out` gives the output of the stream after the whole program, `context` is that of the whole batch.
-
-    Raises:
-        ValueError: the program's traced part is not a loop, so that there is nothing to stop.
     """
     check_rule(body, rule)
     loop, here = body.traced_loop(context)

@@ -48,11 +48,7 @@ class PuzzleTask(ABC):
         return lambda prompt, unroll: iterated_trace(self.textbook_answers(prompt), unroll)
 
     def problems(self, prompt: Prompt) -> Problems:
-        """Refuse: such prompts hold no regression problem.
-
-        Raises:
-            ValueError: always; the message names the textbook algorithm instead.
-        """
+        """Refuse: such prompts hold no regression problem."""
         raise ValueError(
             f"{type(self).__name__} has no regression problem inside its prompts; "
             "compare with its own algorithm, task.textbook()"
