@@ -52,16 +52,13 @@ class Gradients:
         self.last = sizes.depth - 1
         self.layers = [LayerGradients(sizes, sizes.answered_in(index)) for index in range(sizes.depth)]
 
-        def tables(blocks_of: Callable[[int], int], width: int, more: list[int]) -> tuple[Sums, Sums]:
-            both = []
-            for layers, answered, rest in ((self.last, sizes.rows, []), (1, sizes.answered, more)):
-                widths = [width] * layers + rest
-                both.append(Sums(plan.tracked, blocks_of(answered), widths, sizes.device))
-            return both[0], both[1]
+        def tables(blocks_of: Callable[[int], int], width: int, in_last: int = 1) -> tuple[Sums, Sums]:
+            before = Sums(plan.tracked, blocks_of(sizes.rows), [width] * self.last, sizes.device)
+            return before, Sums(plan.tracked, blocks_of(sizes.answered), [width] * in_last, sizes.device)
 
-        self.rows = tables(operations.blocks_of, 2 * sizes.width, [2 * sizes.width])
-        self.hidden = tables(operations.gelu_blocks_of, sizes.hidden, [])
-        self.qkv = tables(lambda _: sizes.batch, sizes.projected, [])
+        self.rows = tables(operations.blocks_of, 2 * sizes.width, in_last=2)
+        self.hidden = tables(operations.gelu_blocks_of, sizes.hidden)
+        self.qkv = tables(lambda _: sizes.batch, sizes.projected)
 
     def _of(self, tables: tuple[Sums, Sums], index: int, slot: int) -> Tensor:
         return tables[1].of(slot, 0) if index == self.last else tables[0].of(slot, index)

@@ -136,11 +136,7 @@ class AlgoFormer(nn.Module):
     def run_body(
         self, stream: Float[Tensor, "batch token width"], prompt: Prompt, unroll: Unroll
     ) -> tuple[Float[Tensor, "step batch point width"], Mapping[str, Tensor], Tensor | None]:
-        """Run the program on what was read in.
-
-        Returns:
-            The states to answer from, the states to keep, and `Trace.halting`.
-        """
+        """Run the program; return the states to answer from, the states to keep, and `Trace.halting`."""
         rows = self.read_rows(prompt)
         access = self.body.access(unroll.keep, unroll.steps, unroll.inner)
         if access is None:

@@ -220,11 +220,7 @@ class LoopDriver:
     def advance(self, *, final: bool = False) -> Tensor:
         """Run one iteration; after the final one only the rows to read are there."""
         self.iteration += 1
-        context = self.context
-        if context.read_rows is not None and not final:
-            context = context.whole
-        if context.has_addresses:
-            context = context.iteration(self.iteration)
+        context = (self.context if final else self.context.whole).iteration(self.iteration)
         state = self.state
         if self.waiting is not None and self._initial is not None:
             # the initial state again, with its gradient, until a sequence has had its first iteration

@@ -21,7 +21,7 @@ from algoformer.model.halting import HALTING
 from algoformer.model.injections import INJECTIONS, STARTS
 from algoformer.model.program import Layers, Loop, Parallel, Part, Program, traced_part
 from algoformer.nn import NORMS, POSITIONS, AttentionContext, Layer, LayerSizes, initialize, sinusoids
-from algoformer.trace import Unroll
+from algoformer.trace import Carry, Unroll
 
 Unrolled: TypeAlias = tuple[Float[Tensor, "step batch row width"], Float[Tensor, "step batch row"] | None]
 """The states of the iterations in a window, and what their loop says about halting (`Trace.halting`)."""
@@ -97,7 +97,7 @@ class LoopModule(nn.Module):
         if self.settings.damp != 1:
             before = select_rows(stream, context.read_rows)
             result = before + self.settings.damp * (result - before)
-        result = result if context.access is None else context.visit(result)
+        result = context.visit(result)
         return self.halting.update(select_rows(state, context.read_rows), result) if self.columns else result
 
     def signal(self, iteration: Int[Tensor, " batch"]) -> Float[Tensor, "batch state"]:
@@ -108,19 +108,17 @@ class LoopModule(nn.Module):
         self, entry: Tensor, context: ForwardContext = DEFAULT, *, unroll: Unroll | None = None
     ) -> LoopDriver:
         """Return a driver that runs this loop on `entry`, from where and as the unroll says."""
-        step, state = self.step, self.initial_state(entry)
-        if unroll is not None and unroll.carry is not None:
-            state = unroll.carry.resume(state)
-        waiting = None if unroll is None else unroll.waiting(entry)
-        if unroll is not None and unroll.gradient_checkpointing:
+        unroll = unroll or Unroll(steps=self.steps)
+        carry = unroll.carry or Carry()
+        step, state, waiting = self.step, carry.resume(self.initial_state(entry)), unroll.waiting(entry)
+        if unroll.gradient_checkpointing:
             from algoformer.model.recompute import run_again  # not needed for anything else
 
             step = run_again(self, self.step)
             if not INJECTIONS[self.settings.inject].sees_input:
                 entry = entry.detach()  # no iteration sees it, so the graph that made it must not be kept
         signal = None if self.settings.step_signal == "none" else self.signal
-        done = 0 if unroll is None or unroll.carry is None else unroll.carry.iterations
-        return LoopDriver(step, state, entry, context, signal, waiting, done)
+        return LoopDriver(step, state, entry, context, signal, waiting, carry.iterations)
 
     def forward(self, stream: Tensor, context: ForwardContext = DEFAULT) -> Tensor:
         """Run as often as the program or the context says; return the last state."""
@@ -224,7 +222,7 @@ class ProgramModule(nn.Module):
             stream = self(stream, context)
             return stream.expand(unroll.length, *stream.shape), None
         part: Any = self.parts[self.traced]
-        whole, rows = replace(context, read_rows=None), context.read_rows
+        whole, rows = context.whole, context.read_rows
         stream = self.run(stream, 0, self.traced, whole)
         if self.traced + 1 == len(self.parts):
             return part.unroll(stream, unroll, self.at(self.traced, context))

@@ -122,6 +122,4 @@ class TwoStatesModule(LoopModule):
             high = driver.advance(final=True)
         else:
             high = self.body.run(high + low, 1, len(self.body.parts), context)
-        if context.access is not None:
-            high = context.visit(high)
-        return torch.cat([high, select_rows(low, context.read_rows)], dim=-1)
+        return torch.cat([context.visit(high), select_rows(low, context.read_rows)], dim=-1)

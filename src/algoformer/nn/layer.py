@@ -61,9 +61,6 @@ class Attention(nn.Module):
     Queries, keys and values of all heads come from one product. The width of a head is free: the heads
     together need not be as wide as the stream.
 
-    Args:
-        sizes: the sizes and the `Layers` that say what the attention is like.
-
     Attributes:
         scale: factor of the scores before the softmax.
         dropout: dropout rate of the attention weights; `set_dropout` sets it.
