@@ -177,10 +177,10 @@ def _numbered(layer: nn.Module) -> list[nn.Module]:
 
 
 def _check_split(count: int, prelude: int, core: int, coda: int, steps: int) -> None:
-    for name, value in {"prelude": prelude, "coda": coda}.items():
-        check_count(name, value, 0)
-    for name, value in {"core": core, "steps": steps}.items():
-        check_count(name, value)
+    check_count("prelude", prelude, 0)
+    check_count("coda", coda, 0)
+    check_count("core", core)
+    check_count("steps", steps)
     if prelude + core + coda != count:
         raise ValueError(
             f"prelude + core + coda must be the model's {count} layers, "

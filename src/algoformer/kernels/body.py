@@ -84,8 +84,6 @@ class _Body:
         self.sizes = Sizes(plan, entry, hidden=self.weights.up.shape[1], depth=self.weights.count)
         self.entry = entry.float().reshape(self.sizes.rows, self.sizes.width)
 
-    # forward ---------------------------------------------------------------------------------------------
-
     def forward(self) -> Tensor:
         plan, sizes, operations, weights = self.plan, self.sizes, self.plan.operations, self.weights
         untracked = plan.steps - plan.tracked
@@ -169,8 +167,6 @@ class _Body:
             following=kept.norm2(slot),
         )
         return result
-
-    # backward --------------------------------------------------------------------------------------------
 
     def backward(self, grads: Tensor) -> list[Tensor | None]:
         plan, sizes, operations, weights = self.plan, self.sizes, self.plan.operations, self.weights

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Int
@@ -168,9 +169,12 @@ class ForwardContext:
 
     def _each(self, change: Callable[[Tensor], Tensor]) -> ForwardContext:
         """Change what has a row for each sequence of the batch."""
-        each = {name: getattr(self, name) for name in ("causal_mask", "full_mask", "positions")}
-        own = {name: values for name, values in each.items() if values is not None and values.shape[0] != 1}
-        return replace(self, **{name: change(values) for name, values in own.items()})
+        changed: dict[str, Any] = {}
+        for name in ("causal_mask", "full_mask", "positions"):
+            values = getattr(self, name)
+            if values is not None and values.shape[0] != 1:
+                changed[name] = change(values)
+        return replace(self, **changed)
 
 
 DEFAULT = ForwardContext()
