@@ -108,7 +108,7 @@ class _Body:
             self.entry,
             positions=positions,
             stream=entry if keep else None,
-            following=first.layers[0].norm(slot),
+            following=first.layers[0].norm.at(slot),
         )
         current, positions = entry, None if keep else positions
         for iteration in range(1, plan.steps + 1):
@@ -120,12 +120,14 @@ class _Body:
                 last = index == sizes.depth - 1
                 current = self._attention(index, kept, slot, current, positions)
                 positions = None
-                _product(kept.hat2[slot], weights.up[index], weights.up_bias[index], out=kept.before[slot])
+                _product(
+                    kept.norm2.hat[slot], weights.up[index], weights.up_bias[index], out=kept.before[slot]
+                )
                 operations.gelu(kept.before[slot], after=kept.after[slot])
                 final, following = None, None
                 if last:
                     final = FinalNorm(
-                        norm=here.final(slot),
+                        norm=here.final.at(slot),
                         weight=self.final_weight,
                         bias=self.final_bias,
                         state=state,
@@ -133,9 +135,9 @@ class _Body:
                     )
                     if more:
                         after, next_slot = place(iteration + 1)
-                        following = after.layers[0].norm(next_slot)
+                        following = after.layers[0].norm.at(next_slot)
                 else:
-                    following = here.layers[index + 1].norm(slot)
+                    following = here.layers[index + 1].norm.at(slot)
                 onward = stream if following is not None else None
                 branch = _product(kept.after[slot], weights.down[index], weights.down_bias[index])
                 operations.add_norm(branch, current, final=final, stream=onward, following=following)
@@ -147,7 +149,7 @@ class _Body:
     ) -> Tensor:
         """The attention half of a layer; the stream after it, at the selected rows in the last layer."""
         plan, sizes, operations, weights = self.plan, self.sizes, self.plan.operations, self.weights
-        _product(kept.hat[slot], weights.qkv[index], weights.qkv_bias[index], out=kept.qkv[slot])
+        _product(kept.norm.hat[slot], weights.qkv[index], weights.qkv_bias[index], out=kept.qkv[slot])
         by_prompt = (sizes.batch, -1)
         operations.attend(
             kept.qkv[slot].unflatten(0, by_prompt),
@@ -164,7 +166,7 @@ class _Body:
             positions=positions,
             selection=sizes.selection_in(index),
             stream=result,
-            following=kept.norm2(slot),
+            following=kept.norm2.at(slot),
         )
         return result
 
@@ -177,7 +179,7 @@ class _Body:
         def through_final(slot: int) -> FinalNormBackward:
             number = slot - (plan.tracked - plan.window)
             return FinalNormBackward(
-                norm=self.tape.final(slot),
+                norm=self.tape.final.at(slot),
                 weight=self.final_weight,
                 state_grad=grads[number] if number >= 0 else None,
                 sums=made.final_sums(slot),
@@ -203,7 +205,7 @@ class _Body:
                 result = None if ends else torch.empty(sizes.rows, sizes.width, device=sizes.device)
                 operations.add_norm_backward(
                     made.layers[index].qkv[slot] @ weights.qkv[index],
-                    self.tape.layers[index].norm(slot),
+                    self.tape.layers[index].norm.at(slot),
                     current,
                     selection=sizes.selection_in(index),
                     entry_grad=None if index else entry_grad,
@@ -232,7 +234,7 @@ class _Body:
         result = torch.empty_like(current)
         operations.add_norm_backward(
             here.up[slot] @ weights.up[index],
-            kept.norm2(slot),
+            kept.norm2.at(slot),
             current,
             out=result,
             out_half=here.output[slot],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import attrgetter
 
 import torch
 from torch import Tensor
@@ -92,15 +93,17 @@ class Gradients:
         def product(grads: str, rows: str) -> Tensor:
             multiply = self.sizes.plan.operations.weight_gradient
             pairs = zip(self.layers, tape.layers, strict=True)
-            return stack(tuple(multiply(getattr(made, grads), getattr(kept, rows)) for made, kept in pairs))
+            return stack(
+                tuple(multiply(getattr(made, grads), attrgetter(rows)(kept)) for made, kept in pairs)
+            )
 
         qkv_bias, up_bias, row_biases = biases(self.qkv), biases(self.hidden), biases(self.rows)
         columns = [
-            *unfold(product("qkv", "hat"), qkv_bias, weights.raw_qkv, weights.gain, weights.shift),
+            *unfold(product("qkv", "norm.hat"), qkv_bias, weights.raw_qkv, weights.gain, weights.shift),
             qkv_bias,
             product("output", "read"),
             row_biases[:, :width],
-            *unfold(product("up", "hat2"), up_bias, weights.raw_up, weights.gain2, weights.shift2),
+            *unfold(product("up", "norm2.hat"), up_bias, weights.raw_up, weights.gain2, weights.shift2),
             up_bias,
             product("down", "after"),
             row_biases[:, width:],

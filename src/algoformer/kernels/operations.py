@@ -28,6 +28,10 @@ class Norm:
     hat: Tensor
     rstd: Tensor
 
+    def at(self, slot: int) -> Norm:
+        """Return the buffers of one iteration, from those of several."""
+        return Norm(hat=self.hat[slot], rstd=self.rstd[slot])
+
 
 @dataclass(frozen=True, kw_only=True)
 class FinalNorm:

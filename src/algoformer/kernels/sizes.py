@@ -8,7 +8,7 @@ from types import ModuleType
 import torch
 from torch import Tensor
 
-from algoformer.kernels.operations import Heads, Selection
+from algoformer.kernels.operations import Heads, Norm, Selection
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,3 +69,7 @@ class Sizes:
     def single(self, count: int, *shape: int) -> Tensor:
         """Return a buffer for `count` iterations, in single precision."""
         return torch.empty(count, *shape, device=self.device)
+
+    def norm(self, count: int, rows: int) -> Norm:
+        """Return the buffers of a norm of this many rows for `count` iterations."""
+        return Norm(hat=self.half(count, rows, self.width), rstd=self.single(count, rows))

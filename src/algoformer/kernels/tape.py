@@ -2,30 +2,21 @@
 
 from __future__ import annotations
 
-from algoformer.kernels.operations import Norm
 from algoformer.kernels.sizes import Sizes
 
 
 class LayerTape:
-    """The activations of one layer."""
+    """The activations of one layer; `norm` is the norm before attention, `norm2` that after it."""
 
     def __init__(self, sizes: Sizes, count: int, answered: int) -> None:
-        heads, width = sizes.plan.heads, sizes.width
-        self.hat, self.rstd = sizes.half(count, sizes.rows, width), sizes.single(count, sizes.rows)
+        heads = sizes.plan.heads
+        self.norm = sizes.norm(count, sizes.rows)
         self.qkv = sizes.half(count, sizes.rows, sizes.projected)
         self.read = sizes.half(count, answered, heads.count * heads.width)
         self.log_sum = sizes.single(count, sizes.batch, heads.count, answered // sizes.batch)
-        self.hat2, self.rstd2 = sizes.half(count, answered, width), sizes.single(count, answered)
+        self.norm2 = sizes.norm(count, answered)
         self.before = sizes.half(count, answered, sizes.hidden)
         self.after = sizes.half(count, answered, sizes.hidden)
-
-    def norm(self, slot: int) -> Norm:
-        """Return the norm before attention, at one iteration."""
-        return Norm(hat=self.hat[slot], rstd=self.rstd[slot])
-
-    def norm2(self, slot: int) -> Norm:
-        """Return the norm before the feed-forward network, at one iteration."""
-        return Norm(hat=self.hat2[slot], rstd=self.rstd2[slot])
 
 
 class Tape:
@@ -33,9 +24,4 @@ class Tape:
 
     def __init__(self, sizes: Sizes, count: int) -> None:
         self.layers = [LayerTape(sizes, count, sizes.answered_in(index)) for index in range(sizes.depth)]
-        self.final_hat = sizes.half(count, sizes.answered, sizes.width)
-        self.final_rstd = sizes.single(count, sizes.answered)
-
-    def final(self, slot: int) -> Norm:
-        """Return the body's last norm, at one iteration."""
-        return Norm(hat=self.final_hat[slot], rstd=self.final_rstd[slot])
+        self.final = sizes.norm(count, sizes.answered)
