@@ -18,8 +18,7 @@ from torch import Tensor
 
 from algoformer.kernels.gradients import Gradients
 from algoformer.kernels.operations import FinalNorm, FinalNormBackward
-from algoformer.kernels.sizes import Plan, Sizes
-from algoformer.kernels.tape import LayerTape, Tape
+from algoformer.kernels.sizes import LayerTape, Plan, Sizes, Tape
 from algoformer.kernels.weights import Weights
 
 

@@ -8,8 +8,7 @@ from operator import attrgetter
 import torch
 from torch import Tensor
 
-from algoformer.kernels.sizes import Sizes
-from algoformer.kernels.tape import Tape
+from algoformer.kernels.sizes import Sizes, Tape
 from algoformer.kernels.weights import Weights, stack, unfold
 
 
