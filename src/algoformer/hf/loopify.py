@@ -76,23 +76,17 @@ class _Visit:
 
 
 def loopify(model: Any, *, prelude: int, core: int, coda: int, steps: int) -> Any:
-    """Loop a block of layers of a `transformers` decoder, in place, and return the model.
+    """Loop a block of layers of a `transformers` decoder, in place, and return the same model object.
 
     The first `prelude` layers run once, the next `core` layers `steps` times, the last `coda` layers once;
-    together they are all of the model's layers. With `steps=1` the model computes exactly what it did before.
+    together they are all of the model's layers. `set_steps` changes the number of steps later. With `steps=1` the model computes exactly what it did before.
     `save_pretrained` writes the original model with the entry `loop` in its configuration: plain
     `transformers` opens that folder as the original model, and `loopify(model, **model.config.loop)` loops
     it again.
 
     Args:
         model: a decoder of `transformers`, with or without its language-model head.
-        prelude: number of layers before the loop.
-        core: number of layers in the loop.
-        coda: number of layers after the loop.
-        steps: number of times that the core runs; `set_steps` changes it later.
-
-    Returns:
-        The same model object.
+        prelude: and `core`, `coda`, `steps`: how the layers are split and how often the core runs.
 
     Raises:
         ValueError: the model has no list of decoder layers that can be looped, is looped already, or the

@@ -59,9 +59,6 @@ def register(kind: TaskType, *, name: str | None = None) -> TaskType:
             bool, int, float, str, Literal, None, unions of these, and tuples of these.
         name: the name in checkpoints; None means the class name in snake case.
 
-    Returns:
-        The class itself.
-
     Raises:
         ValueError: the class is no dataclass, a field cannot be stored, or the name belongs to another class.
     """
