@@ -79,10 +79,10 @@ def loopify(model: Any, *, prelude: int, core: int, coda: int, steps: int) -> An
     """Loop a block of layers of a `transformers` decoder, in place, and return the same model object.
 
     The first `prelude` layers run once, the next `core` layers `steps` times, the last `coda` layers once;
-    together they are all of the model's layers. `set_steps` changes the number of steps later. With `steps=1` the model computes exactly what it did before.
-    `save_pretrained` writes the original model with the entry `loop` in its configuration: plain
-    `transformers` opens that folder as the original model, and `loopify(model, **model.config.loop)` loops
-    it again.
+    together they are all of the model's layers. `set_steps` changes the number of steps later. With `steps=1`
+    the model computes exactly what it did before. `save_pretrained` writes the original model with the entry
+    `loop` in its configuration: plain `transformers` opens that folder as the original model, and
+    `loopify(model, **model.config.loop)` loops it again.
 
     Args:
         model: a decoder of `transformers`, with or without its language-model head.
