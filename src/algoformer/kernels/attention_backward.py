@@ -11,20 +11,7 @@ from algoformer.kernels.attention import in_base_2, load_rows, selected_rows, se
 
 
 @triton.jit
-def _share(
-    queries,
-    keys,
-    values,
-    grad,
-    own,
-    row,
-    key,
-    tokens,
-    log_sum,
-    scale,
-    masked,
-    CAUSAL: tl.constexpr,
-):
+def _share(queries, keys, values, grad, own, row, key, tokens, log_sum, scale, masked, CAUSAL: tl.constexpr):
     """The softmax's weights again, and the gradient of the scores but for the scale."""
     scores = tl.dot(queries, tl.trans(keys), input_precision="ieee")
     if masked:

@@ -16,15 +16,7 @@ from algoformer.model.address import with_inner_steps
 from algoformer.model.halting import HALTING
 from algoformer.model.injections import INJECTIONS, STARTS
 from algoformer.model.parts import LayersModule
-from algoformer.model.program import (
-    Layers,
-    Loop,
-    Part,
-    Program,
-    as_program,
-    default_steps,
-    traced_part,
-)
+from algoformer.model.program import Layers, Loop, Part, Program, as_program, default_steps, traced_part
 from algoformer.model.two_states import TwoStates
 from algoformer.model.work import Stream, Work, unrolled_work
 from algoformer.nn import LayerSizes

@@ -126,10 +126,7 @@ class LoopModule(nn.Module):
         return self.unroll(stream, Unroll(steps=steps, window=1), context)[0][0]
 
     def unroll(
-        self,
-        entry: Float[Tensor, "batch token width"],
-        unroll: Unroll,
-        context: ForwardContext = DEFAULT,
+        self, entry: Float[Tensor, "batch token width"], unroll: Unroll, context: ForwardContext = DEFAULT
     ) -> Unrolled:
         """Run as often as the unroll says; return the states of its window, and what they say about halting.
 
@@ -206,10 +203,7 @@ class ProgramModule(nn.Module):
         return result.unflatten(0, states.shape[:2])
 
     def unroll(
-        self,
-        stream: Float[Tensor, "batch token width"],
-        unroll: Unroll,
-        context: ForwardContext = DEFAULT,
+        self, stream: Float[Tensor, "batch token width"], unroll: Unroll, context: ForwardContext = DEFAULT
     ) -> Unrolled:
         """Run the traced loop as requested; return the stream after the whole program for each iteration.
 

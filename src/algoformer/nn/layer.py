@@ -21,9 +21,7 @@ class KVCache(Protocol):
     """Keys and values of the tokens that one layer has read before."""
 
     def update(
-        self,
-        key: Float[Tensor, "batch head token score"],
-        value: Float[Tensor, "batch head token score"],
+        self, key: Float[Tensor, "batch head token score"], value: Float[Tensor, "batch head token score"]
     ) -> tuple[Float[Tensor, "batch head key score"], Float[Tensor, "batch head key score"]]:
         """Store new keys and values; return all keys and values to attend to."""
         ...
