@@ -50,8 +50,7 @@ class Depth:
     """Larger draws become this number; None has no bound."""
 
     def __post_init__(self) -> None:
-        read_value("depth: kind", DepthKind, self.kind)
-        read_value("depth: per", Per, self.per)
+        _check_words(self.kind, self.per)
         if (self.kind == "list") != bool(self.choices) or not all(one >= 1 for one in self.choices):
             raise ValueError(
                 "depth: 'list' and no other kind has choices, which are at least 1, "
@@ -89,6 +88,7 @@ class Depth:
                 f"depth: cannot read {short(word)}; write fixed:8, list:4,8,16, poisson:8 or "
                 "lognormal:33,sigma=0.5, followed by ,per=sequence or ,most=64 if wanted"
             ) from None
+        _check_words(kind, given.get("per", "batch"))
         return cls(kind=typing.cast(DepthKind, kind), **given)
 
     def __str__(self) -> str:
@@ -137,6 +137,11 @@ class Depth:
                 if self.kind == "lognormal":
                     rate *= math.exp(self.sigma * source.gauss(0, 1) - self.sigma**2 / 2)
                 yield 1 + _poisson(rate, source)
+
+
+def _check_words(kind: str, per: str) -> None:
+    read_value("depth: kind", DepthKind, kind)
+    read_value("depth: per", Per, per)
 
 
 def _poisson(rate: float, source: random.Random) -> int:
