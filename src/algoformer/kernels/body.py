@@ -49,8 +49,7 @@ def iterate(
             "ask for all, and choose among the states"
         )
     flat = [parameter for layer in layers for parameter in layer]
-    states: Tensor = _Iterate.apply(plan, entry, positions, *final, *flat)
-    return states
+    return _Iterate.apply(plan, entry, positions, *final, *flat)
 
 
 class _Iterate(torch.autograd.Function):
@@ -228,7 +227,7 @@ class _Body:
             here.down[slot] @ weights.down[index],
             kept.before[slot],
             out=here.up[slot],
-            sums=made.gelu_sums(index, slot),
+            sums=made.sums(made.hidden, index, slot),
         )
         result = torch.empty_like(current)
         operations.add_norm_backward(
@@ -248,6 +247,6 @@ class _Body:
             answer=kept.read[slot].unflatten(0, by_prompt),
             log_sum=kept.log_sum[slot],
             out=here.qkv[slot].unflatten(0, by_prompt),
-            sums=made.attention_sums(index, slot),
+            sums=made.sums(made.qkv, index, slot),
         )
         return result

@@ -60,26 +60,19 @@ class Gradients:
         self.hidden = tables(operations.gelu_blocks_of, sizes.hidden)
         self.qkv = tables(lambda _: sizes.batch, sizes.projected)
 
-    def _of(self, tables: tuple[Sums, Sums], index: int, slot: int) -> Tensor:
+    def sums(self, tables: tuple[Sums, Sums], index: int, slot: int) -> Tensor:
+        """Return the buffer for a layer's column sums in `hidden` or `qkv`."""
         return tables[1].of(slot, 0) if index == self.last else tables[0].of(slot, index)
 
     def row_sums(self, index: int, kind: str, slot: int) -> Tensor:
         """Return the buffer for the column sums of a layer's output gradient ("output" or "down")."""
         half = self.sizes.width
-        both = self._of(self.rows, index, slot)
+        both = self.sums(self.rows, index, slot)
         return both[:, :half] if kind == "output" else both[:, half:]
 
     def final_sums(self, slot: int) -> Tensor:
         """Return the buffer for the gradients of the last norm's weight and bias."""
         return self.rows[1].of(slot, 1)
-
-    def gelu_sums(self, index: int, slot: int) -> Tensor:
-        """Return the buffer for the column sums of the hidden layer's gradient."""
-        return self._of(self.hidden, index, slot)
-
-    def attention_sums(self, index: int, slot: int) -> Tensor:
-        """Return the buffer for the column sums of the gradient of queries, keys and values."""
-        return self._of(self.qkv, index, slot)
 
     def of_parameters(self, weights: Weights, tape: Tape) -> list[Tensor]:
         """Return the gradients of the last norm and of every layer's `PARAMETERS`."""

@@ -155,7 +155,7 @@ class Program:
 
     def _repr_svg_(self) -> str:
         """Return the program as a picture, which notebooks show."""
-        return str(import_module("algoformer.report.diagram").diagram(self))
+        return import_module("algoformer.report.diagram").diagram(self)
 
     def to_json(self) -> str:
         """Return the program as JSON text."""
@@ -168,8 +168,7 @@ class Program:
             data = json.loads(text)
         except (ValueError, RecursionError) as error:
             raise ValueError(f"a program must be JSON: {error}") from None
-        program: Program = import_module("algoformer.model.read_program").from_data(data)
-        return program
+        return import_module("algoformer.model.read_program").from_data(data)
 
 
 def as_program(body: Program | Part | Sequence[Part]) -> Program:

@@ -130,8 +130,7 @@ def from_data(stored: Mapping[str, Any]) -> Task:
     if missing:
         raise ValueError(f"task {name!r} needs every field, missing: {', '.join(missing)}")
     hints = field_types(kind)
-    task: Task = kind(**{field: read_value(field, hints[field], constants[field]) for field in known})
-    return task
+    return kind(**{field: read_value(field, hints[field], constants[field]) for field in known})
 
 
 def _known(name: str) -> type:
