@@ -27,7 +27,6 @@ ACTIVATIONS = {
     "relu": "relu",
 }
 
-
 Maps = dict[str, tuple[str, ...]]
 """For each map or norm of our layer, those of theirs."""
 
