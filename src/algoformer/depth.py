@@ -70,11 +70,7 @@ class Depth:
 
     @classmethod
     def parse(cls, word: str) -> Depth:
-        """Read a distribution from a word such as "fixed:8", "list:4,8", "poisson:8,per=sequence".
-
-        Raises:
-            ValueError: the word cannot be read; the message shows the form.
-        """
+        """Read a distribution from a word such as "fixed:8", "list:4,8", "poisson:8,per=sequence"."""
         kind, _, rest = word.partition(":")
         items = [item.strip() for item in rest.split(",") if item.strip()]
         named = dict(item.split("=", 1) for item in items if "=" in item)

@@ -30,11 +30,7 @@ LARGEST = 2**31 - 2**20
 
 
 class LoopedGraph(nn.Module):
-    """A model as a function of its input and the number of steps, with a loop that tracers can see.
-
-    Args:
-        model: a model of prompts or of tokens.
-    """
+    """A model as a function of its input and the number of steps, with a loop that tracers can see."""
 
     def __init__(self, model: AlgoFormer | TokenModel) -> None:
         super().__init__()

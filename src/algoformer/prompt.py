@@ -148,17 +148,15 @@ class Prompt:
 
     def select(self, index: slice | Tensor) -> Prompt:
         """Return some of the prompts, by index in the batch."""
-        stages = None if self.stages is None else self.stages[:, index]
-        clean = None if self.clean is None else self.clean[index]
-        return replace(self, rows=self.rows[index], targets=self.targets[index], clean=clean, stages=stages)
+        return self._with(lambda answers: answers[..., index, :, :], rows=self.rows[index])
 
     def to(self, target: torch.device | torch.dtype | str) -> Prompt:
         """Return the prompts on another device or in another dtype."""
         return self._with(lambda answers: answers.to(target), rows=self.rows.to(target))
 
     def _with(self, change: Callable[[Tensor], Tensor], **others: Any) -> Prompt:
-        answers = {name: getattr(self, name) for name in ("targets", "clean", "stages")}
-        changed: dict[str, Any] = {
-            name: None if value is None else change(value) for name, value in answers.items()
-        }
-        return replace(self, **changed, **others)
+        """Change what holds answers: the targets, and `clean` and `stages` where they are given."""
+        for name in ("targets", "clean", "stages"):
+            answers = getattr(self, name)
+            others[name] = None if answers is None else change(answers)
+        return replace(self, **others)

@@ -97,11 +97,7 @@ class Unroll:
         object.__setattr__(self, "first_step", self.steps - length + 1)
 
     def waiting(self, entry: Float[Tensor, "batch token width"]) -> Int[Tensor, " batch"] | None:
-        """Return how many iterations pass before each sequence's first one; None if all start at once.
-
-        Raises:
-            ValueError: `depths` are not one whole number in 1..steps for each sequence of the batch.
-        """
+        """Return how many iterations pass before each sequence's first one; None if all start at once."""
         if self.depths is None:
             return None
         depths, batch = torch.as_tensor(self.depths), len(entry)
@@ -161,14 +157,13 @@ class Solver(Protocol):
 
 def constant_trace(answer: Float[Tensor, "batch point out"], unroll: Unroll) -> Trace:
     """Return the trace of a solver that does not iterate: the same answer at every iteration."""
-    _refuse_states(unroll)
-    predictions = answer.expand(unroll.length, *answer.shape)
-    return Trace(predictions=predictions, first_step=unroll.first_step)
+    return iterated_trace([answer], unroll)
 
 
 def iterated_trace(answers: Iterable[Float[Tensor, "batch point out"]], unroll: Unroll) -> Trace:
     """Return the trace of a solver that gives its answers after each iteration; the last ones are kept."""
-    _refuse_states(unroll)
+    if unroll.keep:
+        raise ValueError(f"this solver has no hidden states, got keep={unroll.keep}; leave keep empty")
     read = islice(_without_end(answers), unroll.first_step - 1, unroll.steps)
     return Trace(predictions=torch.stack(list(read)), first_step=unroll.first_step)
 
@@ -178,8 +173,3 @@ def _without_end(answers: Iterable[Tensor]) -> Iterator[Tensor]:
         yield answer
     while True:
         yield answer
-
-
-def _refuse_states(unroll: Unroll) -> None:
-    if unroll.keep:
-        raise ValueError(f"this solver has no hidden states, got keep={unroll.keep}; leave keep empty")

@@ -62,11 +62,7 @@ class AlgoformerConfig(transformers.PreTrainedConfig):
         return super().from_dict(config_dict, **kwargs)
 
     def as_program(self) -> Program:
-        """Return the program.
-
-        Raises:
-            ValueError: the configuration holds none, one that cannot be read, or impossible sizes or rates.
-        """
+        """Return the program; refuse one that cannot be read, and impossible sizes or rates."""
         for name in ("vocab_size", "hidden_size", "max_position_embeddings", "steps"):
             if name != "steps" or self.steps is not None:
                 check_count(name, getattr(self, name), most=2**31 - 1)

@@ -103,7 +103,10 @@ def to_hf_tokenizer(
     tokenizers = require("tokenizers", extra="text")
     spelling = []
     if isinstance(tokenizer, TextModelFile):
-        checkpoint, tokenizer = tokenizer, _stored_tokenizer(tokenizer)
+        checkpoint = tokenizer
+        if not checkpoint.tokenizer:
+            raise ValueError("the checkpoint has no tokenizer; give a checkpoint of a model of text")
+        tokenizer = Tokenizer.from_json(checkpoint.tokenizer)
         model = checkpoint.model if model is None else model  # type: ignore[assignment]
         if isinstance(checkpoint.model, TextClassifier):
             spelling = _spelling(checkpoint.card)
@@ -137,12 +140,6 @@ def to_hf_tokenizer(
     )
 
 
-def _stored_tokenizer(checkpoint: TextModelFile) -> Tokenizer:
-    if not checkpoint.tokenizer:
-        raise ValueError("the checkpoint has no tokenizer; give a checkpoint of a model of text")
-    return Tokenizer.from_json(checkpoint.tokenizer)
-
-
 def _spelling(card: Mapping[str, Any]) -> list[Any]:
     """Return what `language.lines.prepared` does to a text as steps of a tokenizer."""
     tokenizers = require("tokenizers", extra="text")
@@ -162,15 +159,7 @@ def _spelling(card: Mapping[str, Any]) -> list[Any]:
 
 @torch.no_grad()
 def export(model: TokenModel, format: str) -> Any:
-    """Return a copy of a language model as a plain model of `transformers`, in one of its own formats.
-
-    Args:
-        model: a language model whose program is one of the format.
-        format: a name in `model.formats.FORMATS`.
-
-    Raises:
-        ValueError: the program is not one of this format; the message says why.
-    """
+    """Return a copy of a language model as a plain model of `transformers`, in a format of `FORMATS`."""
     found = servable(model.program)
     if found.format != format:
         reason = found.reason or f"it is one of the format {found.format!r}"

@@ -14,6 +14,7 @@ from algoformer.hf.loopify import LoopedConfig
 from algoformer.hf.model import AlgoformerForSequenceClassification, ProgramModel
 from algoformer.language.classifier import TextClassifier
 from algoformer.language.token_model import TokenModel
+from algoformer.model.formats import FORMATS, MODERN
 from algoformer.model.program import Layers, Loop, Part, Program
 from algoformer.model.two_states import TwoStates
 
@@ -25,7 +26,6 @@ ACTIVATIONS = {
     "gelu": "gelu_exact",
     "relu": "relu",
 }
-
 
 Maps = dict[str, tuple[str, ...]]
 """For each map or norm of our layer, those of theirs."""
@@ -52,7 +52,7 @@ class Family:
     """The layers of one family of `transformers` as fields of `Layers`.
 
     Attributes:
-        words: fields of `Layers` that the family always has.
+        words: fields of `Layers` that the family always has, besides those that its configuration sets.
         maps: for each map or norm of our layer those of theirs whose rows it holds, one after another; a
             layer without them has none.
         transposed: whether their products have the input first.
@@ -61,7 +61,7 @@ class Family:
         scale: factor of the embeddings, from the configuration.
     """
 
-    words: dict[str, Any] = field(default_factory=dict)
+    words: dict[str, Any] = field(default_factory=lambda: MODERN)
     maps: Maps = field(default_factory=lambda: LLAMA_MAPS)
     transposed: bool = False
     norms: dict[str, str] = field(default_factory=lambda: PRE_NORM)
@@ -81,11 +81,11 @@ BOTH_NORMS = {
 FAMILIES = {
     "llama": Family(),
     "mistral": Family(),
-    "qwen2": Family(words={"bias": "qkv"}),
-    "qwen3": Family(words={"qk_norm": "head"}),
-    "olmo2": Family(words={"norm_at": "out", "qk_norm": "full"}, norms=OUT_NORMS),
+    "qwen2": Family(words=FORMATS["qwen2"]),
+    "qwen3": Family(words=FORMATS["qwen3"]),
+    "olmo2": Family(words=FORMATS["olmo2"], norms=OUT_NORMS),
     "gemma2": Family(
-        words={"norm_at": "in+out"},
+        words={**MODERN, "norm_at": "in+out"},
         norms=BOTH_NORMS,
         norm_shift=1.0,
         scale=lambda config: config.hidden_size**0.5,
@@ -93,9 +93,7 @@ FAMILIES = {
     "gpt2": Family(
         maps=GPT2_MAPS, transposed=True, norms={"attention_norm": "ln_1", "feedforward_norm": "ln_2"}
     ),
-    "hrm_text": Family(
-        words={"norm": "plain", "output_gate": True}, norms={}, scale=lambda config: config.embedding_scale
-    ),
+    "hrm_text": Family(words=FORMATS["hrm_text"], norms={}, scale=lambda config: config.embedding_scale),
 }
 """The families that are imported, by `model_type`."""
 
@@ -179,7 +177,9 @@ def _program(config: Any, family: Family) -> Program:
     loop = config.loop if isinstance(config, LoopedConfig) else None
     if loop is None:
         return Program(replace(layers, count=config.num_hidden_layers))
-    inner = replace(layers, final_norm=False, positions=_kept_positions(layers))
+    # positions that are added to the stream are added once, positions that rotate belong to every layer
+    kept = "none" if layers.adds_positions else layers.positions
+    inner = replace(layers, final_norm=False, positions=kept)
     parts: list[Part] = []
     if loop["prelude"] or layers.adds_positions:
         parts.append(replace(layers, count=loop["prelude"], final_norm=False, name="prelude"))
@@ -188,27 +188,18 @@ def _program(config: Any, family: Family) -> Program:
     return Program(*parts)
 
 
-def _kept_positions(layers: Layers) -> str:
-    # positions that are added to the stream are added once, positions that rotate belong to every layer
-    return "none" if layers.adds_positions else str(layers.positions)
-
-
 def _llama_layers(config: Any, family: Family) -> Layers:
     heads = config.num_attention_heads
     groups = getattr(config, "num_key_value_heads", None) or heads
-    words: dict[str, Any] = {
-        "norm": "rms",
+    sizes: dict[str, Any] = {
         "norm_eps": config.rms_norm_eps,
-        "positions": "rope",
         "rope_base": config.rope_parameters["rope_theta"],
         "activation": ACTIVATIONS[_activation(config)],
-        "gated": True,
-        "bias": False,
         "hidden": config.intermediate_size,
         "head_width": getattr(config, "head_dim", None) or config.hidden_size // heads,
         "kv_heads": None if groups == heads else groups,
     }
-    return Layers(1, heads, **(words | family.words))
+    return Layers(1, heads, **(family.words | sizes))
 
 
 def _gpt2_layers(config: Any) -> Layers:

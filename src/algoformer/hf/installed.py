@@ -10,11 +10,7 @@ OLDEST = (5, 10)
 
 
 def check_version(version: str) -> None:
-    """Refuse a release of `transformers` that is too old.
-
-    Raises:
-        ImportError: the message names both versions and the command that upgrades.
-    """
+    """Refuse a release of `transformers` that is too old."""
     found = tuple(int(number) for number in re.findall(r"\d+", version)[:2])
     if found < OLDEST:
         raise ImportError(

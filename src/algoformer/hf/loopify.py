@@ -76,23 +76,17 @@ class _Visit:
 
 
 def loopify(model: Any, *, prelude: int, core: int, coda: int, steps: int) -> Any:
-    """Loop a block of layers of a `transformers` decoder, in place, and return the model.
+    """Loop a block of layers of a `transformers` decoder, in place, and return the same model object.
 
     The first `prelude` layers run once, the next `core` layers `steps` times, the last `coda` layers once;
-    together they are all of the model's layers. With `steps=1` the model computes exactly what it did before.
-    `save_pretrained` writes the original model with the entry `loop` in its configuration: plain
-    `transformers` opens that folder as the original model, and `loopify(model, **model.config.loop)` loops
-    it again.
+    together they are all of the model's layers. `set_steps` changes the number of steps later. With `steps=1`
+    the model computes exactly what it did before. `save_pretrained` writes the original model with the entry
+    `loop` in its configuration: plain `transformers` opens that folder as the original model, and
+    `loopify(model, **model.config.loop)` loops it again.
 
     Args:
         model: a decoder of `transformers`, with or without its language-model head.
-        prelude: number of layers before the loop.
-        core: number of layers in the loop.
-        coda: number of layers after the loop.
-        steps: number of times that the core runs; `set_steps` changes it later.
-
-    Returns:
-        The same model object.
+        prelude: and `core`, `coda`, `steps`: how the layers are split and how often the core runs.
 
     Raises:
         ValueError: the model has no list of decoder layers that can be looped, is looped already, or the
@@ -177,10 +171,10 @@ def _numbered(layer: nn.Module) -> list[nn.Module]:
 
 
 def _check_split(count: int, prelude: int, core: int, coda: int, steps: int) -> None:
-    for name, value in {"prelude": prelude, "coda": coda}.items():
-        check_count(name, value, 0)
-    for name, value in {"core": core, "steps": steps}.items():
-        check_count(name, value)
+    check_count("prelude", prelude, 0)
+    check_count("coda", coda, 0)
+    check_count("core", core)
+    check_count("steps", steps)
     if prelude + core + coda != count:
         raise ValueError(
             f"prelude + core + coda must be the model's {count} layers, "

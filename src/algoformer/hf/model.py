@@ -75,8 +75,7 @@ class ProgramModel(transformers.PreTrainedModel):
 
     def get_input_embeddings(self) -> nn.Embedding:
         """Return the embedding of the tokens."""
-        embedding: nn.Embedding = self.model.trunk.embedding
-        return embedding
+        return self.model.trunk.embedding
 
     def set_input_embeddings(self, value: nn.Embedding) -> None:
         """Replace the embedding of the tokens."""
@@ -106,8 +105,7 @@ class AlgoformerForCausalLM(ProgramModel, transformers.GenerationMixin):
 
     def get_output_embeddings(self) -> nn.Linear | None:
         """Return the map to scores, if it is not the embedding."""
-        output: nn.Linear | None = self.model.output
-        return output
+        return self.model.output
 
     def set_output_embeddings(self, value: nn.Linear) -> None:
         """Replace the map to scores."""
@@ -237,8 +235,7 @@ class CacheEntry:
 
     def update(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
         """Store new keys and values; return all keys and values to attend to."""
-        found: tuple[Tensor, Tensor] = self.cache.update(key, value, self.index)
-        return found
+        return self.cache.update(key, value, self.index)
 
 
 class AlgoformerForSequenceClassification(ProgramModel):

@@ -156,7 +156,9 @@ class Identification(Stored):
             solution = "least squares" if status == "exact least squares" else self.reference
             constant = _constant(self)
             share = (
-                f", apart from a constant part ({_short(constant)} of the answers' square)" if constant else ""
+                f", apart from a constant part ({_short(constant)} of the answers' square)"
+                if constant
+                else ""
             )
             return f"exact {solution} from the first pass on{share}."
         failed = ", ".join(gate.name for gate in self.failed_gates)

@@ -1,4 +1,7 @@
-"""Triton kernel for softmax attention, on the projections as they lie in memory."""
+"""Triton kernel for softmax attention, on the projections as they lie in memory.
+
+Products of single precision are not rounded to TF32. Without `selected` every row is a query.
+"""
 
 from __future__ import annotations
 
@@ -13,22 +16,24 @@ def load_rows(base, row, inside, column, STRIDE: tl.constexpr):
 
 
 @triton.jit
-def selected_rows(selected, query, count, EVERY: tl.constexpr):
+def selected_rows(selected, query, count):
     """The rows that queries are."""
     # where every row asks, its number is known without a load; a row beyond the end sees what row 0 sees
-    if EVERY:
-        return tl.where(query < count, query, 0)
-    return tl.load(selected + query, mask=query < count, other=0).to(tl.int32)
+    if selected is None:
+        row = tl.where(query < count, query, 0)
+    else:
+        row = tl.load(selected + query, mask=query < count, other=0).to(tl.int32)
+    return row
 
 
 @triton.jit
-def selected_span(selected, position, count, BLOCK: tl.constexpr, EVERY: tl.constexpr):
+def selected_span(selected, position, count, BLOCK: tl.constexpr):
     """The first and the last row of a block of queries; selected rows rise."""
-    last = tl.minimum(position + BLOCK, count) - 1
-    if EVERY:
-        return position, last
-    first = tl.load(selected + tl.minimum(position, last)).to(tl.int32)
-    return first, tl.load(selected + last).to(tl.int32)
+    first, last = position, tl.minimum(position + BLOCK, count) - 1
+    if selected is not None:
+        first = tl.load(selected + tl.minimum(position, last)).to(tl.int32)
+        last = tl.load(selected + last).to(tl.int32)
+    return first, last
 
 
 @triton.jit
@@ -53,7 +58,6 @@ def _look(
     CAUSAL: tl.constexpr,
     MASKED: tl.constexpr,
     BLOCK_KEYS: tl.constexpr,
-    PRECISION: tl.constexpr,
 ):
     """One more block of keys; without a mask every query sees all of it."""
     key = start + tl.arange(0, BLOCK_KEYS)
@@ -61,7 +65,7 @@ def _look(
     there = key < tokens if MASKED else key >= 0
     keys = load_rows(base + INNER, key, there, column, 3 * INNER)
     values = load_rows(base + 2 * INNER, key, there, column, 3 * INNER)
-    scores = tl.dot(queries, tl.trans(keys), input_precision=PRECISION)
+    scores = tl.dot(queries, tl.trans(keys), input_precision="ieee")
     if MASKED:
         seen = there[None, :]
         if CAUSAL:
@@ -74,7 +78,7 @@ def _look(
         weights = tl.where(there[None, :], weights, 0.0)
     fade = tl.exp2(most - higher)
     total = total * fade + tl.sum(weights, 1)
-    read = tl.dot(weights.to(values.dtype), values, read * fade[:, None], input_precision=PRECISION)
+    read = tl.dot(weights.to(values.dtype), values, read * fade[:, None], input_precision="ieee")
     return higher, total, read
 
 
@@ -90,10 +94,8 @@ def attend(
     HEADS: tl.constexpr,
     WIDTH: tl.constexpr,
     CAUSAL: tl.constexpr,
-    EVERY: tl.constexpr,
     BLOCK_QUERIES: tl.constexpr,
     BLOCK_KEYS: tl.constexpr,
-    PRECISION: tl.constexpr,
 ):
     """A block of one head's queries on all keys that they may see."""
     INNER: tl.constexpr = HEADS * WIDTH
@@ -102,7 +104,7 @@ def attend(
     position = tl.program_id(1) * BLOCK_QUERIES
     query = position + tl.arange(0, BLOCK_QUERIES)
     column = tl.arange(0, WIDTH)
-    row = selected_rows(selected, query, count, EVERY)
+    row = selected_rows(selected, query, count)
     base = qkv + prompt * tokens * 3 * INNER + head * WIDTH
     queries = load_rows(base, row, query < count, column, 3 * INNER)
     most = tl.full((BLOCK_QUERIES,), float("-inf"), dtype=tl.float32)
@@ -111,23 +113,23 @@ def attend(
     if tokens <= BLOCK_KEYS:
         most, total, read = _look(
             queries, base, row, 0, most, total, read, tokens, scale,
-            WIDTH, INNER, CAUSAL, True, BLOCK_KEYS, PRECISION,
+            WIDTH, INNER, CAUSAL, True, BLOCK_KEYS,
         )  # fmt: skip
     else:
         # blocks that all queries see whole, then those at the edge; what nobody sees is left out
         whole, end = tokens // BLOCK_KEYS * BLOCK_KEYS, tokens
         if CAUSAL:
-            nearest, furthest = selected_span(selected, position, count, BLOCK_QUERIES, EVERY)
+            nearest, furthest = selected_span(selected, position, count, BLOCK_QUERIES)
             whole, end = (nearest + 1) // BLOCK_KEYS * BLOCK_KEYS, furthest + 1
         for start in range(0, whole, BLOCK_KEYS):
             most, total, read = _look(
                 queries, base, row, start, most, total, read, tokens, scale,
-                WIDTH, INNER, CAUSAL, False, BLOCK_KEYS, PRECISION,
+                WIDTH, INNER, CAUSAL, False, BLOCK_KEYS,
             )  # fmt: skip
         for start in range(whole, end, BLOCK_KEYS):
             most, total, read = _look(
                 queries, base, row, start, most, total, read, tokens, scale,
-                WIDTH, INNER, CAUSAL, True, BLOCK_KEYS, PRECISION,
+                WIDTH, INNER, CAUSAL, True, BLOCK_KEYS,
             )  # fmt: skip
     place = (prompt * count + query) * INNER + head * WIDTH
     tl.store(

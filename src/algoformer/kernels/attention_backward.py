@@ -11,29 +11,15 @@ from algoformer.kernels.attention import in_base_2, load_rows, selected_rows, se
 
 
 @triton.jit
-def _share(
-    queries,
-    keys,
-    values,
-    grad,
-    own,
-    row,
-    key,
-    tokens,
-    log_sum,
-    scale,
-    masked,
-    CAUSAL: tl.constexpr,
-    PRECISION: tl.constexpr,
-):
+def _share(queries, keys, values, grad, own, row, key, tokens, log_sum, scale, masked, CAUSAL: tl.constexpr):
     """The softmax's weights again, and the gradient of the scores but for the scale."""
-    scores = tl.dot(queries, tl.trans(keys), input_precision=PRECISION)
+    scores = tl.dot(queries, tl.trans(keys), input_precision="ieee")
     if masked:
         # no row is further than the last, so a row that may not look ahead sees no key beyond the end
         seen = key[None, :] <= row[:, None] if CAUSAL else (key < tokens)[None, :]
         scores = tl.where(seen, scores, float("-inf"))
     weights = tl.exp2(scores * in_base_2(scale) - log_sum[:, None])
-    back = tl.dot(grad, tl.trans(values), input_precision=PRECISION)
+    back = tl.dot(grad, tl.trans(values), input_precision="ieee")
     return weights.to(keys.dtype), (weights * (back - own[:, None])).to(keys.dtype)
 
 
@@ -47,7 +33,6 @@ def _store_keys(
     tokens,
     WIDTH: tl.constexpr,
     INNER: tl.constexpr,
-    EVERY: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
     """Gradients of a block of keys and values; and zero for those of its rows that did not ask."""
@@ -56,7 +41,7 @@ def _store_keys(
     inside = key < tokens
     tl.store(out + INNER + place, key_grads.to(out.dtype.element_ty), mask=inside[:, None])
     tl.store(out + 2 * INNER + place, value_grads.to(out.dtype.element_ty), mask=inside[:, None])
-    if not EVERY:
+    if number is not None:
         silent = tl.load(number + key, mask=inside, other=0) < 0
         tl.store(out + place, tl.zeros((BLOCK, WIDTH), dtype=out.dtype.element_ty), mask=silent[:, None])
 
@@ -79,11 +64,9 @@ def attend_backward(
     HEADS: tl.constexpr,
     WIDTH: tl.constexpr,
     CAUSAL: tl.constexpr,
-    EVERY: tl.constexpr,
     BLOCK_QUERIES: tl.constexpr,
     BLOCK_KEYS: tl.constexpr,
     TILES: tl.constexpr,
-    PRECISION: tl.constexpr,
 ):
     """All gradients of one head of one prompt: five products for a block of queries and one of keys.
 
@@ -110,7 +93,7 @@ def attend_backward(
         for tile in tl.static_range(TILES):
             query = part + tile * BLOCK_QUERIES + block
             inside = query < count
-            span = selected_span(selected, part + tile * BLOCK_QUERIES, count, BLOCK_QUERIES, EVERY)
+            span = selected_span(selected, part + tile * BLOCK_QUERIES, count, BLOCK_QUERIES)
             nearest, furthest = nearest + (span[0],), furthest + (span[1],)
             grad = tl.load(
                 first_grads + (part + tile * BLOCK_QUERIES) * INNER, mask=inside[:, None], other=0.0
@@ -132,8 +115,8 @@ def attend_backward(
                 # queries that see none of these keys are left out
                 if not CAUSAL or furthest[tile] >= start:
                     query = part + tile * BLOCK_QUERIES + block
-                    row = selected_rows(selected, query, count, EVERY)
-                    if EVERY:
+                    row = selected_rows(selected, query, count)
+                    if selected is None:
                         places = first_queries + (part + tile * BLOCK_QUERIES) * (3 * INNER)
                     else:
                         places = base + row[:, None] * (3 * INNER) + column[None, :]
@@ -146,11 +129,11 @@ def attend_backward(
                     limit = nearest[tile] + 1 if CAUSAL else tokens
                     weights, share = _share(
                         queries, keys, values, grad, own[tile], row, key, tokens, level[tile], scale,
-                        start + BLOCK_KEYS > limit, CAUSAL, PRECISION,
+                        start + BLOCK_KEYS > limit, CAUSAL,
                     )  # fmt: skip
-                    value_grads = tl.dot(tl.trans(weights), grad, value_grads, input_precision=PRECISION)
-                    key_grads = tl.dot(tl.trans(share), queries, key_grads, input_precision=PRECISION)
-                    made = tl.dot(share, keys, made, input_precision=PRECISION)
+                    value_grads = tl.dot(tl.trans(weights), grad, value_grads, input_precision="ieee")
+                    key_grads = tl.dot(tl.trans(share), queries, key_grads, input_precision="ieee")
+                    made = tl.dot(share, keys, made, input_precision="ieee")
                 updated = updated + (made,)
             query_grads = updated
             key_sum += tl.sum(key_grads, 0)
@@ -164,11 +147,11 @@ def attend_backward(
                 tl.store(kept + WIDTH, value_grads, mask=(key < tokens)[:, None])
             _store_keys(
                 base_out, number, key_grads * scale, value_grads, start, tokens,
-                WIDTH, INNER, EVERY, BLOCK_KEYS,
+                WIDTH, INNER, BLOCK_KEYS,
             )  # fmt: skip
         for tile in tl.static_range(TILES):
             query = part + tile * BLOCK_QUERIES + block
-            row = selected_rows(selected, query, count, EVERY)
+            row = selected_rows(selected, query, count)
             made = query_grads[tile] * scale
             tl.store(
                 base_out + row[:, None] * (3 * INNER) + column[None, :],

@@ -18,8 +18,7 @@ from torch import Tensor
 
 from algoformer.kernels.gradients import Gradients
 from algoformer.kernels.operations import FinalNorm, FinalNormBackward
-from algoformer.kernels.sizes import Plan, Sizes
-from algoformer.kernels.tape import LayerTape, Tape
+from algoformer.kernels.sizes import LayerTape, Plan, Sizes, Tape
 from algoformer.kernels.weights import Weights
 
 
@@ -43,9 +42,6 @@ def iterate(
 
     Returns:
         (window, batch, row, width) in single precision.
-
-    Raises:
-        ValueError: rows are left out although another iteration needs them.
     """
     if plan.steps > 1 and len(plan.read_rows) < entry.shape[1]:
         raise ValueError(
@@ -53,8 +49,7 @@ def iterate(
             "ask for all, and choose among the states"
         )
     flat = [parameter for layer in layers for parameter in layer]
-    states: Tensor = _Iterate.apply(plan, entry, positions, *final, *flat)
-    return states
+    return _Iterate.apply(plan, entry, positions, *final, *flat)
 
 
 class _Iterate(torch.autograd.Function):
@@ -87,8 +82,6 @@ class _Body:
         self.sizes = Sizes(plan, entry, hidden=self.weights.up.shape[1], depth=self.weights.count)
         self.entry = entry.float().reshape(self.sizes.rows, self.sizes.width)
 
-    # forward ---------------------------------------------------------------------------------------------
-
     def forward(self) -> Tensor:
         plan, sizes, operations, weights = self.plan, self.sizes, self.plan.operations, self.weights
         untracked = plan.steps - plan.tracked
@@ -113,7 +106,7 @@ class _Body:
             self.entry,
             positions=positions,
             stream=entry if keep else None,
-            following=first.layers[0].norm(slot),
+            following=first.layers[0].norm.at(slot),
         )
         current, positions = entry, None if keep else positions
         for iteration in range(1, plan.steps + 1):
@@ -125,12 +118,14 @@ class _Body:
                 last = index == sizes.depth - 1
                 current = self._attention(index, kept, slot, current, positions)
                 positions = None
-                _product(kept.hat2[slot], weights.up[index], weights.up_bias[index], out=kept.before[slot])
+                _product(
+                    kept.norm2.hat[slot], weights.up[index], weights.up_bias[index], out=kept.before[slot]
+                )
                 operations.gelu(kept.before[slot], after=kept.after[slot])
                 final, following = None, None
                 if last:
                     final = FinalNorm(
-                        norm=here.final(slot),
+                        norm=here.final.at(slot),
                         weight=self.final_weight,
                         bias=self.final_bias,
                         state=state,
@@ -138,9 +133,9 @@ class _Body:
                     )
                     if more:
                         after, next_slot = place(iteration + 1)
-                        following = after.layers[0].norm(next_slot)
+                        following = after.layers[0].norm.at(next_slot)
                 else:
-                    following = here.layers[index + 1].norm(slot)
+                    following = here.layers[index + 1].norm.at(slot)
                 onward = stream if following is not None else None
                 branch = _product(kept.after[slot], weights.down[index], weights.down_bias[index])
                 operations.add_norm(branch, current, final=final, stream=onward, following=following)
@@ -152,7 +147,7 @@ class _Body:
     ) -> Tensor:
         """The attention half of a layer; the stream after it, at the selected rows in the last layer."""
         plan, sizes, operations, weights = self.plan, self.sizes, self.plan.operations, self.weights
-        _product(kept.hat[slot], weights.qkv[index], weights.qkv_bias[index], out=kept.qkv[slot])
+        _product(kept.norm.hat[slot], weights.qkv[index], weights.qkv_bias[index], out=kept.qkv[slot])
         by_prompt = (sizes.batch, -1)
         operations.attend(
             kept.qkv[slot].unflatten(0, by_prompt),
@@ -169,11 +164,9 @@ class _Body:
             positions=positions,
             selection=sizes.selection_in(index),
             stream=result,
-            following=kept.norm2(slot),
+            following=kept.norm2.at(slot),
         )
         return result
-
-    # backward --------------------------------------------------------------------------------------------
 
     def backward(self, grads: Tensor) -> list[Tensor | None]:
         plan, sizes, operations, weights = self.plan, self.sizes, self.plan.operations, self.weights
@@ -184,7 +177,7 @@ class _Body:
         def through_final(slot: int) -> FinalNormBackward:
             number = slot - (plan.tracked - plan.window)
             return FinalNormBackward(
-                norm=self.tape.final(slot),
+                norm=self.tape.final.at(slot),
                 weight=self.final_weight,
                 state_grad=grads[number] if number >= 0 else None,
                 sums=made.final_sums(slot),
@@ -210,7 +203,7 @@ class _Body:
                 result = None if ends else torch.empty(sizes.rows, sizes.width, device=sizes.device)
                 operations.add_norm_backward(
                     made.layers[index].qkv[slot] @ weights.qkv[index],
-                    self.tape.layers[index].norm(slot),
+                    self.tape.layers[index].norm.at(slot),
                     current,
                     selection=sizes.selection_in(index),
                     entry_grad=None if index else entry_grad,
@@ -234,12 +227,12 @@ class _Body:
             here.down[slot] @ weights.down[index],
             kept.before[slot],
             out=here.up[slot],
-            sums=made.gelu_sums(index, slot),
+            sums=made.sums(made.hidden, index, slot),
         )
         result = torch.empty_like(current)
         operations.add_norm_backward(
             here.up[slot] @ weights.up[index],
-            kept.norm2(slot),
+            kept.norm2.at(slot),
             current,
             out=result,
             out_half=here.output[slot],
@@ -254,6 +247,6 @@ class _Body:
             answer=kept.read[slot].unflatten(0, by_prompt),
             log_sum=kept.log_sum[slot],
             out=here.qkv[slot].unflatten(0, by_prompt),
-            sums=made.attention_sums(index, slot),
+            sums=made.sums(made.qkv, index, slot),
         )
         return result

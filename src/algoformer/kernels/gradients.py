@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import attrgetter
 
 import torch
 from torch import Tensor
 
-from algoformer.kernels.sizes import Sizes
-from algoformer.kernels.tape import Tape
+from algoformer.kernels.sizes import Sizes, Tape
 from algoformer.kernels.weights import Weights, stack, unfold
 
 
@@ -52,37 +52,27 @@ class Gradients:
         self.last = sizes.depth - 1
         self.layers = [LayerGradients(sizes, sizes.answered_in(index)) for index in range(sizes.depth)]
 
-        def tables(blocks_of: Callable[[int], int], width: int, more: list[int]) -> tuple[Sums, Sums]:
-            both = []
-            for layers, answered, rest in ((self.last, sizes.rows, []), (1, sizes.answered, more)):
-                widths = [width] * layers + rest
-                both.append(Sums(plan.tracked, blocks_of(answered), widths, sizes.device))
-            return both[0], both[1]
+        def tables(blocks_of: Callable[[int], int], width: int, in_last: int = 1) -> tuple[Sums, Sums]:
+            before = Sums(plan.tracked, blocks_of(sizes.rows), [width] * self.last, sizes.device)
+            return before, Sums(plan.tracked, blocks_of(sizes.answered), [width] * in_last, sizes.device)
 
-        self.rows = tables(operations.blocks_of, 2 * sizes.width, [2 * sizes.width])
-        self.hidden = tables(operations.gelu_blocks_of, sizes.hidden, [])
-        self.qkv = tables(lambda _: sizes.batch, sizes.projected, [])
+        self.rows = tables(operations.blocks_of, 2 * sizes.width, in_last=2)
+        self.hidden = tables(operations.gelu_blocks_of, sizes.hidden)
+        self.qkv = tables(lambda _: sizes.batch, sizes.projected)
 
-    def _of(self, tables: tuple[Sums, Sums], index: int, slot: int) -> Tensor:
+    def sums(self, tables: tuple[Sums, Sums], index: int, slot: int) -> Tensor:
+        """Return the buffer for a layer's column sums in `hidden` or `qkv`."""
         return tables[1].of(slot, 0) if index == self.last else tables[0].of(slot, index)
 
     def row_sums(self, index: int, kind: str, slot: int) -> Tensor:
         """Return the buffer for the column sums of a layer's output gradient ("output" or "down")."""
         half = self.sizes.width
-        both = self._of(self.rows, index, slot)
+        both = self.sums(self.rows, index, slot)
         return both[:, :half] if kind == "output" else both[:, half:]
 
     def final_sums(self, slot: int) -> Tensor:
         """Return the buffer for the gradients of the last norm's weight and bias."""
         return self.rows[1].of(slot, 1)
-
-    def gelu_sums(self, index: int, slot: int) -> Tensor:
-        """Return the buffer for the column sums of the hidden layer's gradient."""
-        return self._of(self.hidden, index, slot)
-
-    def attention_sums(self, index: int, slot: int) -> Tensor:
-        """Return the buffer for the column sums of the gradient of queries, keys and values."""
-        return self._of(self.qkv, index, slot)
 
     def of_parameters(self, weights: Weights, tape: Tape) -> list[Tensor]:
         """Return the gradients of the last norm and of every layer's `PARAMETERS`."""
@@ -95,15 +85,17 @@ class Gradients:
         def product(grads: str, rows: str) -> Tensor:
             multiply = self.sizes.plan.operations.weight_gradient
             pairs = zip(self.layers, tape.layers, strict=True)
-            return stack(tuple(multiply(getattr(made, grads), getattr(kept, rows)) for made, kept in pairs))
+            return stack(
+                tuple(multiply(getattr(made, grads), attrgetter(rows)(kept)) for made, kept in pairs)
+            )
 
         qkv_bias, up_bias, row_biases = biases(self.qkv), biases(self.hidden), biases(self.rows)
         columns = [
-            *unfold(product("qkv", "hat"), qkv_bias, weights.raw_qkv, weights.gain, weights.shift),
+            *unfold(product("qkv", "norm.hat"), qkv_bias, weights.raw_qkv, weights.gain, weights.shift),
             qkv_bias,
             product("output", "read"),
             row_biases[:, :width],
-            *unfold(product("up", "hat2"), up_bias, weights.raw_up, weights.gain2, weights.shift2),
+            *unfold(product("up", "norm2.hat"), up_bias, weights.raw_up, weights.gain2, weights.shift2),
             up_bias,
             product("down", "after"),
             row_biases[:, width:],

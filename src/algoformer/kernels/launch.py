@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from algoformer.kernels import attention, attention_backward, rows
-from algoformer.kernels.operations import EPSILON, FinalNorm, FinalNormBackward, Heads, Norm, Selection
+from algoformer.kernels.operations import FinalNorm, FinalNormBackward, Heads, Norm, Selection
 from algoformer.kernels.operations import weight_gradient as weight_gradient
 
 
@@ -60,9 +59,6 @@ LONG = Tile(rows=64, columns=64, warps=4, stages=3)
 LONG_BACKWARD = Tile(rows=64, columns=64, warps=4, groups=5, stages=1)
 """The same, backward."""
 
-EXACT = "ieee"
-"""Products of single precision are not rounded to TF32."""
-
 
 def blocks_of(rows: int) -> int:
     """Return the number of partial sums of a gradient over `rows` rows."""
@@ -91,35 +87,21 @@ def add_norm(
 ) -> None:
     """See `operations.add_norm`."""
     count, width = (residual if branch is None else branch).shape
-    unused = residual
     by_token = positions if selection is None else selection.number
-    last = None if final is None else final.norm
     rows.add_norm[(-(-count // WHOLE_ROWS.rows),)](
-        unused if branch is None else branch,
+        branch,
         residual,
-        unused if positions is None else positions,
-        unused if last is None else last.hat,
-        unused if last is None else last.rstd,
-        unused if final is None else final.weight,
-        unused if final is None else final.bias,
-        unused if final is None or final.state is None else final.state,
-        unused if final is None or final.entry is None else final.entry,
-        unused if stream is None else stream,
-        unused if following is None else following.hat,
-        unused if following is None else following.rstd,
-        unused if selection is None else selection.rows,
+        positions,
+        *((None, None) if final is None else (final.norm.hat, final.norm.rstd)),
+        *((None, None) if final is None else (final.weight, final.bias)),
+        *((None, None) if final is None else (final.state, final.entry)),
+        stream,
+        *((None, None) if following is None else (following.hat, following.rstd)),
+        None if selection is None else selection.rows,
         count,
         TOKENS=0 if by_token is None else len(by_token),
         SELECTED=0 if selection is None else len(selection.rows),
         WIDTH=width,
-        BRANCH=branch is not None,
-        POSITIONS=positions is not None,
-        FINAL=final is not None,
-        STATE=final is not None and final.state is not None,
-        INJECT=final is not None and final.entry is not None,
-        STREAM=stream is not None,
-        FOLLOWING=following is not None,
-        EPSILON=EPSILON,
         BLOCK_ROWS=WHOLE_ROWS.rows,
         num_warps=WHOLE_ROWS.warps,
     )
@@ -139,37 +121,25 @@ def add_norm_backward(
     sums: Tensor | None = None,
 ) -> None:
     """See `operations.add_norm_backward`."""
-    unused = next(tensor for tensor in (grads, out) if tensor is not None)
-    count, width = unused.shape
+    count, width = next(tensor.shape for tensor in (grads, out) if tensor is not None)
     tile = _backward_tile(count)
-    last = None if final is None else final.norm
     rows.add_norm_backward[(blocks_of(count),)](
-        unused if grads is None else grads,
-        unused if before is None else before.hat,
-        unused if before is None else before.rstd,
-        unused if residual is None else residual,
-        unused if entry_grad is None else entry_grad,
-        unused if last is None else last.hat,
-        unused if last is None else last.rstd,
-        unused if final is None else final.weight,
-        unused if final is None or final.state_grad is None else final.state_grad,
-        unused if final is None else final.sums,
-        0 if final is None else final.sums.stride(0),
-        unused if out is None else out,
-        unused if out_half is None else out_half,
-        unused if sums is None else sums,
-        0 if sums is None else sums.stride(0),
-        unused if selection is None else selection.number,
+        grads,
+        *((None, None) if before is None else (before.hat, before.rstd)),
+        residual,
+        entry_grad,
+        *((None, None) if final is None else (final.norm.hat, final.norm.rstd)),
+        *((None, None) if final is None else (final.weight, final.state_grad)),
+        *((None, 0) if final is None else (final.sums, final.sums.stride(0))),
+        out,
+        out_half,
+        *((None, 0) if sums is None else (sums, sums.stride(0))),
+        None if selection is None else selection.number,
         count,
         TOKENS=0 if selection is None else len(selection.number),
         SELECTED=0 if selection is None else len(selection.rows),
         WIDTH=width,
-        BRANCH=grads is not None,
-        COLLECT=entry_grad is not None,
         COLLECTED=collected,
-        FINAL=final is not None,
-        READ=final is not None and final.state_grad is not None,
-        ONWARD=out is not None,
         BLOCK_ROWS=tile.rows,
         GROUPS=tile.groups,
         num_warps=tile.warps,
@@ -219,13 +189,15 @@ def attend(
     columns = min(tile.columns, max(16, 1 << (tokens - 1).bit_length()))
     attention.attend[(batch * heads.count, -(-count // tile.rows))](
         qkv,
-        qkv if selection is None else selection.rows,
+        None if selection is None else selection.rows,
         out,
         log_sum,
         tokens,
         count,
         heads.scale,
-        **_meaning(heads, selection),
+        HEADS=heads.count,
+        WIDTH=heads.width,
+        CAUSAL=heads.causal,
         BLOCK_QUERIES=tile.rows,
         BLOCK_KEYS=columns,
         num_warps=tile.warps,
@@ -247,19 +219,27 @@ def attend_backward(
     """See `operations.attend_backward`."""
     batch, tokens, _ = qkv.shape
     count = log_sum.shape[-1]
-    rows = (qkv, qkv) if selection is None else (selection.rows, selection.number)
-    tensors = (grads, qkv, *rows, answer, log_sum, out)
-    rest = (sums, sums.stride(0), tokens, count, heads.scale)
     grid = (batch * heads.count,)
     tile = _backward_attention_tile(batch, tokens)
     tiles = min(tile.groups, -(-count // tile.rows))
     in_parts = tiles * tile.rows < count
-    waiting = qkv.new_empty(*grid, tokens, 2 * heads.width, dtype=torch.float32) if in_parts else sums
+    waiting = qkv.new_empty(*grid, tokens, 2 * heads.width, dtype=torch.float32) if in_parts else None
     attention_backward.attend_backward[grid](
-        *tensors,
+        grads,
+        qkv,
+        *((None, None) if selection is None else (selection.rows, selection.number)),
+        answer,
+        log_sum,
+        out,
         waiting,
-        *rest,
-        **_meaning(heads, selection),
+        sums,
+        sums.stride(0),
+        tokens,
+        count,
+        heads.scale,
+        HEADS=heads.count,
+        WIDTH=heads.width,
+        CAUSAL=heads.causal,
         BLOCK_QUERIES=tile.rows,
         BLOCK_KEYS=tile.columns,
         TILES=tiles,
@@ -272,13 +252,3 @@ def _backward_attention_tile(batch: int, tokens: int) -> Tile:
     if tokens > SHORT.columns:
         return LONG_BACKWARD
     return SHORT_BACKWARD if batch < MANY_PROMPTS else SHORT_BACKWARD_MANY
-
-
-def _meaning(heads: Heads, selection: Selection | None) -> dict[str, Any]:
-    return {
-        "HEADS": heads.count,
-        "WIDTH": heads.width,
-        "CAUSAL": heads.causal,
-        "EVERY": selection is None,
-        "PRECISION": EXACT,
-    }

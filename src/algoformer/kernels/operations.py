@@ -28,6 +28,10 @@ class Norm:
     hat: Tensor
     rstd: Tensor
 
+    def at(self, slot: int) -> Norm:
+        """Return the buffers of one iteration, from those of several."""
+        return Norm(hat=self.hat[slot], rstd=self.rstd[slot])
+
 
 @dataclass(frozen=True, kw_only=True)
 class FinalNorm:
@@ -217,9 +221,7 @@ def attend(
         out: (batch, selected, heads · width).
         log_sum: (batch, head, selected), the logarithm of each softmax's denominator, in base 2.
     """
-    query, key, value = _heads(qkv, heads)
-    selected = _selected(qkv, selection)
-    scores = _scores(query[:, :, selected], key, selected, heads)
+    _, _, _, value, scores = _scored(qkv, heads, selection)
     log_sum.copy_(torch.logsumexp(scores, -1) / math.log(2))
     read = torch.softmax(scores, -1) @ value.float()
     out.copy_(read.transpose(1, 2).flatten(2))
@@ -237,39 +239,32 @@ def attend_backward(
     sums: Tensor,
 ) -> None:
     """Backpropagate through `attend` to queries, keys and values; `sums` has a row for every prompt."""
-    query, key, value = _heads(qkv, heads)
-    selected = _selected(qkv, selection)
-    scores = _scores(query[:, :, selected], key, selected, heads)
+    rows, query, key, value, scores = _scored(qkv, heads, selection)
     weights = torch.exp2(scores / math.log(2) - log_sum[..., None])
     grad, read = (
         part.float().unflatten(2, (heads.count, heads.width)).transpose(1, 2) for part in (grads, answer)
     )
     share = weights * (grad @ value.float().transpose(-1, -2) - (grad * read).sum(-1, keepdim=True))
     share = share * heads.scale
-    parts = torch.zeros(3, *query.shape, device=qkv.device)
-    parts[0][:, :, selected] = share @ key.float()
-    parts[1] = share.transpose(-1, -2) @ query[:, :, selected].float()
+    parts = torch.zeros(3, *key.shape, device=qkv.device)
+    parts[0][:, :, rows] = share @ key.float()
+    parts[1] = share.transpose(-1, -2) @ query.float()
     parts[2] = weights.transpose(-1, -2) @ grad
     whole = parts.permute(1, 3, 0, 2, 4).flatten(2)
     out.copy_(whole)
     sums.copy_(whole.sum(1))
 
 
-def _selected(qkv: Tensor, selection: Selection | None) -> Tensor:
-    return torch.arange(qkv.shape[1], device=qkv.device) if selection is None else selection.rows
-
-
-def _heads(qkv: Tensor, heads: Heads) -> tuple[Tensor, Tensor, Tensor]:
+def _scored(qkv: Tensor, heads: Heads, selection: Selection | None) -> tuple[Tensor, ...]:
+    """Return the rows that are queries, their queries, all keys and values, and the scores."""
     query, key, value = qkv.unflatten(2, (3, heads.count, heads.width)).permute(2, 0, 3, 1, 4)
-    return query, key, value
-
-
-def _scores(query: Tensor, key: Tensor, selected: Tensor, heads: Heads) -> Tensor:
+    rows = torch.arange(qkv.shape[1], device=qkv.device) if selection is None else selection.rows
+    query = query[:, :, rows]
     scores = query.float() @ key.float().transpose(-1, -2) * heads.scale
-    if not heads.causal:
-        return scores
-    hidden = torch.arange(key.shape[2], device=key.device) > selected[:, None]
-    return scores.masked_fill(hidden, -math.inf)
+    if heads.causal:
+        hidden = torch.arange(key.shape[2], device=key.device) > rows[:, None]
+        scores = scores.masked_fill(hidden, -math.inf)
+    return rows, query, key, value, scores
 
 
 def weight_gradient(grads: Tensor, rows: Tensor) -> Tensor:

@@ -1,12 +1,17 @@
 """Triton kernels for what happens to rows between two products: residual, norms, GELU, and their gradients.
 
 A block holds whole rows of a stream, so a sum, a norm, a loop's input and the next norm are one launch.
+A tensor that is None is neither read nor written: what it is for is left out when the kernel is compiled.
 """
 
 from __future__ import annotations
 
 import triton
 import triton.language as tl
+
+from algoformer.kernels.operations import EPSILON
+
+_EPSILON = tl.constexpr(EPSILON)
 
 
 @triton.jit
@@ -54,9 +59,9 @@ def gelu_backward(
 
 
 @triton.jit
-def _normalize(total, WIDTH: tl.constexpr, EPSILON: tl.constexpr):
+def _normalize(total, WIDTH: tl.constexpr):
     centered = total - (tl.sum(total, 1) / WIDTH)[:, None]
-    scale = 1 / tl.sqrt(tl.sum(centered * centered, 1) / WIDTH + EPSILON)
+    scale = 1 / tl.sqrt(tl.sum(centered * centered, 1) / WIDTH + _EPSILON)
     return centered * scale[:, None], scale
 
 
@@ -85,14 +90,6 @@ def add_norm(
     TOKENS: tl.constexpr,
     SELECTED: tl.constexpr,
     WIDTH: tl.constexpr,
-    BRANCH: tl.constexpr,
-    POSITIONS: tl.constexpr,
-    FINAL: tl.constexpr,
-    STATE: tl.constexpr,
-    INJECT: tl.constexpr,
-    STREAM: tl.constexpr,
-    FOLLOWING: tl.constexpr,
-    EPSILON: tl.constexpr,
     BLOCK_ROWS: tl.constexpr,
 ):
     """residual + positions + branch, the body's last norm, the loop's input, the next norm."""
@@ -107,24 +104,24 @@ def add_norm(
         total = tl.load(residual + source[:, None] * WIDTH + column[None, :], mask=inside, other=0.0)
     else:
         total = tl.load(residual + place, mask=inside, other=0.0)
-    if POSITIONS:
+    if positions is not None:
         token = chosen if SELECTED else row % TOKENS
         total += tl.load(positions + token[:, None] * WIDTH + column[None, :], mask=inside, other=0.0)
-    if BRANCH:
+    if branch is not None:
         total += tl.load(branch + place, mask=inside, other=0.0).to(tl.float32)
-    if FINAL:
-        normal, scale = _normalize(total, WIDTH, EPSILON)
+    if final_hat is not None:
+        normal, scale = _normalize(total, WIDTH)
         tl.store(final_hat + place, normal.to(final_hat.dtype.element_ty), mask=inside)
         tl.store(final_rstd + row, scale, mask=row < count)
         total = normal * tl.load(final_weight + column)[None, :] + tl.load(final_bias + column)[None, :]
-        if STATE:
+        if state is not None:
             tl.store(state + place, total, mask=inside)
-        if INJECT:
+        if entry is not None:
             total += tl.load(entry + place, mask=inside, other=0.0)
-    if STREAM:
+    if stream is not None:
         tl.store(stream + place, total, mask=inside)
-    if FOLLOWING:
-        normal, scale = _normalize(total, WIDTH, EPSILON)
+    if hat is not None:
+        normal, scale = _normalize(total, WIDTH)
         tl.store(hat + place, normal.to(hat.dtype.element_ty), mask=inside)
         tl.store(rstd + row, scale, mask=row < count)
 
@@ -151,12 +148,7 @@ def add_norm_backward(
     TOKENS: tl.constexpr,
     SELECTED: tl.constexpr,
     WIDTH: tl.constexpr,
-    BRANCH: tl.constexpr,
-    COLLECT: tl.constexpr,
     COLLECTED: tl.constexpr,
-    FINAL: tl.constexpr,
-    READ: tl.constexpr,
-    ONWARD: tl.constexpr,
     BLOCK_ROWS: tl.constexpr,
     GROUPS: tl.constexpr,
 ):
@@ -175,7 +167,7 @@ def add_norm_backward(
         inside = (row < count)[:, None]
         place = row[:, None].to(tl.int64) * WIDTH + column[None, :]
         total = tl.zeros((BLOCK_ROWS, WIDTH), dtype=tl.float32)
-        if BRANCH:
+        if grads is not None:
             normal = tl.load(hat + place, mask=inside, other=0.0).to(tl.float32)
             scale = tl.load(rstd + row, mask=row < count, other=0.0)
             incoming = tl.load(grads + place, mask=inside, other=0.0).to(tl.float32)
@@ -187,13 +179,13 @@ def add_norm_backward(
                 total += tl.load(residual + source[:, None] * WIDTH + column[None, :], mask=known, other=0.0)
             else:
                 total += tl.load(residual + place, mask=inside, other=0.0)
-        if COLLECT:
+        if entry_grad is not None:
             reached = total
             if COLLECTED:
                 reached += tl.load(entry_grad + place, mask=inside, other=0.0)
             tl.store(entry_grad + place, reached, mask=inside)
-        if FINAL:
-            if READ:
+        if final_hat is not None:
+            if state_grad is not None:
                 total += tl.load(state_grad + place, mask=inside, other=0.0)
             normal = tl.load(final_hat + place, mask=inside, other=0.0).to(tl.float32)
             weight_sum += tl.sum(total * normal, 0)
@@ -201,13 +193,13 @@ def add_norm_backward(
             total *= tl.load(final_weight + column)[None, :]
             scale = tl.load(final_rstd + row, mask=row < count, other=0.0)
             total = _normalize_backward(total, normal, scale, WIDTH)
-        if ONWARD:
+        if out is not None:
             tl.store(out + place, total, mask=inside)
             tl.store(out_half + place, total.to(out_half.dtype.element_ty), mask=inside)
             column_sum += tl.sum(total, 0)
-    if FINAL:
+    if final_hat is not None:
         partial = final_sums + block.to(tl.int64) * final_sums_stride + column
         tl.store(partial, weight_sum)
         tl.store(partial + WIDTH, bias_sum)
-    if ONWARD:
+    if out is not None:
         tl.store(sums + block.to(tl.int64) * sums_stride + column, column_sum)

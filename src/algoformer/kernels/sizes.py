@@ -1,4 +1,4 @@
-"""The sizes of a body of layers, and the rows that it computes."""
+"""The sizes of a body of layers, the rows that it computes, and the activations that it keeps."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from types import ModuleType
 import torch
 from torch import Tensor
 
-from algoformer.kernels.operations import Heads, Selection
+from algoformer.kernels.operations import Heads, Norm, Selection
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,3 +69,29 @@ class Sizes:
     def single(self, count: int, *shape: int) -> Tensor:
         """Return a buffer for `count` iterations, in single precision."""
         return torch.empty(count, *shape, device=self.device)
+
+    def norm(self, count: int, rows: int) -> Norm:
+        """Return the buffers of a norm of this many rows for `count` iterations."""
+        return Norm(hat=self.half(count, rows, self.width), rstd=self.single(count, rows))
+
+
+class LayerTape:
+    """The activations of one layer; `norm` is the norm before attention, `norm2` that after it."""
+
+    def __init__(self, sizes: Sizes, count: int, answered: int) -> None:
+        heads = sizes.plan.heads
+        self.norm = sizes.norm(count, sizes.rows)
+        self.qkv = sizes.half(count, sizes.rows, sizes.projected)
+        self.read = sizes.half(count, answered, heads.count * heads.width)
+        self.log_sum = sizes.single(count, sizes.batch, heads.count, answered // sizes.batch)
+        self.norm2 = sizes.norm(count, answered)
+        self.before = sizes.half(count, answered, sizes.hidden)
+        self.after = sizes.half(count, answered, sizes.hidden)
+
+
+class Tape:
+    """The activations of all layers and of the body's last norm, stacked over the tracked iterations."""
+
+    def __init__(self, sizes: Sizes, count: int) -> None:
+        self.layers = [LayerTape(sizes, count, sizes.answered_in(index)) for index in range(sizes.depth)]
+        self.final = sizes.norm(count, sizes.answered)

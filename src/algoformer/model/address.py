@@ -94,11 +94,7 @@ def _in_part(
 
 
 def check_address(program: Program, address: str, steps: int) -> None:
-    """Refuse an address that a program whose traced loop runs `steps` times does not have.
-
-    Raises:
-        ValueError: the message names the nearest address that exists.
-    """
+    """Refuse an address that a program whose traced loop runs `steps` times does not have."""
     layer = address.removesuffix("/attention")
     for found, layers in _in_program(program, "", steps, towards=address):
         if found == address or (found == layer and layers is not None):
@@ -120,11 +116,7 @@ def inner_loops(program: Program) -> dict[str, Loop]:
 
 
 def inner_steps(program: Program, wanted: Mapping[str, int]) -> dict[str, int]:
-    """Return the iterations of some inner loops by full address, from names or addresses.
-
-    Raises:
-        ValueError: there is no such loop, or several have that name; the message lists those that exist.
-    """
+    """Return the iterations of some inner loops by full address, from names that are unique or addresses."""
     known = list(inner_loops(program))
     found: dict[str, int] = {}
     for name, steps in wanted.items():

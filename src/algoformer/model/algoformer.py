@@ -136,11 +136,7 @@ class AlgoFormer(nn.Module):
     def run_body(
         self, stream: Float[Tensor, "batch token width"], prompt: Prompt, unroll: Unroll
     ) -> tuple[Float[Tensor, "step batch point width"], Mapping[str, Tensor], Tensor | None]:
-        """Run the program on what was read in.
-
-        Returns:
-            The states to answer from, the states to keep, and `Trace.halting`.
-        """
+        """Run the program; return the states to answer from, the states to keep, and `Trace.halting`."""
         rows = self.read_rows(prompt)
         access = self.body.access(unroll.keep, unroll.steps, unroll.inner)
         if access is None:
@@ -205,11 +201,6 @@ class AlgoFormer(nn.Module):
 
         return cost(self.program, unroll=unroll, **self.sizes | batch)
 
-    @property
-    def has_learned_positions(self) -> bool:
-        """True if positions are learned, which limits prompts to `context` rows."""
-        return any(isinstance(module, LearnedPositions) for module in self.body.modules())
-
     def check(self, prompt: Prompt) -> None:
         """Refuse a prompt that this model was not built for; the message says what differs."""
         if not isinstance(prompt, Prompt):
@@ -222,7 +213,8 @@ class AlgoFormer(nn.Module):
             raise ValueError(f"this model reads rows of dim={self.dim}, the prompt's have {dim}")
         if out != self.out:
             raise ValueError(f"this model answers with out={self.out} numbers, the prompt asks for {out}")
-        if prompt.rows.shape[1] > self.context and self.has_learned_positions:
+        longer = prompt.rows.shape[1] > self.context
+        if longer and any(isinstance(module, LearnedPositions) for module in self.body.modules()):
             raise ValueError(
                 f"the prompt has {prompt.rows.shape[1]} rows, this model was built for context={self.context}"
             )

@@ -16,15 +16,7 @@ from algoformer.model.address import with_inner_steps
 from algoformer.model.halting import HALTING
 from algoformer.model.injections import INJECTIONS, STARTS
 from algoformer.model.parts import LayersModule
-from algoformer.model.program import (
-    Layers,
-    Loop,
-    Part,
-    Program,
-    as_program,
-    default_steps,
-    traced_part,
-)
+from algoformer.model.program import Layers, Loop, Part, Program, as_program, default_steps, traced_part
 from algoformer.model.two_states import TwoStates
 from algoformer.model.work import Stream, Work, unrolled_work
 from algoformer.nn import LayerSizes
@@ -215,7 +207,6 @@ def _layers_parameters(layers: Layers, width: int, context: int) -> tuple[int, i
 def _loop_parameters(inject: str, start: str, halt: str, width: int) -> int:
     sizes = LayerSizes(width=width)
     with on_meta():
-        kinds = INJECTIONS[inject].build, STARTS[start].build
-        modules = [HALTING[halt](width), *(build(sizes) for build in kinds if build is not None)]
-    weighted = (module for module in modules if isinstance(module, nn.Module))
+        parts = HALTING[halt](width), INJECTIONS[inject].build(sizes), STARTS[start].build(sizes)
+    weighted = (part for part in parts if isinstance(part, nn.Module))
     return sum(parameter.numel() for module in weighted for parameter in module.parameters())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Int
@@ -156,34 +157,24 @@ class ForwardContext:
 
     def select(self, sequences: Int[Tensor, " sequence"]) -> ForwardContext:
         """Return the context of some sequences of the batch."""
-
-        def selected(values: Tensor | None) -> Tensor | None:
-            if values is None or values.shape[0] == 1:
-                return values
-            return values.index_select(0, sequences)
-
-        return self._each(selected)
+        return self._each(lambda values: values.index_select(0, sequences))
 
     def stacked(self, times: int) -> ForwardContext:
         """Return the context of `times` copies of the batch, one after the other, as one batch."""
         if self.cache is not None and times != 1:
             raise ValueError(f"a cache holds one batch, not {times}; read out one iteration (window=1)")
-
-        def repeated(values: Tensor | None) -> Tensor | None:
-            if values is None or values.shape[0] == 1:
-                return values
-            return values.repeat(times, *(1 for _ in values.shape[1:]))
-
+        repeated = self._each(lambda values: values.repeat(times, *(1 for _ in values.shape[1:])))
         access = None if self.access is None else replace(self.access, stacked=times)
-        return replace(self._each(repeated), access=access)
+        return replace(repeated, access=access)
 
-    def _each(self, change: Callable[[Tensor | None], Tensor | None]) -> ForwardContext:
-        return replace(
-            self,
-            causal_mask=change(self.causal_mask),
-            full_mask=change(self.full_mask),
-            positions=change(self.positions),
-        )
+    def _each(self, change: Callable[[Tensor], Tensor]) -> ForwardContext:
+        """Change what has a row for each sequence of the batch."""
+        changed: dict[str, Any] = {}
+        for name in ("causal_mask", "full_mask", "positions"):
+            values = getattr(self, name)
+            if values is not None and values.shape[0] != 1:
+                changed[name] = change(values)
+        return replace(self, **changed)
 
 
 DEFAULT = ForwardContext()
@@ -233,11 +224,7 @@ class LoopDriver:
     def advance(self, *, final: bool = False) -> Tensor:
         """Run one iteration; after the final one only the rows to read are there."""
         self.iteration += 1
-        context = self.context
-        if context.read_rows is not None and not final:
-            context = context.whole
-        if context.has_addresses:
-            context = context.iteration(self.iteration)
+        context = (self.context if final else self.context.whole).iteration(self.iteration)
         state = self.state
         if self.waiting is not None and self._initial is not None:
             # the initial state again, with its gradient, until a sequence has had its first iteration

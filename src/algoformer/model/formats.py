@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from operator import attrgetter
 from typing import Any, NamedTuple
 
 from algoformer.model.program import Layers, Loop, Part, Program, modules_of
@@ -24,16 +23,13 @@ MODERN: dict[str, Any] = {
 }
 """The words of Llama's block."""
 
-OLDER = (*MODERN, "kv_heads", "head_width")
-"""The words that have their defaults in GPT-2's block."""
-
 FORMATS: dict[str, dict[str, Any]] = {
     "llama": MODERN,
     "qwen2": {**MODERN, "bias": "qkv"},
     "qwen3": {**MODERN, "qk_norm": "head"},
     "olmo2": {**MODERN, "norm_at": "out", "qk_norm": "full"},
     "hrm_text": {**MODERN, "norm": "plain", "output_gate": True, "kv_heads": None},
-    "gpt2": dict(zip(OLDER, attrgetter(*OLDER)(Layers), strict=True)),
+    "gpt2": {word: getattr(Layers, word) for word in (*MODERN, "kv_heads", "head_width")},
 }
 """The words that the layers of each format have, by the `model_type` of `transformers`."""
 

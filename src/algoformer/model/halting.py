@@ -88,8 +88,7 @@ class ExitGate(NoHalting):
 
     def report(self, state: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch"]:
         """Return the gate's logit at each token."""
-        logits: Tensor = self.gate(state)
-        return logits.squeeze(-1)
+        return self.gate(state).squeeze(-1)
 
     def exited(self, before: Tensor, state: Tensor) -> Tensor:
         """Return the probability to have exited: 1 - Π(1 - λ)."""

@@ -19,8 +19,7 @@ class InjectionKind:
     """One way to combine the state and the loop's input before every iteration.
 
     Attributes:
-        function: a function of the state and the input, whose result the body runs on.
-        build: returns a module that is called in place of the function, for a kind with parameters.
+        build: returns a module or a function of the state and the input, whose result the body runs on.
         start: name of the start that belongs to it, in `STARTS`.
         caption: what a diagram says.
         sees_input: whether the module uses the input.
@@ -30,8 +29,7 @@ class InjectionKind:
         fused: whether the hand-written kernels compute it.
     """
 
-    function: Callable[[Tensor, Tensor], Tensor] = torch.add
-    build: Callable[[LayerSizes], Callable[[Tensor, Tensor], Tensor]] | None = None
+    build: Callable[[LayerSizes], Callable[[Tensor, Tensor], Tensor]]
     start: str
     caption: str
     sees_input: bool = True
@@ -45,13 +43,11 @@ class StartKind:
     """One way to make the state before the first iteration.
 
     Attributes:
-        function: makes the state from the loop's input.
-        build: returns a module that is called in place of the function, for a kind with parameters.
+        build: returns a module or a function that makes the state from the loop's input.
         sees_input: whether gradients reach the input through the state.
     """
 
-    function: Callable[[Tensor], Tensor] = torch.zeros_like
-    build: Callable[[LayerSizes], Callable[[Tensor], Tensor]] | None = None
+    build: Callable[[LayerSizes], Callable[[Tensor], Tensor]]
     sees_input: bool = False
 
 
@@ -162,10 +158,10 @@ INJECTIONS = Registry(
     "inject",
     {
         "add": InjectionKind(
-            function=torch.add, start="zeros", caption="input added at every step", fused=True
+            build=lambda sizes: torch.add, start="zeros", caption="input added at every step", fused=True
         ),
         "none": InjectionKind(
-            function=state_only,
+            build=lambda sizes: state_only,
             start="input",
             caption="input at the first step only",
             sees_input=False,
@@ -198,8 +194,8 @@ INJECTIONS = Registry(
 STARTS = Registry(
     "start",
     {
-        "zeros": StartKind(function=torch.zeros_like),
-        "input": StartKind(function=entry_itself, sees_input=True),
+        "zeros": StartKind(build=lambda sizes: torch.zeros_like),
+        "input": StartKind(build=lambda sizes: entry_itself, sees_input=True),
         "noise": StartKind(build=lambda sizes: NoiseStart()),
         "vector": StartKind(build=lambda sizes: VectorStart(sizes.width)),
     },

@@ -14,17 +14,11 @@ from collections.abc import Callable
 from inspect import signature
 from typing import Any
 
+from algoformer.model.formats import MODERN
 from algoformer.model.program import Layers, Loop, Program, modules_of
 from algoformer.model.two_states import TwoStates
 
-LLAMA: dict[str, Any] = {
-    "norm": "rms",
-    "norm_eps": 1e-6,
-    "positions": "rope",
-    "activation": "silu",
-    "gated": True,
-    "bias": False,
-}
+LLAMA: dict[str, Any] = {**MODERN, "norm_eps": 1e-6}
 """The block of Llama: RMS norm, rotary positions, SwiGLU, no biases."""
 
 

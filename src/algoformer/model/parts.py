@@ -21,7 +21,7 @@ from algoformer.model.halting import HALTING
 from algoformer.model.injections import INJECTIONS, STARTS
 from algoformer.model.program import Layers, Loop, Parallel, Part, Program, traced_part
 from algoformer.nn import NORMS, POSITIONS, AttentionContext, Layer, LayerSizes, initialize, sinusoids
-from algoformer.trace import Unroll
+from algoformer.trace import Carry, Unroll
 
 Unrolled: TypeAlias = tuple[Float[Tensor, "step batch row width"], Float[Tensor, "step batch row"] | None]
 """The states of the iterations in a window, and what their loop says about halting (`Trace.halting`)."""
@@ -75,21 +75,19 @@ class LoopModule(nn.Module):
         super().__init__()
         self.settings, self.steps, self.width = loop, loop.steps, width
         sizes = LayerSizes(width=width, context=context)
-        start, injection = STARTS[loop.start_kind], INJECTIONS[loop.inject]
-        self.start = start.function if start.build is None else start.build(sizes)
-        self.injection = injection.function if injection.build is None else injection.build(sizes)
+        self.start = STARTS[loop.start_kind].build(sizes)
+        self.injection = INJECTIONS[loop.inject].build(sizes)
         self.body = ProgramModule(loop.body, width=width, context=context)
-        self.halting = None if loop.halt == "none" else HALTING[loop.halt](width)
-        self.columns = 0 if self.halting is None else self.halting.columns
+        self.halting = HALTING[loop.halt](width)
+        self.columns = self.halting.columns
 
     def initial_state(self, entry: Tensor) -> Tensor:
         """Return the state before the first iteration."""
-        state: Tensor = self.start(entry)
-        return state if self.halting is None else self.halting.widen(state)
+        return self.halting.widen(self.start(entry))
 
     def visible(self, state: Tensor) -> Tensor:
         """Return what of the state the rest of the program sees."""
-        return state if self.halting is None else self.halting.visible(state)
+        return self.halting.visible(state)
 
     def step(self, state: Tensor, entry: Tensor, context: ForwardContext = DEFAULT) -> Tensor:
         """Run one iteration."""
@@ -99,10 +97,8 @@ class LoopModule(nn.Module):
         if self.settings.damp != 1:
             before = select_rows(stream, context.read_rows)
             result = before + self.settings.damp * (result - before)
-        result = result if context.access is None else context.visit(result)
-        if self.halting is None or not self.columns:
-            return result
-        return self.halting.update(select_rows(state, context.read_rows), result)
+        result = context.visit(result)
+        return self.halting.update(select_rows(state, context.read_rows), result) if self.columns else result
 
     def signal(self, iteration: Int[Tensor, " batch"]) -> Float[Tensor, "batch state"]:
         """Return what is added to the state before an iteration: the sinusoids of its number."""
@@ -112,19 +108,17 @@ class LoopModule(nn.Module):
         self, entry: Tensor, context: ForwardContext = DEFAULT, *, unroll: Unroll | None = None
     ) -> LoopDriver:
         """Return a driver that runs this loop on `entry`, from where and as the unroll says."""
-        step, state = self.step, self.initial_state(entry)
-        if unroll is not None and unroll.carry is not None:
-            state = unroll.carry.resume(state)
-        waiting = None if unroll is None else unroll.waiting(entry)
-        if unroll is not None and unroll.gradient_checkpointing:
+        unroll = unroll or Unroll(steps=self.steps)
+        carry = unroll.carry or Carry()
+        step, state, waiting = self.step, carry.resume(self.initial_state(entry)), unroll.waiting(entry)
+        if unroll.gradient_checkpointing:
             from algoformer.model.recompute import run_again  # not needed for anything else
 
             step = run_again(self, self.step)
             if not INJECTIONS[self.settings.inject].sees_input:
                 entry = entry.detach()  # no iteration sees it, so the graph that made it must not be kept
         signal = None if self.settings.step_signal == "none" else self.signal
-        done = 0 if unroll is None or unroll.carry is None else unroll.carry.iterations
-        return LoopDriver(step, state, entry, context, signal, waiting, done)
+        return LoopDriver(step, state, entry, context, signal, waiting, carry.iterations)
 
     def forward(self, stream: Tensor, context: ForwardContext = DEFAULT) -> Tensor:
         """Run as often as the program or the context says; return the last state."""
@@ -132,10 +126,7 @@ class LoopModule(nn.Module):
         return self.unroll(stream, Unroll(steps=steps, window=1), context)[0][0]
 
     def unroll(
-        self,
-        entry: Float[Tensor, "batch token width"],
-        unroll: Unroll,
-        context: ForwardContext = DEFAULT,
+        self, entry: Float[Tensor, "batch token width"], unroll: Unroll, context: ForwardContext = DEFAULT
     ) -> Unrolled:
         """Run as often as the unroll says; return the states of its window, and what they say about halting.
 
@@ -154,7 +145,7 @@ class LoopModule(nn.Module):
             unroll.carry.state = driver.state.detach()
             unroll.carry.iterations += unroll.steps
         states = torch.stack(found)
-        return self.visible(states), None if self.halting is None else self.halting.report(states)
+        return self.visible(states), self.halting.report(states)
 
 
 class ParallelModule(nn.Module):
@@ -212,10 +203,7 @@ class ProgramModule(nn.Module):
         return result.unflatten(0, states.shape[:2])
 
     def unroll(
-        self,
-        stream: Float[Tensor, "batch token width"],
-        unroll: Unroll,
-        context: ForwardContext = DEFAULT,
+        self, stream: Float[Tensor, "batch token width"], unroll: Unroll, context: ForwardContext = DEFAULT
     ) -> Unrolled:
         """Run the traced loop as requested; return the stream after the whole program for each iteration.
 
@@ -228,7 +216,7 @@ class ProgramModule(nn.Module):
             stream = self(stream, context)
             return stream.expand(unroll.length, *stream.shape), None
         part: Any = self.parts[self.traced]
-        whole, rows = replace(context, read_rows=None), context.read_rows
+        whole, rows = context.whole, context.read_rows
         stream = self.run(stream, 0, self.traced, whole)
         if self.traced + 1 == len(self.parts):
             return part.unroll(stream, unroll, self.at(self.traced, context))
@@ -257,11 +245,7 @@ class ProgramModule(nn.Module):
     def access(
         self, keep: tuple[str, ...], steps: int, inner: Mapping[str, int] | None = None
     ) -> StateAccess | None:
-        """Return the access to states of a forward pass whose traced loop runs `steps` times.
-
-        Raises:
-            ValueError: an address does not exist; the message names the nearest that does.
-        """
+        """Return the access to states of a forward pass with `steps` iterations; refuse unknown addresses."""
         if not keep and not self.edits:
             return None
         program = with_inner_steps(self.program, inner or {})

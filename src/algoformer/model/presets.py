@@ -29,7 +29,7 @@ from algoformer.model.loop_models import parcae as parcae
 from algoformer.model.loop_models import retrofit as retrofit
 from algoformer.model.loop_models import trm as trm
 from algoformer.model.loop_models import universal as universal
-from algoformer.model.program import Layers, Loop, Part, Program
+from algoformer.model.program import Layers, Loop, Program
 
 Preset = TypeVar("Preset", bound=Callable[..., Program])
 
@@ -45,6 +45,11 @@ def _suggests_settings(build: Preset) -> Preset:
         return build(*arguments, **settings)
 
     return cast(Preset, checked)
+
+
+def _module(name: str, count: int, layer: dict[str, Any]) -> list[Layers]:
+    """Return a module of layers, or nothing if its count is 0."""
+    return [Layers(count, name=name, **layer)] if count else []
 
 
 @_suggests_settings
@@ -64,10 +69,8 @@ def algoformer(
     pre: int = 1, loop: int = 1, post: int = 1, *, steps: int = 20, inject: str = "add", **layer: Any
 ) -> Program:
     """The paper's three modules: prepare, iterate, finish. `pre` or `post` may be 0, and is then left out."""
-    parts: list[Part] = [Layers(pre, name="pre", **layer)] if pre else []
-    parts.append(Loop(Layers(loop, **layer), steps=steps, inject=inject, name="loop"))
-    parts += [Layers(post, name="post", **layer)] if post else []
-    return Program(*parts)
+    middle = Loop(Layers(loop, **layer), steps=steps, inject=inject, name="loop")
+    return Program(*_module("pre", pre, layer), middle, *_module("post", post, layer))
 
 
 @_suggests_settings
@@ -91,10 +94,8 @@ def nested(
         Layers(outer, name="outer", **layer),
         Loop(Layers(inner, **layer), steps=inner_steps, inject=inject, name="inner"),
     )
-    parts: list[Part] = [Layers(pre, name="pre", **layer)] if pre else []
-    parts.append(Loop(body, steps=steps, inject=inject, name="loop"))
-    parts += [Layers(post, name="post", **layer)] if post else []
-    return Program(*parts)
+    loop = Loop(body, steps=steps, inject=inject, name="loop")
+    return Program(*_module("pre", pre, layer), loop, *_module("post", post, layer))
 
 
 @_suggests_settings
@@ -114,11 +115,9 @@ def two_loops(
     Made for `tasks.RegressionWithRepresentation`: the first loop runs as often as Φ* has layers, the
     second is the iterative solver that an unroll makes longer or shorter.
     """
-    parts: list[Part] = [Loop(Layers(first, **layer), steps=first_steps, inject=inject, name="features")]
-    parts += [Layers(between, name="between", **layer)] if between else []
-    parts.append(Loop(Layers(second, **layer), steps=steps, inject=inject, name="loop"))
-    parts += [Layers(post, name="post", **layer)] if post else []
-    return Program(*parts)
+    features = Loop(Layers(first, **layer), steps=first_steps, inject=inject, name="features")
+    loop = Loop(Layers(second, **layer), steps=steps, inject=inject, name="loop")
+    return Program(features, *_module("between", between, layer), loop, *_module("post", post, layer))
 
 
 def equation_one(count: int, *, heads: int, head_width: int, hidden: int, **layer: Any) -> Layers:
@@ -135,10 +134,6 @@ def equation_one(count: int, *, heads: int, head_width: int, hidden: int, **laye
 
 
 PRESETS: dict[str, Callable[..., Program]] = {
-    "standard": standard,
-    "looped": looped,
-    "algoformer": algoformer,
-    "nested": nested,
-    "two_loops": two_loops,
+    build.__name__: build for build in (standard, looped, algoformer, nested, two_loops)
 }
 """Preset by name, for the command line."""

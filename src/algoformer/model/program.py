@@ -68,18 +68,15 @@ class Loop:
         self._check()
 
     def _check(self) -> None:
-        if not isinstance(self.inject, str) or self.inject not in INJECTIONS:
-            INJECTIONS.name_of(self.inject)  # refuses it, and names those that exist
+        inject = INJECTIONS[INJECTIONS.name_of(self.inject)]
         start = STARTS[STARTS.name_of(self.start_kind)]
-        if not (start.sees_input or INJECTIONS[self.inject].sees_input):
+        if not (inject.sees_input or start.sees_input):
             hidden = f"with inject={self.inject!r} and start={self.start!r} a loop never sees its input"
             raise ValueError(f'{hidden}; use start="input", or inject="add"')
         if not (is_number(self.damp) and 0 < self.damp <= 1):
             raise ValueError(f"damp must be a number above 0 and at most 1, got {short(self.damp)}")
-        if self.step_signal not in ("none", "sinusoid"):
-            check_choice("step_signal", self.step_signal, ("none", "sinusoid"))
-        if not isinstance(self.halt, str) or self.halt not in HALTING:
-            check_choice("halt", self.halt, tuple(HALTING))
+        check_choice("step_signal", self.step_signal, ("none", "sinusoid"))
+        check_choice("halt", self.halt, HALTING)
         for part in self.body.parts:
             if part.name in {field.name for field in fields(self)}:
                 raise ValueError(
@@ -160,8 +157,7 @@ class Program:
 
     def _repr_svg_(self) -> str:
         """Return the program as a picture, which notebooks show."""
-        svg: str = import_module("algoformer.report.diagram").diagram(self)
-        return svg
+        return import_module("algoformer.report.diagram").diagram(self)
 
     def to_json(self) -> str:
         """Return the program as JSON text."""
@@ -170,8 +166,11 @@ class Program:
     @classmethod
     def from_json(cls, text: str) -> Program:
         """Read a program back; anything that is not one raises ValueError."""
-        program: Program = import_module("algoformer.model.read_program").from_json(text)
-        return program
+        try:
+            data = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"a program must be JSON: {error}") from None
+        return import_module("algoformer.model.read_program").from_data(data)
 
 
 def as_program(body: Program | Part | Sequence[Part]) -> Program:

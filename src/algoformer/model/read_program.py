@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import fields
 
@@ -12,15 +11,6 @@ from algoformer.model.two_states import TwoStates
 
 KINDS = {"layers": Layers, "loop": Loop, "twostates": TwoStates, "parallel": Parallel}
 """The parts of a program, by the word that a file has for them."""
-
-
-def from_json(text: str) -> Program:
-    """Read a program from JSON text; anything that is not one raises ValueError."""
-    try:
-        data = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"a program must be JSON: {error}") from None
-    return from_data(data)
 
 
 def from_data(data: object, *, depth: int = 0) -> Program:

@@ -35,16 +35,8 @@ def settle(
 ) -> Settled:
     """Run the traced loop of a program until a stopping rule has stopped every sequence.
 
-    Args:
-        body: the program.
-        stream: what enters the program.
-        rule: when a sequence stops.
-        read_out: the output of the stream after the whole program, in a context.
-        context: masks and positions of the whole batch.
-        attention_mask: which tokens are not padding; by default all.
-
-    Raises:
-        ValueError: the program's traced part is not a loop, so that there is nothing to stop.
+    `read_out` gives the output of the stream after the whole program, `context` is that of the whole batch,
+    and `attention_mask` says which tokens are not padding; by default all.
     """
     check_rule(body, rule)
     loop, here = body.traced_loop(context)
@@ -85,14 +77,9 @@ def run_until(
     A sequence stops as if it were alone, whatever other sequences are in the batch. With a rule that reads
     state or gate, the output is read once, at the end.
 
-    Args:
-        driver: a driver of the loop that has not run yet.
-        loop: the loop.
-        rule: when a sequence stops.
-        read_out: the output of a state that the rest of the program sees, in its context.
-        max_steps: the most iterations, where the rule itself allows more or does not say.
-        attention_mask: which tokens are not padding. Rules that read state or gate see padding as zeros that
-            have exited, so that it keeps no sequence running.
+    `driver` has not run yet, `read_out` gives the output of a state that the rest of the program sees, and
+    `max_steps` bounds the iterations where the rule itself allows more or does not say. Rules that read state
+    or gate see what `attention_mask` hides as zeros that have exited, so padding keeps no sequence running.
     """
     steps = max_steps if rule.max_steps is None else min(rule.max_steps, max_steps)
     reads, whole = what_it_reads(rule), driver.context
@@ -116,7 +103,6 @@ def run_until(
     for _ in driver.run(steps):
         last = driver.iteration == steps
         if reads == "gate":
-            assert loop.halting is not None
             exited = loop.halting.exited(exited, select_rows(driver.state, driver.context.read_rows))
         if driver.iteration % rule.every and not last:
             continue

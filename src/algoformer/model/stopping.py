@@ -61,9 +61,7 @@ class StoppingRule(Protocol):
 
 def what_it_reads(rule: StoppingRule) -> Reads:
     """Return what a rule reads; refuse what a loop does not have."""
-    reads: Reads = getattr(rule, "reads", "output")
-    read_value("reads", Reads, reads)
-    return reads
+    return read_value("reads", Reads, getattr(rule, "reads", "output"))
 
 
 class _Rule:

@@ -96,8 +96,7 @@ class TwoStatesModule(LoopModule):
 
     def __init__(self, loop: TwoStates, *, width: int, context: int) -> None:
         super().__init__(loop, width=width, context=context)
-        low = STARTS[loop.low_start]
-        self.low_start = low.function if low.build is None else low.build(LayerSizes(width=width))
+        self.low_start = STARTS[loop.low_start].build(LayerSizes(width=width))
 
     def initial_state(self, entry: Tensor) -> Tensor:
         """Return both states, one after the other along the stream's axis."""
@@ -123,6 +122,4 @@ class TwoStatesModule(LoopModule):
             high = driver.advance(final=True)
         else:
             high = self.body.run(high + low, 1, len(self.body.parts), context)
-        if context.access is not None:
-            high = context.visit(high)
-        return torch.cat([high, select_rows(low, context.read_rows)], dim=-1)
+        return torch.cat([context.visit(high), select_rows(low, context.read_rows)], dim=-1)

@@ -114,10 +114,8 @@ def unrolled_work(program: Program, stream: Stream, unroll: Unroll) -> tuple[lis
         if unroll.gradient_checkpointing:
             work = _repeated(part, here, work, unroll.steps, tracked=steps)
         work += _gate(part, here, unroll.length, carried=steps > 0, ends=traced + 1 == len(program))
-        reached = steps > 0 and (
-            INJECTIONS[part.inject].sees_input or _starts_tracked(part, unroll.steps, steps)
-        )
         carried = steps > 0
+        reached = carried and _reached(part, unroll.steps, steps)
     else:
         assert not isinstance(part, Layers)
         branches = [unrolled_work(branch, here, unroll) for branch in part.branches]
@@ -164,13 +162,16 @@ def _iterations(loop: Loop, stream: Stream, steps: int, *, tracked: int, carried
     work = untracked * (steps - tracked) + _adaptive(loop, stream, steps, tracked=tracked)
     injected, weighted = _injected(loop, stream, steps, tracked=tracked)
     work += injected
-    if not INJECTIONS[loop.inject].sees_input and not _starts_tracked(loop, steps, tracked):
-        carried = False
-    carried = carried or weighted
+    carried = weighted or (carried and _reached(loop, steps, tracked))
     if tracked == 1:
         return work + sum(_each(body, stream, carried=carried), Work())
     work += sum(_each(body, whole, carried=carried), Work()) + sum(_each(body, stream), Work())
     return work + sum(_each(body, whole), Work()) * (tracked - 2)
+
+
+def _reached(loop: Loop, steps: int, tracked: int) -> bool:
+    """Return whether a gradient reaches the loop's input."""
+    return INJECTIONS[loop.inject].sees_input or _starts_tracked(loop, steps, tracked)
 
 
 def _starts_tracked(loop: Loop, steps: int, tracked: int) -> bool:

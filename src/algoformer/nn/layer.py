@@ -21,9 +21,7 @@ class KVCache(Protocol):
     """Keys and values of the tokens that one layer has read before."""
 
     def update(
-        self,
-        key: Float[Tensor, "batch head token score"],
-        value: Float[Tensor, "batch head token score"],
+        self, key: Float[Tensor, "batch head token score"], value: Float[Tensor, "batch head token score"]
     ) -> tuple[Float[Tensor, "batch head key score"], Float[Tensor, "batch head key score"]]:
         """Store new keys and values; return all keys and values to attend to."""
         ...
@@ -60,9 +58,6 @@ class Attention(nn.Module):
 
     Queries, keys and values of all heads come from one product. The width of a head is free: the heads
     together need not be as wide as the stream.
-
-    Args:
-        sizes: the sizes and the `Layers` that say what the attention is like.
 
     Attributes:
         scale: factor of the scores before the softmax.

@@ -195,9 +195,7 @@ class LearnedPositions(nn.Module):
         nn.init.normal_(self.table, std=0.02)
 
     def forward(
-        self,
-        stream: Float[Tensor, "batch token width"],
-        positions: Int[Tensor, "#batch token"] | None = None,
+        self, stream: Float[Tensor, "batch token width"], positions: Int[Tensor, "#batch token"] | None = None
     ) -> Float[Tensor, "batch token width"]:
         """Add the vectors of `positions`, by default of 0, 1, 2, ..., to the stream."""
         tokens = stream.shape[1]
@@ -242,9 +240,7 @@ class SinusoidPositions(nn.Module):
     """Adds sines and cosines of the positions to the stream; without parameters, for any position."""
 
     def forward(
-        self,
-        stream: Float[Tensor, "batch token width"],
-        positions: Int[Tensor, "#batch token"] | None = None,
+        self, stream: Float[Tensor, "batch token width"], positions: Int[Tensor, "#batch token"] | None = None
     ) -> Float[Tensor, "batch token width"]:
         """Add the sinusoids of `positions`, by default of 0, 1, 2, ..., to the stream."""
         if positions is None:

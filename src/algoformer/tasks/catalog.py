@@ -59,9 +59,6 @@ def register(kind: TaskType, *, name: str | None = None) -> TaskType:
             bool, int, float, str, Literal, None, unions of these, and tuples of these.
         name: the name in checkpoints; None means the class name in snake case.
 
-    Returns:
-        The class itself.
-
     Raises:
         ValueError: the class is not a dataclass, a field cannot be stored, or the name belongs to another
             class.
@@ -71,7 +68,8 @@ def register(kind: TaskType, *, name: str | None = None) -> TaskType:
             f"a task is a dataclass, got {short(kind)}; decorate it with @dataclass(frozen=True)"
         )
     check_storable(kind)
-    name = _snake_case(kind.__name__) if name is None else name
+    if name is None:
+        name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", kind.__name__).lower()
     TASKS.register(name, kind)
     return kind
 
@@ -133,8 +131,7 @@ def from_data(stored: Mapping[str, Any]) -> Task:
     if missing:
         raise ValueError(f"task {name!r} needs every field, missing: {', '.join(missing)}")
     hints = field_types(kind)
-    task: Task = kind(**{field: read_value(field, hints[field], constants[field]) for field in known})
-    return task
+    return kind(**{field: read_value(field, hints[field], constants[field]) for field in known})
 
 
 def _known(name: str) -> type:
@@ -154,7 +151,3 @@ def _imported(path: str) -> type:
     if not isinstance(found, type):
         raise ValueError(f"{short(path)} is not a class, and a task must be one")
     return found
-
-
-def _snake_case(name: str) -> str:
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()

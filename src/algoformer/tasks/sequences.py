@@ -11,7 +11,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from algoformer.common.numbers import check_count
-from algoformer.tasks.symbols import SymbolTask
+from algoformer.tasks.symbols import Shape, SymbolTask
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,24 +45,10 @@ class Hops(SymbolTask):
         check_count("hops", self.hops, 1, self.length)
 
     @property
-    def points(self) -> int:
-        """The last row is the question, or every row is one."""
-        return self.length if self.every_row else 1
-
-    @property
-    def dim(self) -> int:
-        """A row is a one-hot vector of the symbols."""
-        return self.symbols
-
-    @property
-    def out(self) -> int:
-        """The symbols, and a class for a chain of hops that ends early."""
-        return self.symbols + 1
-
-    @property
-    def context(self) -> int:
-        """The length of a sequence."""
-        return self.length
+    def shape(self) -> Shape:
+        """A row for each symbol; the classes are the symbols, and one for a chain of hops that ends early."""
+        questions = self.length if self.every_row else 1
+        return Shape(symbols=self.symbols, classes=self.symbols + 1, rows=self.length, questions=questions)
 
     def _symbols(self, batch: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """Draw sequences of independent, uniform symbols."""
@@ -111,10 +97,6 @@ class Addition(SymbolTask):
     numbers: int = 4
     digits: int = 2
 
-    dim: ClassVar[int] = 12
-    """Ten digits, the plus sign and the placeholder of an answer."""
-    out: ClassVar[int] = 10
-    """Ten digits."""
     has_stages: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -122,14 +104,11 @@ class Addition(SymbolTask):
         check_count("digits", self.digits, 1, 9)
 
     @property
-    def context(self) -> int:
-        """The rows of the numbers, of the signs between them and of the sum."""
-        return self.numbers * (self.digits + 1) - 1 + self.points
-
-    @property
-    def points(self) -> int:
-        """The number of digits of the largest sum."""
-        return len(str(self.numbers * (10**self.digits - 1)))
+    def shape(self) -> Shape:
+        """Rows for the numbers, the signs and the largest sum; ten digits, the sign and the placeholder."""
+        questions = len(str(self.numbers * (10**self.digits - 1)))
+        rows = self.numbers * (self.digits + 1) - 1 + questions
+        return Shape(symbols=12, classes=10, rows=rows, questions=questions)
 
     def _symbols(self, batch: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """Draw sums of independent, uniform digits."""
@@ -182,11 +161,6 @@ class Parity(SymbolTask):
     length: int = 20
     least: int = 1
 
-    dim: ClassVar[int] = 4
-    """Two bits, padding, and the question."""
-    out: ClassVar[int] = 2
-    """Even or odd."""
-    points: ClassVar[int] = 1
     has_stages: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -194,9 +168,9 @@ class Parity(SymbolTask):
         check_count("least", self.least, 1, self.length)
 
     @property
-    def context(self) -> int:
-        """The bits and the question."""
-        return self.length + 1
+    def shape(self) -> Shape:
+        """Rows for the bits and the question; two bits, padding and the question; even or odd."""
+        return Shape(symbols=4, classes=2, rows=self.length + 1, questions=1)
 
     def _symbols(self, batch: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """Draw sequences of uniform length and uniform bits."""
@@ -242,24 +216,10 @@ class Copy(SymbolTask):
         check_count("least", self.least, 1, self.length)
 
     @property
-    def dim(self) -> int:
-        """The symbols, the end, padding and the separator."""
-        return self.symbols + 3
-
-    @property
-    def out(self) -> int:
-        """The symbols and the end."""
-        return self.symbols + 1
-
-    @property
-    def context(self) -> int:
-        """The sequence, the separator and the copy."""
-        return 2 * self.length + 1
-
-    @property
-    def points(self) -> int:
-        """Every symbol of the copy and the end are questions."""
-        return self.length + 1
+    def shape(self) -> Shape:
+        """Rows for the sequence, the separator and the copy; symbols, the end, padding and the separator."""
+        rows, questions = 2 * self.length + 1, self.length + 1  # the copy and its end
+        return Shape(symbols=self.symbols + 3, classes=self.symbols + 1, rows=rows, questions=questions)
 
     def _symbols(self, batch: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """Draw sequences of uniform length and uniform symbols."""

@@ -16,7 +16,7 @@ from algoformer.common.names import check_choice
 from algoformer.common.numbers import check_count
 from algoformer.common.terminal import short
 from algoformer.tasks.sudoku_boards import GENERATED, propagate_once, small_puzzles, solved_puzzles
-from algoformer.tasks.symbols import SymbolTask
+from algoformer.tasks.symbols import Shape, SymbolTask
 
 Split = Literal["train", "valid", "test"]
 
@@ -76,24 +76,10 @@ class Sudoku(SymbolTask):
         check_choice("split", self.split, ("train", "valid", "test"))
 
     @property
-    def dim(self) -> int:
-        """A cell is empty or holds a digit: a one-hot row of size + 1 numbers."""
-        return self.size + 1
-
-    @property
-    def out(self) -> int:
-        """The number of digits."""
-        return self.size
-
-    @property
-    def context(self) -> int:
-        """The number of cells."""
-        return self.size * self.size
-
-    @property
-    def points(self) -> int:
-        """Every cell is a question."""
-        return self.context
+    def shape(self) -> Shape:
+        """A row for each cell, which is empty or holds a digit; every cell is a question."""
+        cells = self.size * self.size
+        return Shape(symbols=self.size + 1, classes=self.size, rows=cells, questions=cells)
 
     @property
     def grid(self) -> tuple[int, int]:

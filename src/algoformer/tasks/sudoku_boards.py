@@ -165,11 +165,7 @@ def read_puzzles(path: str | Path) -> Int[np.ndarray, "board cell"]:
 
 @lru_cache(maxsize=2)
 def solved_puzzles(path: str) -> tuple[Int[np.ndarray, "board cell"], Int[np.ndarray, "board cell"]]:
-    """Return the puzzles of a file and their solutions.
-
-    Raises:
-        ValueError: a puzzle has no solution, or more than one.
-    """
+    """Return the puzzles of a file and their solutions; refuse a puzzle without one, or with several."""
     puzzles = read_puzzles(path)
     solutions, counts = solve(puzzles)
     if (counts != 1).any():

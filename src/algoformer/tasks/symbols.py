@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import torch
 from jaxtyping import Float, Int
@@ -14,7 +14,7 @@ from torch import Tensor
 from algoformer.problems import Problems
 from algoformer.prompt import Prompt
 from algoformer.tasks.task import AllDimsTask
-from algoformer.trace import Solver, Trace, Unroll, iterated_trace
+from algoformer.trace import Solver, iterated_trace
 
 Answers = Iterator[Float[Tensor, "batch point out"]]
 """The answers of a textbook algorithm after each iteration; the last ones are kept when it ends."""
@@ -45,14 +45,10 @@ class PuzzleTask(ABC):
 
     def textbook(self) -> Solver:
         """Return the classical algorithm of this task as a solver; see `textbook_answers`."""
-        return Iteration(self.textbook_answers)
+        return lambda prompt, unroll: iterated_trace(self.textbook_answers(prompt), unroll)
 
     def problems(self, prompt: Prompt) -> Problems:
-        """Refuse: such prompts hold no regression problem.
-
-        Raises:
-            ValueError: always; the message names the textbook algorithm instead.
-        """
+        """Refuse: such prompts hold no regression problem."""
         raise ValueError(
             f"{type(self).__name__} has no regression problem inside its prompts; "
             "compare with its own algorithm, task.textbook()"
@@ -66,6 +62,15 @@ def one_hot(
     return (symbols[..., None] == torch.arange(count, device=symbols.device)).to(dtype)
 
 
+class Shape(NamedTuple):
+    """The sizes of a prompt of symbols: rows of one-hot symbols, the last of which ask for a class each."""
+
+    symbols: int
+    classes: int
+    rows: int
+    questions: int
+
+
 class SymbolTask(AllDimsTask, PuzzleTask):
     """A puzzle whose rows are one-hot symbols; the last rows ask for one of `out` classes each; abstract."""
 
@@ -74,13 +79,28 @@ class SymbolTask(AllDimsTask, PuzzleTask):
 
     @property
     @abstractmethod
-    def dim(self) -> int:
-        """The number of symbols of a row."""
+    def shape(self) -> Shape:
+        """The sizes of a prompt."""
 
     @property
-    @abstractmethod
+    def dim(self) -> int:
+        """The number of symbols: a row is a one-hot vector."""
+        return self.shape.symbols
+
+    @property
     def out(self) -> int:
         """The number of classes of an answer."""
+        return self.shape.classes
+
+    @property
+    def context(self) -> int:
+        """The number of rows."""
+        return self.shape.rows
+
+    @property
+    def points(self) -> int:
+        """The number of questions, which the last rows ask."""
+        return self.shape.questions
 
     @abstractmethod
     def _symbols(
@@ -112,14 +132,3 @@ class SymbolTask(AllDimsTask, PuzzleTask):
             stages=None if stages is None else one_hot(stages, self.out, dtype),
             scale=self.scale,
         )
-
-
-@dataclass(frozen=True)
-class Iteration:
-    """A textbook algorithm as a solver."""
-
-    answers: Callable[[Prompt], Answers]
-
-    def __call__(self, prompt: Prompt, unroll: Unroll) -> Trace:
-        """Run the algorithm and return the answers of the window."""
-        return iterated_trace(self.answers(prompt), unroll)

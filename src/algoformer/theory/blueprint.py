@@ -136,11 +136,7 @@ def layers_module(part: torch.nn.Module) -> LayersModule:
 
 
 def blueprint_of(model: AlgoFormer) -> Blueprint:
-    """Return the blueprint that a theorem's model was built from.
-
-    Raises:
-        ValueError: the model was trained or loaded, so the meaning of its coordinates is unknown.
-    """
+    """Return the blueprint that a theorem's model was built from; refuse any other model."""
     blueprint = getattr(model, "blueprint", None)
     if not isinstance(blueprint, Blueprint):
         raise ValueError("this model was not built by a theorem; only builders of algoformer.theory can")

@@ -44,12 +44,7 @@ def decoder_newton_serial(
 
     After n · passes_per_step passes the token x_i holds M^i_n in `inverse_0`, `inverse_1`, ... and, as w is
     formed from the M that the step starts with, w^i_{n-1} in `weights`; its answer is w^i_{n-1} · x_i.
-
-    Args:
-        dim: the numbers in x.
-        points: the most questions a prompt may ask.
-        alpha: α; one for all prefixes, strictly between 0 and 2/λ_max(S)² of the longest (see `check_alpha`).
-        options: `constants`, `steps` of Newton's method and `dtype` (see `BuildOptions`).
+    The arguments are those of `decoder_newton`; `steps` counts steps of Newton's method.
     """
     check_counts(dim=dim, points=points)
     check_positive_alpha(alpha)

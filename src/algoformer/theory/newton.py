@@ -128,10 +128,8 @@ def step_layer(writer: LayerWriter) -> LayerWriter:
         note="heads ±c: product_j ← Σ_i image_i (x_i · image_j) = M_k S M_k x_j",
     )
     note = "feed-forward: image ← 2 image - product at x tokens, product ← 0"
-    change, closed = (
-        writer.read("image") - writer.read("product"),
-        writer.read("label") + writer.read("blank"),
-    )
+    change = writer.read("image") - writer.read("product")
+    closed = writer.read("label") + writer.read("blank")
     return writer.add(change, "image", closed=closed, note=note).clear("product")
 
 

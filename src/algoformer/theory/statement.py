@@ -67,10 +67,6 @@ class Case:
     """A model, prompts for it, and the textbook solver it must agree with at each of `steps` steps.
 
     Attributes:
-        model: the model.
-        textbook: the solver that it is compared with.
-        prompts: the prompts that both answer.
-        steps: the number of textbook steps.
         passes: the loop's iterations per textbook step.
         inside: the comparison of the loop's states, where the answers alone are not enough.
     """

@@ -42,13 +42,11 @@ def ridge(
     It answers `prompt.prefix(i)` for any i with at most `examples` examples. With n of them it tends to
     (Σ x xᵀ + nλ I)⁻¹ Σ y x.
 
+    The other arguments are those of `gradient_descent`.
+
     Args:
-        dim: the numbers in x.
-        examples: the most examples a prompt may show before its question.
         step_size: η; converges below 2/(λ_max + λ), λ_max of the mean of x xᵀ (see `check_converges`).
         penalty: λ ≥ 0, the weight of |A|²/2 beside the mean loss.
-        out: the numbers in y.
-        options: `constants`, `steps` and `dtype` (see `BuildOptions`).
     """
     check_penalty(penalty)
     space = _space("target", "y_i at the x tokens of examples", dim=dim, out=out, examples=examples)
@@ -75,13 +73,11 @@ def heavy_ball(
 
     It answers `prompt.prefix(i)` for any i with at most `examples` examples.
 
+    The other arguments are those of `gradient_descent`.
+
     Args:
-        dim: the numbers in x.
-        examples: the most examples a prompt may show before its question.
         step_size: η; converges below 2(1 + β)/λ_max of the mean of x xᵀ (see `check_converges`).
         momentum: β in [0, 1); 0 is plain gradient descent.
-        out: the numbers in y.
-        options: `constants`, `steps` and `dtype` (see `BuildOptions`).
     """
     check_momentum(momentum)
     space = _space("velocity", "A_k x - A_{k-1} x at x tokens", dim=dim, out=out, examples=examples)

@@ -60,11 +60,7 @@ class Report:
 
 
 def statement(name: str) -> Statement:
-    """Return the statement of that name.
-
-    Raises:
-        ValueError: there is no such statement.
-    """
+    """Return the statement of that name; refuse an unknown one."""
     check_choice("statement", name, REGISTRY)
     return REGISTRY[name]
 

@@ -218,11 +218,7 @@ class LayerWriter:
 
     @torch.no_grad()
     def load(self, layer: Layer) -> None:
-        """Set all weights of `layer`; those that were not written become zero.
-
-        Raises:
-            ValueError: the layer has too few heads or units, or they are too narrow.
-        """
+        """Set all weights of `layer`, those not written to zero; refuse a layer that is too small."""
         attention, network = layer.attention, layer.feedforward
         for name, need, has in (
             ("heads", len(self.heads), attention.heads),
