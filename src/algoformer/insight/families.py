@@ -19,6 +19,9 @@ Scale = Literal["plain", "largest", "middle"]
 PACES = (1, 2, 3)
 """Steps of an algorithm in one pass of the loop that are tried."""
 
+MANY_PACES = tuple(range(1, 13))
+"""Those that are tried before a method is named: many steps of one method look like fewer of another."""
+
 OFFSETS = (0, 1, 2)
 """Steps done before the first pass that are tried."""
 
@@ -68,6 +71,7 @@ class Family:
         solution: True for a closed form, which is the same at every step.
         scale: the units of the eigenvalues that the filter sees.
         exempt: gates that the method itself does not pass.
+        paces: the steps in a pass that are tried.
     """
 
     name: str
@@ -77,12 +81,13 @@ class Family:
     solution: bool = False
     scale: Scale = "plain"
     exempt: tuple[str, ...] = ()
+    paces: tuple[int, ...] = PACES
 
     def schedules(self) -> list[tuple[int, int]]:
         """Return the (steps a pass, steps before the first pass) that are tried."""
         if self.solution or (self.filter is None and self.parameters):
             return [(1, 0)]
-        return [(pace, offset) for pace in PACES for offset in OFFSETS]
+        return [(pace, offset) for pace in self.paces for offset in OFFSETS]
 
     def residual(self, spectrum: Spectrum, steps: int, *parameters: Any) -> Tensor:
         """Return the residual filter after steps 1..`steps`, in the family's own units of eigenvalues."""
@@ -112,7 +117,10 @@ FAMILIES: tuple[Family, ...] = (
     _family("ridge", filters.ridge, Range("ρ", 1e-5, 50.0, power=1), solution=True),
     _family("gradient descent", filters.gradient_descent, _ETA),
     _family(
-        "gradient descent, step c/λmax", filters.gradient_descent, Range("c", 0.03, 2.2), scale="largest"
+        "gradient descent, step c/λmax",
+        filters.gradient_descent,
+        Range("c", 0.03, 2.2),
+        scale="largest",
     ),
     _family(
         "gradient descent, step 2c/(λmax+λmin)",
@@ -135,7 +143,7 @@ FAMILIES: tuple[Family, ...] = (
     _family("third-order iteration from αI", filters.third_order, _ALPHA),
     _family("GD++", filters.gd_plus_plus, _ETA, Range("γ", 0.01, 1.0, power=-1)),
     _family("proximal point", filters.proximal_point, _RHO),
-    _family("damped Newton", filters.damped_newton, Range("η", 0.05, 1.95), _RHO),
+    _family("damped Newton", filters.damped_newton, Range("η", 0.05, 1.95, limits=(0.0, 2.0)), _RHO),
     Family(name="conjugate gradients", iterates=filters.conjugate_gradients, exempt=_NOT_ADDITIVE),
     Family(name="steepest descent", iterates=filters.steepest_descent, exempt=_NOT_ADDITIVE),
     Family(name="Kaczmarz", iterates=filters.kaczmarz, exempt=_ORDERED),

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from algoformer.insight import filters
-from algoformer.insight.families import BEST_POLYNOMIAL, FAMILIES, OFFSETS, PACES, Family
+from algoformer.insight.families import BEST_POLYNOMIAL, FAMILIES, MANY_PACES, OFFSETS, PACES, Family
 from algoformer.insight.filters import Spectrum
 from algoformer.insight.measured import Measured
 
@@ -63,17 +63,27 @@ def fit_all(train: Measured, test: Measured, passes: Sequence[int], *, iterates:
     return found
 
 
+def with_many_steps(fit: Fit, train: Measured, test: Measured, passes: Sequence[int]) -> Fit:
+    """Return a filter's fit with more steps in a pass, and a local search for each number of them."""
+    if fit.family.filter is None or fit.family.solution or not fit.parameters:
+        return fit
+    found = fit_family(replace(fit.family, paces=MANY_PACES), train, test, passes, thorough=True)
+    return replace(found, family=fit.family)
+
+
 def skill(misfit: Tensor, energy: Tensor) -> Tensor:
     """Return the share of what is left that is explained, 1 - Σ misfit / Σ energy, for each pass."""
     return 1 - misfit.sum(-1) / energy.sum(-1).clamp(min=1e-300)
 
 
-def fit_family(family: Family, train: Measured, test: Measured, passes: Sequence[int]) -> Fit:
-    """Search the family's parameters and schedules on `train`."""
+def fit_family(
+    family: Family, train: Measured, test: Measured, passes: Sequence[int], *, thorough: bool = False
+) -> Fit:
+    """Search the family's parameters and schedules on `train`; if `thorough`, around each schedule."""
     objective = _Objective(family, train, passes)
     rounds = train.search.rounds
     best = max(
-        (objective.refine(*start, rounds=rounds) for start in objective.search()),
+        (objective.refine(*start, rounds=rounds) for start in objective.search(thorough=thorough)),
         key=lambda one: (round(one[0], 9), -one[1], -one[2]),
     )
     _, pace, offset, coordinate = best
@@ -118,8 +128,8 @@ class _Objective:
         columns = [one.value(coordinates[:, index]) for index, one in enumerate(ranges)]
         return np.stack(columns, axis=1) if columns else np.zeros((len(coordinates), 0))
 
-    def search(self) -> list[tuple[int, int, np.ndarray]]:
-        """Return the most promising starts (pace, offset, coordinate), one step a pass always among them."""
+    def search(self, *, thorough: bool) -> list[tuple[int, int, np.ndarray]]:
+        """Return promising starts (pace, offset, coordinate), one step a pass always among them."""
         ranges = self.family.parameters
         count = {0: 1, 1: self.data.search.grid}.get(len(ranges), 14)
         count = min(count, 20) if self.family.filter is None else count
@@ -130,7 +140,7 @@ class _Objective:
             best = int(row.argmax())
             found.append((float(row[best]), pace, offset, grid[best]))
         plain = found[0]
-        ranked = sorted(found[1:], key=lambda one: -one[0])[: self.data.search.starts]
+        ranked = sorted(found[1:], key=lambda one: -one[0])[: None if thorough else self.data.search.starts]
         return [(pace, offset, place) for _, pace, offset, place in (plain, *ranked)]
 
     def refine(
