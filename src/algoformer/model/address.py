@@ -27,7 +27,7 @@ SUGGESTED_FROM = 10_000
 def part_address(program: Program, index: int, prefix: str) -> str:
     """Return the address of part `index` of `program`, if the program itself stands at `prefix`."""
     part = program.parts[index]
-    alone = len(program) == 1 and isinstance(part, Layers) and not part.name and prefix
+    alone = len(program.parts) == 1 and isinstance(part, Layers) and not part.name and prefix
     if alone:
         return prefix
     word = part.name or str(index)
@@ -66,7 +66,7 @@ def _in_program(
     With `towards` only the way to that address is gone, however often the loops on it run.
     """
     traced = traced_part(program)
-    for index, part in enumerate(program):
+    for index, part in enumerate(program.parts):
         address = part_address(program, index, prefix)
         if towards is not None and not towards.startswith(address):
             continue
@@ -152,7 +152,7 @@ def with_inner_steps(program: Program, wanted: Mapping[str, int]) -> Program:
 def _loops_in(program: Program, prefix: str, *, traced: bool) -> Iterator[tuple[str, Loop]]:
     """Yield the loops of a program; with `traced` its traced loops are left out."""
     last = traced_part(program) if traced else None
-    for index, part in enumerate(program):
+    for index, part in enumerate(program.parts):
         address = part_address(program, index, prefix)
         if isinstance(part, Loop):
             if index != last:
@@ -164,7 +164,7 @@ def _loops_in(program: Program, prefix: str, *, traced: bool) -> Iterator[tuple[
 
 
 def _changed(program: Program, prefix: str, steps: Mapping[str, int]) -> Program:
-    parts = enumerate(program)
+    parts = enumerate(program.parts)
     return Program(
         *(_changed_part(part, part_address(program, index, prefix), steps) for index, part in parts)
     )

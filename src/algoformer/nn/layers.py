@@ -10,7 +10,7 @@ from algoformer.common.names import check_choice
 from algoformer.common.numbers import check_count as check_count
 from algoformer.common.numbers import is_number
 from algoformer.common.terminal import short
-from algoformer.nn.tables import ACTIVATIONS, NORMS, POSITIONS, LayerSizes, check_places
+from algoformer.nn.tables import ACTIVATIONS, NORMS, PLACES, POSITIONS, LayerSizes, check_places
 
 QK_NORMS = ("none", "head", "full", "plain")
 """RMS norms of queries and keys: of each head, of all heads together, or of each head without weights."""
@@ -95,9 +95,13 @@ class Layers:
         if not (is_number(self.rope_base) and 1 < self.rope_base < 1e12):
             raise ValueError(f"rope_base must be a number between 1 and 1e12, got {short(self.rope_base)}")
         for table in (NORMS, ACTIVATIONS, POSITIONS):
-            object.__setattr__(self, table.kind, table.name_of(getattr(self, table.kind)))
-        object.__setattr__(self, "norm_at", check_places(self.norm_at))
-        check_choice("qk_norm", self.qk_norm, QK_NORMS)
+            value = getattr(self, table.kind)
+            if not isinstance(value, str) or value not in table:
+                object.__setattr__(self, table.kind, table.name_of(value))
+        if self.norm_at not in PLACES:
+            object.__setattr__(self, "norm_at", check_places(self.norm_at))
+        if self.qk_norm not in QK_NORMS:
+            check_choice("qk_norm", self.qk_norm, QK_NORMS)
         if not isinstance(self.norm_eps, int | float) or not 0 <= self.norm_eps < 1:
             got = short(self.norm_eps)
             raise ValueError(f"norm_eps must be a number of at least 0 and below 1, got {got}")
