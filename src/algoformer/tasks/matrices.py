@@ -55,10 +55,15 @@ def random_rotations(batch: int, size: int, generator: torch.Generator) -> Float
 
 @dataclass(frozen=True, kw_only=True)
 class MatrixTask(AllDimsTask, PuzzleTask):
-    """A task on a random symmetric positive definite matrix A of `size` rows and a vector b; abstract.
+    """A task on a random symmetric positive definite matrix A and a vector b; abstract.
 
     Row i of a prompt is (A_i, b_i), and the question at row i asks for coordinate i of a vector. The
     eigenvectors of A are uniform; its eigenvalues are uniform in `smallest`..`largest`.
+
+    Attributes:
+        size: the number of rows and columns of A.
+        smallest: the lower bound of the eigenvalues.
+        largest: the upper bound.
     """
 
     size: int = 8
