@@ -118,6 +118,24 @@ def test_layers_of_chains(path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize("path", sorted((RESULTS / "depth").glob("*/identification.json")), ids=str)
+def test_loops_on_series(path: Path) -> None:
+    found = verdict(str(path.relative_to(RESULTS)))
+    nearest = found.nearest
+    error, oracle = found.setting["error"][-1], found.setting["oracle_error"]
+    assert cells(f"| `{path.parent.name}` | 0.")[1:] == [
+        f"{error:.4f}; {oracle:.4f}",
+        left([found.error[index] for index in (0, 1, 2, 5)]).replace(", ", "; "),
+        found.status,
+        str(nearest),
+        f"{nearest.share:.2f} [{nearest.low:.2f}, {nearest.high:.2f}]",
+        f"{found.ceiling:.2f}",
+    ]
+    assert 1.25 < error / oracle < 1.5
+    assert "order of examples" in {gate.name for gate in found.failed_gates}
+    assert found.ceiling < 0.35
+
+
 def is_loop(row: dict[str, Any]) -> bool:
     return str(row["control"]).startswith("distilled ")
 
@@ -196,7 +214,7 @@ def test_what_the_page_says_of_certificates() -> None:
 def test_known_cases(path: Path) -> None:
     found = DepthCertificate.from_json(path.read_text(encoding="utf-8"))
     low, high = found.ratio_band
-    assert cells(f"| `{path.parent.name}` |")[1:] == [
+    assert cells(f"| `{path.parent.name}` | {found.answers} |")[1:] == [
         found.answers,
         f"× {found.ratio:.2f} [{low:.2f}, {high:.2f}]",
         f"{found.error_at(found.trained):.2g}",
