@@ -26,18 +26,18 @@ def test_the_conclusion_sets_the_loop_beside_as_many_textbook_steps() -> None:
     text = conclusion(model, [descent], trained=3, looping=True, examples=10)
     assert text == (
         "On 64 new prompts with 10 examples the loop brings the mean squared error from 0.900 after one "
-        "iteration to 0.00200 after 3; as many steps of gradient descent 0.0700."
+        "iteration to 0.00200 after 3. Errors after as many steps: gradient descent 0.0700."
     )
 
 
 def test_the_conclusion_says_whether_the_answer_holds_beyond_the_trained_depth() -> None:
     settings = {"trained": 2, "looping": True, "examples": 4}
     holds = conclusion(measured("model", 0.9, 0.1, 0.11), [], **settings)
-    assert holds.endswith("After 3 iterations it is 0.110: the answer holds.")
+    assert holds.endswith("After 3 iterations the loop's error is 0.110: the answer holds.")
     drifts = conclusion(measured("model", 0.9, 0.1, 0.2), [], **settings)
-    assert drifts.endswith("After 3 iterations it is 0.200: the loop drifts.")
+    assert drifts.endswith("After 3 iterations the loop's error is 0.200: the loop drifts.")
     broken = conclusion(measured("model", 0.9, 0.1, float("nan")), [], **settings)
-    assert broken.endswith("After 3 iterations it is NaN: the loop drifts.")
+    assert broken.endswith("After 3 iterations the loop's error is NaN: the loop drifts.")
 
 
 @pytest.mark.parametrize("error", [1.2, float("nan")])

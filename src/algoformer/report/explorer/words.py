@@ -39,12 +39,12 @@ def conclusion(
     text = f"{setting} the loop brings the mean squared error from {show(first)} after one iteration to "
     text += f"{show(own)} after {trained}"
     if rivals:
-        others = ", ".join(f"of {rival.label} {show(rival.by_step.at(trained))}" for rival in rivals)
-        text += f"; as many steps {others}"
+        others = ", ".join(f"{rival.label} {show(rival.by_step.at(trained))}" for rival in rivals)
+        text += f". Errors after as many steps: {others}"
     if model.steps > trained:
         later = model.by_step.final
         word = "the answer holds" if later <= 1.5 * own else "the loop drifts"
-        text += f". After {model.steps} iterations it is {show(later)}: {word}"
+        text += f". After {model.steps} iterations the loop's error is {show(later)}: {word}"
     return text + "."
 
 
