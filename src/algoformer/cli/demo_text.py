@@ -1,4 +1,4 @@
-"""What the shipped language model writes, for the page and the terminal of `algoformer demo`."""
+"""Text that the shipped language model writes, for the page and the terminal of `algoformer demo`."""
 
 from __future__ import annotations
 

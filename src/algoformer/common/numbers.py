@@ -1,4 +1,4 @@
-"""What is a number, and whole numbers within bounds."""
+"""Checks for numbers, and for whole numbers within bounds."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ BLOCK = 2048
 """Characters of a block, the unit that is tokenized at a time and goes into one split as a whole."""
 
 FORMAT = "an end after each file with text in the split"
-"""What else decides the tokens of a split; files that were made otherwise are made anew."""
+"""The layout of token files. It is part of their key, so files of another layout are made again."""
 
 VARIABLE = "ALGOFORMER_CACHE"
 """The environment variable that names the folder for token files."""

@@ -1,4 +1,4 @@
-"""What calls and KV caches of models of `transformers` can ask for, and what programs do not offer."""
+"""Checks of inputs, attention masks and KV caches that callers of `transformers` models pass."""
 
 from __future__ import annotations
 

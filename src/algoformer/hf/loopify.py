@@ -86,7 +86,10 @@ def loopify(model: Any, *, prelude: int, core: int, coda: int, steps: int) -> An
 
     Args:
         model: a decoder of `transformers`, with or without its language-model head.
-        prelude: and `core`, `coda`, `steps`: how the layers are split and how often the core runs.
+        prelude: number of layers before the loop.
+        core: number of layers in the loop.
+        coda: number of layers after the loop.
+        steps: number of times that the core runs.
 
     Raises:
         ValueError: the model has no list of decoder layers that can be looped, is looped already, or the

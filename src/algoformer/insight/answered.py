@@ -38,7 +38,7 @@ class Answered(Measured):
 
     @cached_property
     def solved_parts(self) -> Tensor:
-        """What each direction contributes to the reference's answer, (prompt, out, feature)."""
+        """The contribution of each direction to the reference's answer, (prompt, out, feature)."""
         shrunk = (1 - self.reference(self.eigenvalues)) * self.query_parts
         return shrunk[:, None] * self.solution_parts.unflatten(0, (-1, self.outs))
 
@@ -61,7 +61,7 @@ class Answered(Measured):
 
     @property
     def left_parts(self) -> Tensor:
-        """What is left to the reference's answers, (step, problem, 1)."""
+        """The distances to the reference's answers, (step, problem, 1)."""
         return self.solved - self.values
 
     def seen(self, parts: Tensor) -> Tensor:

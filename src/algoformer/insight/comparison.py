@@ -14,12 +14,6 @@ from algoformer.insight.verdict import RUNS, FamilyShare, described_passes, iter
 
 _TRAIN_SHARE = 0.6
 
-_CLOSE = 0.9
-"""Families that explain so much are tried with more steps in a pass before a method is named."""
-
-_EXACT = 1e-10
-"""What a method with at most one parameter leaves unexplained if it is surely the one that runs."""
-
 
 @dataclass(frozen=True)
 class Comparison:
@@ -51,12 +45,6 @@ class Comparison:
         return next(fit for fit in self.fits if fit.family.name == self.shares[0].name)
 
 
-def _may_be_another(nearest: FamilyShare) -> bool:
-    """Return whether a method that may be named stands for another one with more steps in a pass."""
-    exact = 1 - nearest.share < _EXACT and len(nearest.parameters) <= 1
-    return nearest.share >= RUNS and not exact
-
-
 def compare(data: Measured, *, seed: int, passes: Sequence[int] | None = None) -> Comparison:
     """Fit every family on 60 % of the prompts and judge it on the rest, over some passes."""
     chosen = list(passes) if passes is not None else described_passes(data)
@@ -66,9 +54,8 @@ def compare(data: Measured, *, seed: int, passes: Sequence[int] | None = None) -
     moves = iterates(data)
     fits = fit_all(train, test, chosen, iterates=moves)
     shares = rank(fits, test, chosen, seed=seed)
-    if (
-        moves and shares[0].share >= RUNS
-    ):  # a method may be named: let no other one stand for many small steps
+    # a method may be named: it must not stand for many steps of another one
+    if moves and shares[0].share >= RUNS:
         fits = [with_many_steps(fit, train, test, chosen) for fit in fits]
         shares = rank(fits, test, chosen, seed=seed)
     curve = ceilings.best_filter(train)

@@ -117,10 +117,7 @@ FAMILIES: tuple[Family, ...] = (
     _family("ridge", filters.ridge, Range("ρ", 1e-5, 50.0, power=1), solution=True),
     _family("gradient descent", filters.gradient_descent, _ETA),
     _family(
-        "gradient descent, step c/λmax",
-        filters.gradient_descent,
-        Range("c", 0.03, 2.2),
-        scale="largest",
+        "gradient descent, step c/λmax", filters.gradient_descent, Range("c", 0.03, 2.2), scale="largest"
     ),
     _family(
         "gradient descent, step 2c/(λmax+λmin)",
