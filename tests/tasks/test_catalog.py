@@ -10,7 +10,7 @@ import pytest
 
 from algoformer.cli import main
 from algoformer.common import names
-from algoformer.common.numbers import check_count
+from algoformer.common.plain_data import check_count
 from algoformer.common.terminal import short
 from algoformer.tasks import TASKS, LinearRegression, find, from_data, register, to_data
 from algoformer.tasks.task import check_positive, check_spread

@@ -12,8 +12,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from algoformer.common.numbers import check_count
-from algoformer.common.plain_data import MOST, as_data, read_dataclass
+from algoformer.common.plain_data import MOST, as_data, check_count, read_dataclass
 from algoformer.common.terminal import short
 from algoformer.config import TrainConfig
 from algoformer.data.exits import EXIT_LOSSES, check_exit

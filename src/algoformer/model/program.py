@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import Any, ClassVar, TypeAlias
 
 from algoformer.common.names import check_choice
-from algoformer.common.numbers import check_count, is_number
+from algoformer.common.plain_data import check_count, is_number
 from algoformer.common.terminal import short
 from algoformer.model.halting import HALTING
 from algoformer.model.injections import INJECTIONS, STARTS

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from algoformer.common.numbers import is_number
+from algoformer.common.plain_data import is_number
 from algoformer.common.terminal import short
 from algoformer.prompt import Prompt
 from algoformer.tasks.task import PairTask, check_positive, normal

@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from algoformer.common.numbers import check_count, is_number
+from algoformer.common.plain_data import check_count, is_number
 from algoformer.common.terminal import short
 from algoformer.problems import Problems, pairs
 from algoformer.prompt import Prompt

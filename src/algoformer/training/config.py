@@ -13,8 +13,7 @@ import torch
 from torch import nn
 
 from algoformer.common.names import suggests_keywords
-from algoformer.common.numbers import check_count
-from algoformer.common.plain_data import as_data, read_dataclass
+from algoformer.common.plain_data import as_data, check_count, read_dataclass
 from algoformer.config import Precision as Precision
 from algoformer.config import Ramp as Ramp
 from algoformer.config import TrainConfig as TrainConfig
