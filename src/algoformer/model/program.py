@@ -36,7 +36,7 @@ class Loop:
             "vector", or "auto" for the start that belongs to the injection.
         damp: the step size of an iteration, from the old state (0) to the body's output (1).
         step_signal: "sinusoid" adds the sinusoids of the iteration's number to the state, "none" nothing.
-        halt: how the loop learns when to halt, a name in `halting.HALTING`: "none", "gate" (an exit gate,
+        halt: how the loop learns when to halt: "none", or a name in `halting.HALTING`: "gate" (an exit gate,
             Ouro) or "act" (adaptive computation time: what follows sees a weighted mean of the states).
     """
 
@@ -76,7 +76,7 @@ class Loop:
         if not (is_number(self.damp) and 0 < self.damp <= 1):
             raise ValueError(f"damp must be a number above 0 and at most 1, got {short(self.damp)}")
         check_choice("step_signal", self.step_signal, ("none", "sinusoid"))
-        check_choice("halt", self.halt, HALTING)
+        check_choice("halt", self.halt, ("none", *HALTING))
         for part in self.body.parts:
             if part.name in {field.name for field in fields(self)}:
                 raise ValueError(
@@ -283,7 +283,7 @@ def describe_loop(loop: Loop) -> str:
     text += "" if loop.start == "auto" else f", start {loop.start}"
     text += "" if loop.damp == 1 else f", damp {loop.damp:g}"
     text += "" if loop.step_signal == "none" else f", {loop.step_signal} of the step added"
-    return text + HALTING[loop.halt].outline
+    return text if loop.halt == "none" else text + HALTING[loop.halt].outline
 
 
 def to_data(program: Program) -> list[dict[str, Any]]:

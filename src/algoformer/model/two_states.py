@@ -96,7 +96,8 @@ class TwoStatesModule(LoopModule):
 
     def __init__(self, loop: TwoStates, *, width: int, context: int) -> None:
         super().__init__(loop, width=width, context=context)
-        self.low_start = STARTS[loop.low_start].build(LayerSizes(width=width))
+        low = STARTS[loop.low_start]
+        self.low_start = low.function if low.build is None else low.build(LayerSizes(width=width))
 
     def initial_state(self, entry: Tensor) -> Tensor:
         """Return both states, one after the other along the stream's axis."""
