@@ -110,12 +110,12 @@ def _fitting(
     training: TrainConfig, start: TrainConfig, program: Program, arguments: list[str]
 ) -> TrainConfig:
     """Return the training without curricula that nobody asked for and other options rule out."""
-    from algoformer.model.program import modules_of
+    from algoformer.model.program import is_causal
 
     asked = {name for name in CURRICULA if any(word.startswith(f"--{name}") for word in arguments)}
     if training.burn_in and not start.burn_in and "iterations" not in asked:
         training = replace(training, iterations=None)
-    if not all(layers.causal for layers in modules_of(program)) and "samples" not in asked:
+    if not is_causal(program) and "samples" not in asked:
         training = replace(training, samples=None)
     return training
 

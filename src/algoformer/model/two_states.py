@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -76,12 +77,12 @@ class TwoStates(Loop):
         """True if the low network also updates the slow state."""
         return len(self.body) == 1
 
-    @property
+    @cached_property
     def start_kind(self) -> str:
         """The start of the slow state, with "auto" resolved."""
         if self.start != "auto":
             return self.start
-        return "vector" if INJECTIONS[self.inject].sees_input else "input"
+        return "vector" if INJECTIONS.find(self.inject).sees_input else "input"
 
     @property
     def low_start(self) -> str:

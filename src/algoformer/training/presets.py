@@ -13,7 +13,7 @@ from algoformer.common.names import check_choice
 from algoformer.data.protocol import data_names
 from algoformer.model.loop_models import LOOP_MODELS, small_loop_model
 from algoformer.model.presets import PRESETS
-from algoformer.model.program import Loop, Program, default_steps, modules_of, traced_part
+from algoformer.model.program import Loop, Program, default_steps, is_causal, traced_part
 from algoformer.tasks import TASKS, LinearRegression, PuzzleTask, Task, find
 from algoformer.training.config import Experiment, Ramp, TrainConfig, sees_input_once
 
@@ -131,12 +131,12 @@ def training(program: Program, task: Task, scale: Scale, *, seed: int = 0) -> Tr
     steps = default_steps(program)
     window = min(steps, 15 if scale != "smoke" else 4)
     looping = traced_part(program) is not None
-    causal = all(layers.causal for layers in modules_of(program))
-    samples = causal and not isinstance(task, PuzzleTask)
+    samples = is_causal(program) and not isinstance(task, PuzzleTask)
+    backprop = "full" if sees_input_once(program) else "window"
     depth: dict[str, Any] = {
         "iterations": Ramp(start=window, increment=2, interval=0.001) if looping else None,
         "window": window,
-        "backprop": "full" if sees_input_once(program) else "window",
+        "backprop": backprop,
         "seed": seed,
     }
     if scale == "smoke":
