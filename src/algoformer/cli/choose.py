@@ -18,7 +18,7 @@ from algoformer.cli.parse import parse
 if TYPE_CHECKING:
     from algoformer.data import Data
     from algoformer.model.program import Part, Program
-    from algoformer.training.config import Experiment, TrainConfig
+    from algoformer.training.config import Experiment, Recipe, TrainConfig
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ def _without_curricula(training: TrainConfig, arguments: list[str]) -> tuple[Tra
     for name in CURRICULA:  # one that the recipe does not have begins at 1, unless the options say otherwise
         if getattr(training, name) is None and any(word.startswith(f"--{name}.") for word in rest):
             changes[name] = Ramp(start=1, increment=1)
-    return replace(training, **changes), rest
+    return replace(training, **changes) if changes else training, rest
 
 
 def _fitting(
@@ -124,11 +124,11 @@ def _option(kind: Any, text: str) -> Any:
     return Annotated[kind, tyro.conf.arg(help=text)]
 
 
-def _start(arguments: list[str]) -> Experiment:
-    """Build the experiment that the first options name, before any setting is changed."""
+def _start(arguments: list[str]) -> Recipe:
+    """Return the recipe that the first options name, before any setting is changed."""
     from algoformer.common.files import read_json
-    from algoformer.training.config import Experiment
-    from algoformer.training.presets import named_experiment
+    from algoformer.training.config import Experiment, Recipe
+    from algoformer.training.presets import named_recipe
 
     chosen = _first_words(arguments)
     if "config" in chosen:
@@ -137,14 +137,15 @@ def _start(arguments: list[str]) -> Experiment:
                 raise ValueError(f"--config stands in place of --{other}; leave one of them out")
         path = Path(chosen["config"][0])
         try:
-            return Experiment.from_data(read_json(path, "--config"))
+            found = Experiment.from_data(read_json(path, "--config"))
         except ValueError as error:
             named = str(path) in str(error)
             raise ValueError(error if named else f"{path} is not the config of a run: {error}") from None
+        return Recipe(found.program, found.data, found.width, found.training)
     name, *files = chosen.get("data", FirstOptions.data)
     program, scale = (chosen.get(word, [getattr(FirstOptions, word)])[0] for word in ("program", "scale"))
     own = read_program(Path(program), "--program") if program.endswith(".json") else program
-    return named_experiment(name, own, scale, files=files)
+    return named_recipe(name, own, scale, files=files)
 
 
 def _first_words(arguments: list[str]) -> dict[str, list[str]]:

@@ -7,7 +7,7 @@ import random
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import nn
@@ -38,6 +38,15 @@ from algoformer.training.progress import Callback as Callback
 
 EngineName = Literal["auto", "eager", "graph", "compiled", "fused"]
 ParallelName = Literal["auto", "ddp", "fsdp"]
+
+
+class Recipe(NamedTuple):
+    """The arguments of an experiment before it checks that they fit: options may change each of them."""
+
+    program: Program
+    data: Data | Task
+    width: int
+    training: TrainConfig
 
 
 @suggests_keywords({"task": "data", "text": "data", "config": "training"})
