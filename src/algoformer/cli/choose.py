@@ -58,8 +58,6 @@ def read_experiment(
     if "--help" in arguments or "-h" in arguments:  # before anything is read or imported
         print(short_help)
         raise SystemExit(0)
-    from algoformer.training.config import Experiment
-
     start = _start(arguments)
     training, rest = _without_curricula(start.training, arguments)
     (_, _, model), data = _group("model", _program_fields(start.program)), _explained(_described(start.data))
@@ -82,6 +80,8 @@ def read_experiment(
     if settings.data_settings != data:
         chosen = _with_settings(chosen, settings.data_settings)
     training = _fitting(_changed(training, settings.training), start.training, program, arguments)
+    from algoformer.training.config import Experiment
+
     return Experiment(program, chosen, settings.own.width, training), settings.own
 
 

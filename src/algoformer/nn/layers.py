@@ -86,6 +86,7 @@ class Layers:
     gated: bool = False
 
     def __post_init__(self) -> None:
+        check_name(self.name)
         check_count("count", self.count, 0)
         check_count("heads", self.heads)
         for field in ("head_width", "hidden", "kv_heads"):
@@ -115,7 +116,6 @@ class Layers:
                 raise ValueError(f"{flag} must be true or false, got {short(getattr(self, flag))}")
         if self.count == 0 and not (self.adds_positions or self.final_norm):
             raise ValueError("Layers(0) without positions and final_norm does nothing; leave it out")
-        check_name(self.name)
 
     @property
     def adds_positions(self) -> bool:

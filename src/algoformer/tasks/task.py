@@ -207,9 +207,9 @@ class PairTask:
     takes_dims: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
+        check_spread("noise", self.noise)
         check_count("dim", self.dim, most=MAX_DIM)
         check_count("points", self.points)
-        check_spread("noise", self.noise)
 
     @property
     def context(self) -> int:

@@ -96,6 +96,8 @@ def experiment(task: str, program: str | Program, scale: Scale = "smoke") -> Exp
     >>> run.width, run.training.steps, run.training.window
     (256, 500000, 15)
     """
+    if isinstance(program, str):
+        check_choice("program", program, PRESETS)
     return Experiment(*recipe(task, program, scale))
 
 
@@ -106,7 +108,6 @@ def recipe(task: str, program: str | Program, scale: Scale = "smoke") -> Recipe:
     chosen: Task = kind(**(SMALL_TASKS if small else FULL_TASKS).get(task, {}))
     rate = None
     if isinstance(program, str):
-        check_choice("program", program, PRESETS)
         shape = {"heads": 4, **SMALL_PROGRAMS.get(program, {})} if small else {"heads": 8}
         rate = SMALL_RATES.get(program) if small else None
         program = PRESETS[program](**shape, causal=not full_attention(chosen))

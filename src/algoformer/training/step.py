@@ -166,16 +166,17 @@ class Step:
             self.take()
 
     def prepare(self, step: int) -> Hashable:
-        """Set learning rate, unroll and batch of a step; steps with equal keys launch the same work."""
-        self.rate = learning_rate(self.training, step)
-        self.optimizer.set_rate(self.rate)
+        """Set unroll, batch and learning rate of a step; steps with equal keys launch the same work."""
         self.unroll = unroll_at(self.experiment.program, self.training, step)
         if self.depths is not None:
             first = self.group.share().rank * len(self.depths)
             drawn = sequence_depths(self.training, step)[first : first + len(self.depths)]
             self.depths.copy_(torch.tensor(drawn))
             self.unroll = replace(self.unroll, depths=self.depths)
-        return self.unroll, self.batches.select(step)
+        batch = self.batches.select(step)
+        self.rate = learning_rate(self.training, step)
+        self.optimizer.set_rate(self.rate)
+        return self.unroll, batch
 
     def _depths(self) -> Tensor | None:
         depth = self.training.depth
