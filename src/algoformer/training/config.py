@@ -44,7 +44,7 @@ class Recipe(NamedTuple):
     """The arguments of an experiment before it checks that they fit: options may change each of them."""
 
     program: Program
-    data: Data | Task
+    data: Data
     width: int
     training: TrainConfig
 

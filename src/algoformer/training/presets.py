@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any, Literal, get_args
 
 from algoformer.common.names import check_choice
-from algoformer.data.protocol import data_names
+from algoformer.data.protocol import as_data_object, data_names
 from algoformer.model.loop_models import LOOP_MODELS, small_loop_model
 from algoformer.model.presets import PRESETS
 from algoformer.model.program import Loop, Program, default_steps, is_causal, traced_part
@@ -86,7 +86,7 @@ def named_recipe(
     if files:
         raise ValueError(f"--data {name} is a task and takes no files, got {files[0]!r}")
     check_choice("scale", scale, get_args(Scale))
-    return recipe(name, program, scale)
+    return _recipe(name, program, scale)
 
 
 def experiment(task: str, program: str | Program, scale: Scale = "smoke") -> Experiment:
@@ -98,10 +98,10 @@ def experiment(task: str, program: str | Program, scale: Scale = "smoke") -> Exp
     """
     if isinstance(program, str):
         check_choice("program", program, PRESETS)
-    return Experiment(*recipe(task, program, scale))
+    return Experiment(*_recipe(task, program, scale))
 
 
-def recipe(task: str, program: str | Program, scale: Scale = "smoke") -> Recipe:
+def _recipe(task: str, program: str | Program, scale: Scale) -> Recipe:
     """Return what `experiment` is made of."""
     kind = find(task)
     small = scale == "smoke"
@@ -113,7 +113,7 @@ def recipe(task: str, program: str | Program, scale: Scale = "smoke") -> Recipe:
         program = PRESETS[program](**shape, causal=not full_attention(chosen))
     config = recommended(program, chosen, scale)
     config = config if rate is None else replace(config, lr=rate)
-    return Recipe(program, chosen, 32 if small else 256, config)
+    return Recipe(program, as_data_object(chosen), 32 if small else 256, config)
 
 
 def full_attention(task: Task) -> bool:
