@@ -22,7 +22,7 @@ from algoformer.evaluation import evaluate, evaluation_prompts
 from algoformer.insight import identify
 from algoformer.report import save
 from algoformer.training import load_checkpoint
-from algoformer.training.presets import named_experiment
+from algoformer.training.presets import experiment
 from scripts.share_over_training import row_of, shares_over_training
 from scripts.studies.runs import StudyRun, add_options, folder_of, kept_file, make
 
@@ -42,7 +42,7 @@ PROMPTS = 1280
 def seed_runs(seeds: list[int], steps: int | None) -> Iterator[StudyRun]:
     """Yield a run for each shipped model and seed, with the settings of the shipped model's training."""
     for name, kept in KEPT.items():
-        recipe = named_experiment(name, "algoformer", "short")
+        recipe = experiment(name, "algoformer", "short")
         shipped = load(name).card["experiment"]["training"]
         for seed in seeds:
             words = {"loss": shipped["loss"], "steps": steps or shipped["steps"], "seed": seed}

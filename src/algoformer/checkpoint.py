@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from algoformer.common.files import read_tensors, write_tensors
 from algoformer.common.meta import on_meta
-from algoformer.common.numbers import check_count
+from algoformer.common.plain_data import check_count
 from algoformer.data.protocol import Data, data_from_header
 from algoformer.language.classifier import TextClassifier
 from algoformer.language.token_model import TokenModel

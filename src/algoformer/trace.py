@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from algoformer.common.numbers import check_count
+from algoformer.common.plain_data import check_count
 from algoformer.common.terminal import short
 from algoformer.prompt import Prompt
 
@@ -96,10 +96,8 @@ class Unroll:
         object.__setattr__(self, "length", length)
         object.__setattr__(self, "first_step", self.steps - length + 1)
 
-    def waiting(self, entry: Float[Tensor, "batch token width"]) -> Int[Tensor, " batch"] | None:
-        """Return how many iterations pass before each sequence's first one; None if all start at once."""
-        if self.depths is None:
-            return None
+    def waiting(self, entry: Float[Tensor, "batch token width"]) -> Int[Tensor, " batch"]:
+        """Return how many iterations pass before each sequence's first one, by its number of `depths`."""
         depths, batch = torch.as_tensor(self.depths), len(entry)
         if depths.shape != (batch,) or depths.is_floating_point():
             raise ValueError(

@@ -11,7 +11,7 @@ from algoformer.cli import main
 from algoformer.cli.choose import FirstOptions, read_experiment
 from algoformer.cli.train import HELP
 from algoformer.model.presets import looped
-from algoformer.model.program import to_data
+from algoformer.model.program import Layers, Loop, Program, to_data
 from algoformer.training import Ramp, TrainConfig, load_checkpoint, load_experiment, read_metrics, trainer
 from algoformer.training.step import Step
 from tiny import TINY
@@ -103,6 +103,18 @@ def test_a_program_of_ones_own_is_read_from_json(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     assert main(["train", "--program", str(file), *options, "--out", str(folder), "--no-evaluate"]) == 0
     assert str(load_experiment(folder).program) == "only  1 layer × 2 heads"
+
+
+def test_a_program_of_ones_own_may_need_other_settings_than_the_recipes(tmp_path: Path) -> None:
+    file = tmp_path / "mine.json"
+    loop = Loop(Layers(1, heads=3), steps=3, halt="gate", name="loop")
+    file.write_text(Program(loop).to_json())
+    first = ["--program", str(file), "--width", "48"]  # 3 heads do not divide the recipe's width
+    assert _training(*first, "--loss", "exit", "--window", "3", "--iterations", "None").loss == "exit"
+    with pytest.raises(ValueError, match="loss='mean' does not train the loop's exit gate"):
+        _training(*first)
+    with pytest.raises(ValueError, match="3 heads do not divide a stream of width 32"):
+        _training("--program", str(file), "--loss", "exit", "--window", "3")
 
 
 def test_a_run_folder_that_exists_is_refused_and_left_alone(

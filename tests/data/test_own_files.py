@@ -23,7 +23,7 @@ from algoformer.model.loop_models import LOOP_MODELS
 from algoformer.model.stopping import ProbabilityShift
 from algoformer.nn.layer import Layer
 from algoformer.training import Experiment, TrainConfig, load_checkpoint, load_experiment, train
-from algoformer.training.presets import named_experiment
+from algoformer.training.presets import named_recipe
 from algoformer.training.text_recipes import text_data, text_experiment
 from tests.training.small import same_weights
 
@@ -440,7 +440,7 @@ def test_recipes_take_ones_own_files_in_place_of_their_corpus(tmp_path: Path) ->
 def test_the_loss_of_every_named_program_reads_at_most_four_iterations(tmp_path: Path, name: str) -> None:
     text = tmp_path / "words.txt"
     text.write_text("a loop reads its own output again\n" * 400)
-    run = named_experiment("text", name, "smoke", files=[str(text)])
+    run = Experiment(*named_recipe("text", name, "smoke", files=[str(text)]))
     assert run.training.window <= 4
     short = replace(run.training, steps=1, batch_size=2, validate_every=None)
     data = replace(run.data, tokenize="char", context=8, cache=str(tmp_path / "cache"))  # type: ignore[call-arg]

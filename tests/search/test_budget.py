@@ -17,7 +17,7 @@ from algoformer.search import Candidate, Impossible, SearchSettings, SearchSpace
 from algoformer.search.budget import MOST_ITERATIONS, fitting_iterations, input_sizes, training_flops
 from algoformer.training import Experiment, TrainConfig
 from algoformer.training.config import unroll_at
-from algoformer.training.presets import named_experiment
+from algoformer.training.presets import named_recipe
 from tests.search.small import SPACE, experiment, settings
 
 
@@ -155,7 +155,7 @@ def test_the_sizes_of_text_are_those_of_its_model() -> None:
 
 
 def test_text_is_searched_with_the_same_budget() -> None:
-    base = named_experiment("labels", "algoformer", "smoke")
+    base = Experiment(*named_recipe("labels", "algoformer", "smoke"))
     found = SearchSettings(experiment=base)
     first = found.chosen_space.hand_made(base)
     assert first is not None

@@ -10,11 +10,12 @@ import pytest
 
 from algoformer.cli import main
 from algoformer.common import names
-from algoformer.common.numbers import check_count
+from algoformer.common.plain_data import check_count
 from algoformer.common.terminal import short
 from algoformer.tasks import TASKS, LinearRegression, find, from_data, register, to_data
 from algoformer.tasks.task import check_positive, check_spread
-from algoformer.training.presets import named_experiment
+from algoformer.training import Experiment
+from algoformer.training.presets import named_recipe
 
 STORED = {"name": "linear", "dim": 3, "points": 5, "noise": 0.0}
 
@@ -209,7 +210,7 @@ def test_a_task_of_an_installed_package_is_named_on_the_command_line(
 ) -> None:
     offered = metadata.EntryPoint(name="mine", value=f"{importable}:Mine", group="algoformer.tasks")
     monkeypatch.setattr(names, "entry_points", lambda group: [offered] if group == "algoformer.tasks" else [])
-    assert type(named_experiment("mine", "looped").task).__name__ == "Mine"
+    assert type(Experiment(*named_recipe("mine", "looped")).task).__name__ == "Mine"
     del registry["mine"]  # offered again
     assert main(["tasks", "mine"]) == 0
     assert "sign=True" in capsys.readouterr().out

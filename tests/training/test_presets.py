@@ -6,8 +6,8 @@ from algoformer.data.prompts import curricula
 from algoformer.model.presets import LOOP_MODELS, PRESETS
 from algoformer.model.program import Loop, modules_of
 from algoformer.tasks import TASKS
-from algoformer.training.config import iterations_at
-from algoformer.training.presets import experiment, named_experiment
+from algoformer.training.config import Experiment, iterations_at
+from algoformer.training.presets import experiment, named_recipe
 from algoformer.training.text_recipes import text_experiment
 
 
@@ -108,7 +108,7 @@ def test_an_unknown_name_is_refused_with_the_nearest_one() -> None:
     with pytest.raises(ValueError, match="unknown program 'ouro'; choose from standard"):
         text_experiment("labels", "ouro")
     with pytest.raises(ValueError, match=r"unknown program 'uoro' \(did you mean 'ouro'\?\)"):
-        named_experiment("linear", "uoro")
+        named_recipe("linear", "uoro")
 
 
 def test_the_demo_compares_models_under_the_same_conditions(tmp_path) -> None:
@@ -121,7 +121,7 @@ def test_the_demo_compares_models_under_the_same_conditions(tmp_path) -> None:
 
 
 def test_no_two_loop_models_are_the_same_small_program() -> None:
-    small = {name: named_experiment("linear", name).program for name in LOOP_MODELS}
+    small = {name: Experiment(*named_recipe("linear", name)).program for name in LOOP_MODELS}
     cycle, sequence = small["mor_cycle"], small["mor_sequence"]
     assert [part.name for part in cycle] == ["first", "loop", "last"]
     assert sum(isinstance(part, Loop) for part in sequence) == 2
@@ -131,7 +131,7 @@ def test_no_two_loop_models_are_the_same_small_program() -> None:
 @pytest.mark.parametrize("name", LOOP_MODELS)
 @pytest.mark.parametrize("data", ["linear", "sudoku", "labels"])
 def test_loop_models_are_named_as_programs_are(name: str, data: str) -> None:
-    found = named_experiment(data, name)
+    found = Experiment(*named_recipe(data, name))
     modules = modules_of(found.program)
     assert {layers.count for layers in modules} <= {0, 1, 2 if name == "mor_cycle" else 1}
     assert all(layers.causal == (data == "linear") for layers in modules if layers.count)

@@ -18,7 +18,7 @@ from algoformer.cli.parse import parse
 if TYPE_CHECKING:
     from algoformer.data import Data
     from algoformer.model.program import Part, Program
-    from algoformer.training.config import Experiment, TrainConfig
+    from algoformer.training.config import Experiment, Recipe, TrainConfig
 
 
 @dataclass(frozen=True)
@@ -58,8 +58,6 @@ def read_experiment(
     if "--help" in arguments or "-h" in arguments:  # before anything is read or imported
         print(short_help)
         raise SystemExit(0)
-    from algoformer.training.config import Experiment
-
     start = _start(arguments)
     training, rest = _without_curricula(start.training, arguments)
     (_, _, model), data = _group("model", _program_fields(start.program)), _explained(_described(start.data))
@@ -82,6 +80,8 @@ def read_experiment(
     if settings.data_settings != data:
         chosen = _with_settings(chosen, settings.data_settings)
     training = _fitting(_changed(training, settings.training), start.training, program, arguments)
+    from algoformer.training.config import Experiment
+
     return Experiment(program, chosen, settings.own.width, training), settings.own
 
 
@@ -103,19 +103,19 @@ def _without_curricula(training: TrainConfig, arguments: list[str]) -> tuple[Tra
     for name in CURRICULA:  # one that the recipe does not have begins at 1, unless the options say otherwise
         if getattr(training, name) is None and any(word.startswith(f"--{name}.") for word in rest):
             changes[name] = Ramp(start=1, increment=1)
-    return replace(training, **changes), rest
+    return replace(training, **changes) if changes else training, rest
 
 
 def _fitting(
     training: TrainConfig, start: TrainConfig, program: Program, arguments: list[str]
 ) -> TrainConfig:
     """Return the training without curricula that nobody asked for and other options rule out."""
-    from algoformer.model.program import modules_of
+    from algoformer.model.program import is_causal
 
     asked = {name for name in CURRICULA if any(word.startswith(f"--{name}") for word in arguments)}
     if training.burn_in and not start.burn_in and "iterations" not in asked:
         training = replace(training, iterations=None)
-    if not all(layers.causal for layers in modules_of(program)) and "samples" not in asked:
+    if not is_causal(program) and "samples" not in asked:
         training = replace(training, samples=None)
     return training
 
@@ -124,11 +124,11 @@ def _option(kind: Any, text: str) -> Any:
     return Annotated[kind, tyro.conf.arg(help=text)]
 
 
-def _start(arguments: list[str]) -> Experiment:
-    """Build the experiment that the first options name, before any setting is changed."""
+def _start(arguments: list[str]) -> Recipe:
+    """Return the recipe that the first options name, before any setting is changed."""
     from algoformer.common.files import read_json
-    from algoformer.training.config import Experiment
-    from algoformer.training.presets import named_experiment
+    from algoformer.training.config import Experiment, Recipe
+    from algoformer.training.presets import named_recipe
 
     chosen = _first_words(arguments)
     if "config" in chosen:
@@ -137,14 +137,15 @@ def _start(arguments: list[str]) -> Experiment:
                 raise ValueError(f"--config stands in place of --{other}; leave one of them out")
         path = Path(chosen["config"][0])
         try:
-            return Experiment.from_data(read_json(path, "--config"))
+            found = Experiment.from_data(read_json(path, "--config"))
         except ValueError as error:
             named = str(path) in str(error)
             raise ValueError(error if named else f"{path} is not the config of a run: {error}") from None
+        return Recipe(found.program, found.data, found.width, found.training)
     name, *files = chosen.get("data", FirstOptions.data)
     program, scale = (chosen.get(word, [getattr(FirstOptions, word)])[0] for word in ("program", "scale"))
     own = read_program(Path(program), "--program") if program.endswith(".json") else program
-    return named_experiment(name, own, scale, files=files)
+    return named_recipe(name, own, scale, files=files)
 
 
 def _first_words(arguments: list[str]) -> dict[str, list[str]]:

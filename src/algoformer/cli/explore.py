@@ -51,7 +51,7 @@ def run_explore(arguments: list[str]) -> int:
     refuse_existing(out)
     from algoformer.cli.explore_pages import make_page
     from algoformer.common.files import read_json
-    from algoformer.common.numbers import check_count
+    from algoformer.common.plain_data import check_count
 
     check_count("prompts", chosen.prompts, most=MOST_PROMPTS)
     shown = chosen.identification

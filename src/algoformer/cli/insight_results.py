@@ -15,7 +15,7 @@ from algoformer.checkpoint import add_to_card
 from algoformer.cli.measure import MOST_PROMPTS, can_plot
 from algoformer.common.devices import source_commit
 from algoformer.common.files import write_json
-from algoformer.common.numbers import check_count
+from algoformer.common.plain_data import check_count
 from algoformer.common.terminal import printable
 from algoformer.report import save
 from algoformer.shipped import checkpoint_path

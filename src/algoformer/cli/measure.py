@@ -16,7 +16,7 @@ from algoformer.cli.progress import counting
 from algoformer.cli.say import say
 from algoformer.common.devices import source_commit
 from algoformer.common.files import write_json
-from algoformer.common.numbers import check_count
+from algoformer.common.plain_data import check_count
 from algoformer.evaluation import Evaluation, Table, compare, evaluation_prompts, summary_table
 from algoformer.evaluation.evaluation import UNLEARNED
 from algoformer.extras import require

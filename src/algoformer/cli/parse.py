@@ -35,27 +35,23 @@ LONGEST_MESSAGE = 400
 """Characters of a message about a wrong option; its middle is left out beyond that."""
 
 OTHER_WORDS = {
-    other: ours
-    for ours, others in {
-        "batch-size": "batch bs",
-        "lr": "learning-rate rate",
-        "steps": "num-steps max-steps iters epochs",
-        "out": "output output-dir",
-        "weight-decay": "wd",
-        "clip-norm": "grad-clip clip",
-        "data": "task dataset",
-        "scale": "size",
-        "width": "d-model",
-        "device": "gpu",
-        "iterations": "loops depth",
-        "max-new-tokens": "max-tokens",
-        "flops": "budget",
-        "trials": "n-trials num-trials",
-        "reduction": "eta",
-    }.items()
-    for other in others.split()
+    "batch-size": "batch bs",
+    "lr": "learning-rate rate",
+    "steps": "num-steps max-steps iters epochs",
+    "out": "output output-dir",
+    "weight-decay": "wd",
+    "clip-norm": "grad-clip clip",
+    "data": "task dataset",
+    "scale": "size",
+    "width": "d-model",
+    "device": "gpu",
+    "iterations": "loops depth",
+    "max-new-tokens": "max-tokens",
+    "flops": "budget",
+    "trials": "n-trials num-trials",
+    "reduction": "eta",
 }
-"""Words that other programs use for an option, each with ours."""
+"""Our words for options, each with those that other programs use for it."""
 
 
 def parse(
@@ -179,8 +175,9 @@ def nearest_flag(flag: str, known: tuple[str, ...]) -> str | None:
         ending += [close[one] for one in difflib.get_close_matches(word, close, n=1, cutoff=0.85)]
         if ending:
             return ending[0]
-    for wanted in (word, last, OTHER_WORDS.get(word, ""), OTHER_WORDS.get(last, "")):
-        if wanted and f"--{wanted}" in known:
+    ours = [ours for one in (word, last) for ours, others in OTHER_WORDS.items() if one in others.split()]
+    for wanted in (word, last, *ours):
+        if f"--{wanted}" in known:
             return f"--{wanted}"
     ending = [one for one in known if one.lstrip("-").rpartition(".")[2] == last]
     if len(ending) == 1:

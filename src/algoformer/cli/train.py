@@ -153,11 +153,11 @@ def _train(experiment: Experiment, folder: Path, settings: TrainOptions, device:
     class Announcement(Callback):
         def on_start(self, step: int, steps: int) -> None:
             single = not torch.distributed.is_initialized()
-            plan = plan_for(experiment, settings.engine, device=torch.device(device), single=single)
             kind = "fsdp" if settings.parallel == "fsdp" else "ddp"
             processes = "" if single else f", {torch.distributed.get_world_size()} processes ({kind})"
             where = f"→ {printable(str(folder))} on {device}{processes}"
-            print(f"{experiment.program}\n{where}; {plan}", file=sys.stderr)
+            plan = plan_for(experiment, settings.engine, device=torch.device(device), single=single)
+            print(experiment.program, f"{where}; {plan}", sep="\n", file=sys.stderr)
 
     return train(
         experiment,

@@ -1,4 +1,4 @@
-"""Dataclasses of plain values as JSON, and back from JSON that may hold anything."""
+"""Plain values: whole numbers within bounds; dataclasses as JSON, and back from JSON of any content."""
 
 from __future__ import annotations
 
@@ -19,6 +19,30 @@ _PLAIN = (bool, int, float, str, types.NoneType)
 
 MOST = 10**12
 """No count of a run is larger: what is read from a file must not overflow later."""
+
+LARGEST = 1_000_000
+"""No count may exceed this unless its caller says so: a guard against a slip of the keyboard or a mangled or
+hostile file, not a limit of taste."""
+
+
+def check_count(name: str, value: object, least: int = 1, most: int = LARGEST) -> None:
+    """Refuse what is not a whole number in least..most.
+
+    >>> check_count("heads", 0)
+    Traceback (most recent call last):
+    ValueError: heads must be at least 1, got 0
+    """
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise ValueError(f"{name} must be a whole number, got {short(value)}")
+    if value < least:
+        raise ValueError(f"{name} must be at least {least}, got {short(value)}")
+    if value > most:
+        raise ValueError(f"{name} must be at most {most}, got {short(value)}")
+
+
+def is_number(value: object) -> bool:
+    """Return whether a value is an int or a float; a bool is neither."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def as_data(value: object) -> Any:

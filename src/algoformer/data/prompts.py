@@ -19,7 +19,7 @@ from algoformer.data.objective import error_at, log_loss, stage_loss, window_los
 from algoformer.data.protocol import Data, Loss, Metrics, Share
 from algoformer.evaluation import Evaluation, evaluate, evaluation_prompts
 from algoformer.model.algoformer import AlgoFormer
-from algoformer.model.program import Program, modules_of
+from algoformer.model.program import Program, is_causal, learns_to_halt
 from algoformer.prompt import Prompt
 from algoformer.tasks import Task
 from algoformer.trace import Solver, Trace, Unroll
@@ -60,8 +60,9 @@ class PromptData:
 
     def check(self, program: Program, training: TrainConfig) -> None:
         """Refuse curricula that the program or the task cannot follow, and a loss that does not fit."""
-        check_exit(program, training)
-        if training.samples is not None and not all(layers.causal for layers in modules_of(program)):
+        if training.loss in EXIT_LOSSES or learns_to_halt(program):
+            check_exit(program, training)
+        if training.samples is not None and not is_causal(program):
             raise ValueError(
                 "samples: with full attention only the last question of a prompt is asked, so that there is "
                 "no curriculum over samples; leave it out"

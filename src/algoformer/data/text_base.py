@@ -12,8 +12,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from algoformer.common.numbers import check_count
-from algoformer.common.plain_data import MOST, as_data, read_dataclass
+from algoformer.common.plain_data import MOST, as_data, check_count, read_dataclass
 from algoformer.common.terminal import short
 from algoformer.config import TrainConfig
 from algoformer.data.exits import EXIT_LOSSES, check_exit
@@ -21,7 +20,7 @@ from algoformer.data.protocol import Data, Metrics
 from algoformer.language.token_model import TokenModel
 from algoformer.language.tokenizer import Tokenizer
 from algoformer.language.trunk import TextModel
-from algoformer.model.program import Program
+from algoformer.model.program import Program, learns_to_halt
 
 Paths = tuple[str, ...] | list[str | Path] | tuple[str | Path, ...] | str | Path
 """One path or several; stored as a tuple of strings."""
@@ -107,7 +106,8 @@ class BaseTextData(ABC):
                 raise ValueError(f"{name}: text has no such curriculum; leave it out")
         if training.loss not in ("mean", *EXIT_LOSSES):
             raise ValueError(f"loss={training.loss!r} is for prompts; that of text is the cross-entropy")
-        check_exit(program, training)
+        if training.loss in EXIT_LOSSES or learns_to_halt(program):
+            check_exit(program, training)
 
     def merit(self, validation: Metrics) -> tuple[float, ...]:
         """Return the negative loss: the smallest loss is the best."""

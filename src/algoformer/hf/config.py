@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from algoformer.common.numbers import check_count
+from algoformer.common.plain_data import check_count
 from algoformer.common.terminal import short
 from algoformer.hf.installed import transformers
 from algoformer.language.cache import slots_of

@@ -12,7 +12,7 @@ from typing import Any
 
 from torch import nn
 
-from algoformer.common.numbers import check_count
+from algoformer.common.plain_data import check_count
 from algoformer.hf.inputs import check_cache
 
 LISTS = ("layers", "h", "blocks")

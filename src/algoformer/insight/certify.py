@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from algoformer.common.numbers import check_count
+from algoformer.common.plain_data import check_count
 from algoformer.evaluation import bootstrap, evaluation_prompts
 from algoformer.evaluation.curve import resampled_means
 from algoformer.evaluation.solvers import full_precision, given_to, own_steps

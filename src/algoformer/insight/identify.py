@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from algoformer.common.numbers import check_count
+from algoformer.common.plain_data import check_count
 from algoformer.evaluation.solvers import solver_name
 from algoformer.insight.answers import check_solver
 from algoformer.insight.ceilings import effective_times

@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from algoformer.common.numbers import check_count
+from algoformer.common.plain_data import check_count
 from algoformer.language.tokenizer import EOS, PAD, TRANSLATE
 from algoformer.language.tokens import TokenPairs, TokenTable
 

@@ -15,10 +15,9 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from algoformer.common.plain_data import read_value
+from algoformer.common.plain_data import check_count, read_value
 from algoformer.model.address import layer_addresses
 from algoformer.model.program import Layers, Program, default_steps
-from algoformer.nn.layers import check_count
 
 Policy = Literal["full", "last"]
 """The cached iterations of a loop: all (exact), or only the last one, which all iterations then read."""

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from algoformer.common.devices import run_side_by_side
-from algoformer.common.numbers import check_count
+from algoformer.common.plain_data import check_count
 from algoformer.common.products import onednn_linear
 from algoformer.common.terminal import printable
 from algoformer.language.batches import text_batch

@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from algoformer.common.numbers import check_count
+from algoformer.common.plain_data import check_count
 from algoformer.common.terminal import short
 from algoformer.language.cache import Policy
 from algoformer.language.checkpoint import TextModelFile, TextTool

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from algoformer.common.numbers import check_count
+from algoformer.common.plain_data import check_count
 from algoformer.common.terminal import short
 from algoformer.language.beams import NOWHERE, Hypotheses, first_largest, gather_beams
 from algoformer.language.cache import Policy

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from algoformer.common.devices import run_side_by_side
-from algoformer.common.numbers import check_count
+from algoformer.common.plain_data import check_count
 from algoformer.language.batches import source_batch
 from algoformer.language.cache import Policy
 from algoformer.language.checkpoint import TextModelFile, TextTool

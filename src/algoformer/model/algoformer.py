@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from algoformer.common.meta import on_meta, why_not_rebuilt
 from algoformer.model.driver import Edit, ForwardContext, select_rows
 from algoformer.model.parts import ProgramModule
-from algoformer.model.program import Part, Program, as_program, default_steps, modules_of
+from algoformer.model.program import Part, Program, as_program, default_steps, is_causal
 from algoformer.model.settle import check_rule, settle
 from algoformer.model.stopping import StoppingRule
 from algoformer.nn.tables import LearnedPositions
@@ -99,7 +99,7 @@ class AlgoFormer(nn.Module):
         self.read_in = ReadIn(dim=dim, width=width, maps=row_maps, blanks=blanks)
         self.body = ProgramModule(self.program, width=width, context=context + sum(blanks))
         self.read_out = nn.Linear(width, out)
-        self.causal = all(layers.causal for layers in modules_of(self.program))
+        self.causal = is_causal(self.program)
 
     def forward(
         self, prompt: Prompt, unroll: Unroll | None = None, *, stop: StoppingRule | None = None

@@ -207,6 +207,8 @@ def _layers_parameters(layers: Layers, width: int, context: int) -> tuple[int, i
 def _loop_parameters(inject: str, start: str, halt: str, width: int) -> int:
     sizes = LayerSizes(width=width)
     with on_meta():
-        parts = HALTING[halt](width), INJECTIONS[inject].build(sizes), STARTS[start].build(sizes)
+        kinds = INJECTIONS[inject].build, STARTS[start].build
+        halting = None if halt == "none" else HALTING[halt](width)
+        parts = halting, *(build(sizes) for build in kinds if build is not None)
     weighted = (part for part in parts if isinstance(part, nn.Module))
     return sum(parameter.numel() for module in weighted for parameter in module.parameters())

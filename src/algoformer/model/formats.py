@@ -29,7 +29,8 @@ FORMATS: dict[str, dict[str, Any]] = {
     "qwen3": {**MODERN, "qk_norm": "head"},
     "olmo2": {**MODERN, "norm_at": "out", "qk_norm": "full"},
     "hrm_text": {**MODERN, "norm": "plain", "output_gate": True, "kv_heads": None},
-    "gpt2": {word: getattr(Layers, word) for word in (*MODERN, "kv_heads", "head_width")},
+    "gpt2": {**MODERN, "norm": "layer", "activation": "gelu", "gated": False, "bias": True}
+    | {"positions": "learned", "kv_heads": None, "head_width": None},
 }
 """The words that the layers of each format have, by the `model_type` of `transformers`."""
 

@@ -1,7 +1,8 @@
 """Loops that learn when to halt: an exit gate, and adaptive computation time.
 
-A loop's word `halt` names an entry of `HALTING`. All entries are modules with the same methods; "none" has no
-parameters and passes states through.
+A loop's word `halt` names an entry of `HALTING`, or is "none". `report` says what a loss needs to know of a
+state, `exited` with which probability a token has exited. An entry that adds `columns` to the state makes
+the first state too, updates it and says what of it is visible.
 """
 
 from __future__ import annotations
@@ -16,38 +17,6 @@ EPSILON = 0.01
 
 SHARPNESS, LEAST_GAIN = 50.0, 0.005
 """Ouro's constants: a loss that falls by more than LEAST_GAIN is worth another iteration."""
-
-
-class NoHalting(nn.Module):
-    """A loop that runs as long as it is told to."""
-
-    outline = ""
-    columns = 0
-    """Numbers that the state of the loop has for each token, beside the stream's."""
-
-    def __init__(self, width: int) -> None:
-        super().__init__()
-        self.width = width
-
-    def widen(self, stream: Tensor) -> Tensor:
-        """Return the state before the first iteration."""
-        return stream
-
-    def update(self, state: Tensor, stream: Tensor) -> Tensor:
-        """Return the next state, from the state and from what an iteration made of its stream."""
-        return stream
-
-    def visible(self, state: Tensor) -> Tensor:
-        """Return what the rest of the program sees of a state."""
-        return state
-
-    def report(self, state: Tensor) -> Tensor | None:
-        """Return what a loss needs to know of a state; None if there is nothing."""
-        return None
-
-    def exited(self, before: Tensor, state: Tensor) -> Tensor:
-        """Return the probability that a token has exited by now, from that at the iteration before."""
-        return before
 
 
 class GateMap(nn.Module):
@@ -73,7 +42,7 @@ class GateMap(nn.Module):
         return F.linear(state, self.weight, self.bias)
 
 
-class ExitGate(NoHalting):
+class ExitGate(nn.Module):
     """A linear map that gives each token's probability to exit after an iteration (Ouro, Zhu et al., 2025).
 
     The gate does not change what the loop computes: `exit_log_probabilities` and the loss "exit" train it,
@@ -81,9 +50,11 @@ class ExitGate(NoHalting):
     """
 
     outline = ", exit gate"
+    columns = 0
+    """Numbers that the state of the loop has for each token, beside the stream's."""
 
     def __init__(self, width: int) -> None:
-        super().__init__(width)
+        super().__init__()
         self.gate = GateMap(width, bias=0.0)
 
     def report(self, state: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch"]:
@@ -95,7 +66,7 @@ class ExitGate(NoHalting):
         return before + (1 - before) * torch.sigmoid(self.report(state)).to(before.dtype)
 
 
-class AdaptiveTime(NoHalting):
+class AdaptiveTime(nn.Module):
     """Adaptive computation time (Graves, 2016) for each token, as in the Universal Transformer.
 
     After iteration t a token has a probability p_t to halt. It halts at the first N with
@@ -110,8 +81,8 @@ class AdaptiveTime(NoHalting):
     outline = ", adaptive computation time"
 
     def __init__(self, width: int) -> None:
-        super().__init__(width)
-        self.columns = width + 3
+        super().__init__()
+        self.width, self.columns = width, width + 3
         self.gate = GateMap(width, bias=1.0)  # short computations at the start, as in the papers
 
     def widen(self, stream: Tensor) -> Tensor:
@@ -147,8 +118,8 @@ class AdaptiveTime(NoHalting):
         return state.split([self.width, self.width, 1, 1, 1], dim=-1)
 
 
-HALTING: dict[str, type[NoHalting]] = {"none": NoHalting, "gate": ExitGate, "act": AdaptiveTime}
-"""The values of `Loop(halt=...)`."""
+HALTING: dict[str, type[ExitGate | AdaptiveTime]] = {"gate": ExitGate, "act": AdaptiveTime}
+"""The values of `Loop(halt=...)` besides "none"."""
 
 
 def exit_log_probabilities(gates: Float[Tensor, "step ..."]) -> Float[Tensor, "step ..."]:

@@ -19,7 +19,8 @@ class InjectionKind:
     """One way to combine the state and the loop's input before every iteration.
 
     Attributes:
-        build: returns a module or a function of the state and the input, whose result the body runs on.
+        function: a function of the state and the input, whose result the body runs on.
+        build: returns a module that is called in place of the function; None if there is nothing to build.
         start: name of the start that belongs to it, in `STARTS`.
         caption: what a diagram says.
         sees_input: whether the module uses the input.
@@ -29,7 +30,8 @@ class InjectionKind:
         fused: whether the hand-written kernels compute it.
     """
 
-    build: Callable[[LayerSizes], Callable[[Tensor, Tensor], Tensor]]
+    function: Callable[[Tensor, Tensor], Tensor] = torch.add
+    build: Callable[[LayerSizes], Callable[[Tensor, Tensor], Tensor]] | None = None
     start: str
     caption: str
     sees_input: bool = True
@@ -43,11 +45,13 @@ class StartKind:
     """One way to make the state before the first iteration.
 
     Attributes:
-        build: returns a module or a function that makes the state from the loop's input.
+        function: makes the state from the loop's input.
+        build: returns a module that is called in place of the function; None if there is nothing to build.
         sees_input: whether gradients reach the input through the state.
     """
 
-    build: Callable[[LayerSizes], Callable[[Tensor], Tensor]]
+    function: Callable[[Tensor], Tensor] = torch.zeros_like
+    build: Callable[[LayerSizes], Callable[[Tensor], Tensor]] | None = None
     sees_input: bool = False
 
 
@@ -158,10 +162,10 @@ INJECTIONS = Registry(
     "inject",
     {
         "add": InjectionKind(
-            build=lambda sizes: torch.add, start="zeros", caption="input added at every step", fused=True
+            function=torch.add, start="zeros", caption="input added at every step", fused=True
         ),
         "none": InjectionKind(
-            build=lambda sizes: state_only,
+            function=state_only,
             start="input",
             caption="input at the first step only",
             sees_input=False,
@@ -194,8 +198,8 @@ INJECTIONS = Registry(
 STARTS = Registry(
     "start",
     {
-        "zeros": StartKind(build=lambda sizes: torch.zeros_like),
-        "input": StartKind(build=lambda sizes: entry_itself, sees_input=True),
+        "zeros": StartKind(function=torch.zeros_like),
+        "input": StartKind(function=entry_itself, sees_input=True),
         "noise": StartKind(build=lambda sizes: NoiseStart()),
         "vector": StartKind(build=lambda sizes: VectorStart(sizes.width)),
     },

@@ -21,7 +21,7 @@ from algoformer.model.halting import HALTING
 from algoformer.model.injections import INJECTIONS, STARTS
 from algoformer.model.program import Layers, Loop, Parallel, Part, Program, traced_part
 from algoformer.nn import NORMS, POSITIONS, AttentionContext, Layer, LayerSizes, initialize, sinusoids
-from algoformer.trace import Carry, Unroll
+from algoformer.trace import Unroll
 
 Unrolled: TypeAlias = tuple[Float[Tensor, "step batch row width"], Float[Tensor, "step batch row"] | None]
 """The states of the iterations in a window, and what their loop says about halting (`Trace.halting`)."""
@@ -75,19 +75,21 @@ class LoopModule(nn.Module):
         super().__init__()
         self.settings, self.steps, self.width = loop, loop.steps, width
         sizes = LayerSizes(width=width, context=context)
-        self.start = STARTS[loop.start_kind].build(sizes)
-        self.injection = INJECTIONS[loop.inject].build(sizes)
+        start, injection = STARTS[loop.start_kind], INJECTIONS[loop.inject]
+        self.start = start.function if start.build is None else start.build(sizes)
+        self.injection = injection.function if injection.build is None else injection.build(sizes)
         self.body = ProgramModule(loop.body, width=width, context=context)
-        self.halting = HALTING[loop.halt](width)
-        self.columns = self.halting.columns
+        self.halting: Any = None if loop.halt == "none" else HALTING[loop.halt](width)
+        self.columns = 0 if self.halting is None else self.halting.columns
 
     def initial_state(self, entry: Tensor) -> Tensor:
         """Return the state before the first iteration."""
-        return self.halting.widen(self.start(entry))
+        state = self.start(entry)
+        return self.halting.widen(state) if self.columns else state
 
     def visible(self, state: Tensor) -> Tensor:
         """Return what of the state the rest of the program sees."""
-        return self.halting.visible(state)
+        return self.halting.visible(state) if self.columns else state
 
     def step(self, state: Tensor, entry: Tensor, context: ForwardContext = DEFAULT) -> Tensor:
         """Run one iteration."""
@@ -109,8 +111,10 @@ class LoopModule(nn.Module):
     ) -> LoopDriver:
         """Return a driver that runs this loop on `entry`, from where and as the unroll says."""
         unroll = unroll or Unroll(steps=self.steps)
-        carry = unroll.carry or Carry()
-        step, state, waiting = self.step, carry.resume(self.initial_state(entry)), unroll.waiting(entry)
+        step, state, carry = self.step, self.initial_state(entry), unroll.carry
+        waiting = None if unroll.depths is None else unroll.waiting(entry)
+        if carry is not None:
+            state = carry.resume(state)
         if unroll.gradient_checkpointing:
             from algoformer.model.recompute import run_again  # not needed for anything else
 
@@ -118,7 +122,8 @@ class LoopModule(nn.Module):
             if not INJECTIONS[self.settings.inject].sees_input:
                 entry = entry.detach()  # no iteration sees it, so the graph that made it must not be kept
         signal = None if self.settings.step_signal == "none" else self.signal
-        return LoopDriver(step, state, entry, context, signal, waiting, carry.iterations)
+        done = 0 if carry is None else carry.iterations
+        return LoopDriver(step, state, entry, context, signal, waiting, done)
 
     def forward(self, stream: Tensor, context: ForwardContext = DEFAULT) -> Tensor:
         """Run as often as the program or the context says; return the last state."""
@@ -145,7 +150,7 @@ class LoopModule(nn.Module):
             unroll.carry.state = driver.state.detach()
             unroll.carry.iterations += unroll.steps
         states = torch.stack(found)
-        return self.visible(states), self.halting.report(states)
+        return self.visible(states), None if self.halting is None else self.halting.report(states)
 
 
 class ParallelModule(nn.Module):

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from importlib import import_module
 from typing import Any, ClassVar, TypeAlias
 
 from algoformer.common.names import check_choice
-from algoformer.common.numbers import check_count, is_number
+from algoformer.common.plain_data import check_count, is_number
 from algoformer.common.terminal import short
 from algoformer.model.halting import HALTING
 from algoformer.model.injections import INJECTIONS, STARTS
@@ -36,7 +36,7 @@ class Loop:
             "vector", or "auto" for the start that belongs to the injection.
         damp: the step size of an iteration, from the old state (0) to the body's output (1).
         step_signal: "sinusoid" adds the sinusoids of the iteration's number to the state, "none" nothing.
-        halt: how the loop learns when to halt, a name in `halting.HALTING`: "none", "gate" (an exit gate,
+        halt: how the loop learns when to halt: "none", or a name in `halting.HALTING`: "gate" (an exit gate,
             Ouro) or "act" (adaptive computation time: what follows sees a weighted mean of the states).
     """
 
@@ -68,30 +68,30 @@ class Loop:
         self._check()
 
     def _check(self) -> None:
-        inject = INJECTIONS[INJECTIONS.name_of(self.inject)]
-        start = STARTS[STARTS.name_of(self.start_kind)]
-        if not (inject.sees_input or start.sees_input):
-            hidden = f"with inject={self.inject!r} and start={self.start!r} a loop never sees its input"
-            raise ValueError(f'{hidden}; use start="input", or inject="add"')
-        if not (is_number(self.damp) and 0 < self.damp <= 1):
-            raise ValueError(f"damp must be a number above 0 and at most 1, got {short(self.damp)}")
-        check_choice("step_signal", self.step_signal, ("none", "sinusoid"))
-        check_choice("halt", self.halt, HALTING)
         for part in self.body.parts:
             if part.name in {field.name for field in fields(self)}:
                 raise ValueError(
                     f"a part inside a loop cannot be named {part.name!r}, which is a setting of the loop; "
                     "choose another name"
                 )
+        start_kind = self.start_kind
+        inject, start = INJECTIONS.find(self.inject), STARTS.find(start_kind)
+        if not (inject.sees_input or start.sees_input):
+            hidden = f"with inject={self.inject!r} and start={self.start!r} a loop never sees its input"
+            raise ValueError(f'{hidden}; use start="input", or inject="add"')
+        check_choice("step_signal", self.step_signal, ("none", "sinusoid"))
+        check_choice("halt", self.halt, ("none", *HALTING))
+        if not (is_number(self.damp) and 0 < self.damp <= 1):
+            raise ValueError(f"damp must be a number above 0 and at most 1, got {short(self.damp)}")
         check_count("steps", self.steps)
         check_name(self.name)
 
-    @property
+    @cached_property
     def start_kind(self) -> str:
         """The start, with "auto" resolved."""
-        return INJECTIONS[self.inject].start if self.start == "auto" else self.start
+        return INJECTIONS.find(self.inject).start if self.start == "auto" else self.start
 
-    @property
+    @cached_property
     def bodies(self) -> tuple[Program, ...]:
         """The programs inside this part: the body."""
         return (self.body,)
@@ -201,6 +201,12 @@ def modules_of(program: Program) -> tuple[Layers, ...]:
 
 
 @lru_cache(maxsize=256)
+def is_causal(program: Program) -> bool:
+    """Return whether every layer of the program has causal attention."""
+    return all(layers.causal for layers in modules_of(program))
+
+
+@lru_cache(maxsize=256)
 def traced_part(program: Program) -> int | None:
     """Return which part an unroll runs: the last one with a loop. Later parts run on all its states."""
     looping = [index for index, part in enumerate(program) if has_loop(part)]
@@ -229,6 +235,15 @@ def halting_of(program: Program) -> str:
     index = traced_part(program)
     part = None if index is None else program.parts[index]
     return part.halt if isinstance(part, Loop) else "none"
+
+
+@lru_cache(maxsize=256)
+def learns_to_halt(program: Program) -> bool:
+    """Return whether a loop of the program, at any depth, learns when to halt."""
+    return any(
+        (isinstance(part, Loop) and part.halt != "none") or any(map(learns_to_halt, part.bodies))
+        for part in program
+    )
 
 
 def _outline(program: Program, indent: str = "") -> Iterator[str]:
@@ -263,16 +278,14 @@ def describe_layers(layers: Layers) -> str:
         "positions": POSITIONS[layers.positions].outline,
         "final_norm": "no final norm",
     }
-    if not layers.count:
-        words = {name: words[name] for name in ("norm", "positions", "final_norm")}
-    notes = [word for name, word in words.items() if getattr(layers, name) != getattr(Layers, name)]
-    if not layers.count:
-        return ", ".join([text, *notes])
-    gated = "gated " if layers.gated else ""
-    notes += [gated + layers.activation] if gated or layers.activation != Layers.activation else []
-    notes += [f"{layers.kv_heads} KV heads"] if layers.kv_heads is not None else []
-    notes += [f"heads {layers.head_width} wide"] if layers.head_width is not None else []
-    notes += [f"hidden {layers.hidden}"] if layers.hidden is not None else []
+    known = words if layers.count else ("norm", "positions", "final_norm")
+    notes = [words[name] for name in known if getattr(layers, name) != getattr(Layers, name)]
+    if layers.count:
+        gated = "gated " if layers.gated else ""
+        notes += [gated + layers.activation] if gated or layers.activation != Layers.activation else []
+        notes += [f"{layers.kv_heads} KV heads"] if layers.kv_heads is not None else []
+        notes += [f"heads {layers.head_width} wide"] if layers.head_width is not None else []
+        notes += [f"hidden {layers.hidden}"] if layers.hidden is not None else []
     return ", ".join([text, *notes])
 
 
@@ -283,7 +296,7 @@ def describe_loop(loop: Loop) -> str:
     text += "" if loop.start == "auto" else f", start {loop.start}"
     text += "" if loop.damp == 1 else f", damp {loop.damp:g}"
     text += "" if loop.step_signal == "none" else f", {loop.step_signal} of the step added"
-    return text + HALTING[loop.halt].outline
+    return text if loop.halt == "none" else text + HALTING[loop.halt].outline
 
 
 def to_data(program: Program) -> list[dict[str, Any]]:

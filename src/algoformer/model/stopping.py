@@ -19,8 +19,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from algoformer.common.numbers import check_count
-from algoformer.common.plain_data import read_value
+from algoformer.common.plain_data import check_count, read_value
 
 Reads = Literal["output", "state", "gate"]
 """The quantity that a rule reads."""

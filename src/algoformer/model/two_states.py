@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -76,12 +77,12 @@ class TwoStates(Loop):
         """True if the low network also updates the slow state."""
         return len(self.body) == 1
 
-    @property
+    @cached_property
     def start_kind(self) -> str:
         """The start of the slow state, with "auto" resolved."""
         if self.start != "auto":
             return self.start
-        return "vector" if INJECTIONS[self.inject].sees_input else "input"
+        return "vector" if INJECTIONS.find(self.inject).sees_input else "input"
 
     @property
     def low_start(self) -> str:
@@ -96,7 +97,8 @@ class TwoStatesModule(LoopModule):
 
     def __init__(self, loop: TwoStates, *, width: int, context: int) -> None:
         super().__init__(loop, width=width, context=context)
-        self.low_start = STARTS[loop.low_start].build(LayerSizes(width=width))
+        low = STARTS[loop.low_start]
+        self.low_start = low.function if low.build is None else low.build(LayerSizes(width=width))
 
     def initial_state(self, entry: Tensor) -> Tensor:
         """Return both states, one after the other along the stream's axis."""

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from algoformer.common.names import check_choice
-from algoformer.common.numbers import check_count as check_count
-from algoformer.common.numbers import is_number
+from algoformer.common.plain_data import check_count, is_number
 from algoformer.common.terminal import short
 from algoformer.nn.tables import ACTIVATIONS, NORMS, PLACES, POSITIONS, LayerSizes, check_places
 
@@ -87,6 +86,7 @@ class Layers:
     gated: bool = False
 
     def __post_init__(self) -> None:
+        check_name(self.name)
         check_count("count", self.count, 0)
         check_count("heads", self.heads)
         for field in ("head_width", "hidden", "kv_heads"):
@@ -116,7 +116,6 @@ class Layers:
                 raise ValueError(f"{flag} must be true or false, got {short(getattr(self, flag))}")
         if self.count == 0 and not (self.adds_positions or self.final_norm):
             raise ValueError("Layers(0) without positions and final_norm does nothing; leave it out")
-        check_name(self.name)
 
     @property
     def adds_positions(self) -> bool:

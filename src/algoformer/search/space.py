@@ -9,8 +9,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, cast
 
 from algoformer.common.names import suggests_keywords
-from algoformer.common.numbers import check_count
-from algoformer.common.plain_data import as_data, read_dataclass, read_object
+from algoformer.common.plain_data import as_data, check_count, read_dataclass, read_object
 from algoformer.common.terminal import short
 from algoformer.model.program import Layers, Loop, modules_of
 from algoformer.search.kinds import KINDS

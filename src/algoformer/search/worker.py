@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from algoformer.common.numbers import check_count
+from algoformer.common.plain_data import check_count
 from algoformer.extras import require
 from algoformer.model.program import to_data
 from algoformer.search.liveness import GRACE, INTERVAL, Watch, beating, take_up

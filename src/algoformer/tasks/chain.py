@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import leaky_relu
 
-from algoformer.common.numbers import check_count
+from algoformer.common.plain_data import check_count
 from algoformer.problems import Problems
 from algoformer.prompt import Prompt
 from algoformer.tasks.task import MAX_LAYERS, StateTask, check_slope, normal

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import torch
+from torch import Tensor
 
-from algoformer.common.numbers import is_number
+from algoformer.common.plain_data import is_number
 from algoformer.common.terminal import short
 from algoformer.prompt import Prompt
 from algoformer.tasks.task import PairTask, check_positive, normal
@@ -46,9 +47,8 @@ class RobustRegression(PairTask):
             )
         check_positive("outlier_scale", self.outlier_scale)
 
-    def _shown(self, prompt: Prompt, generator: torch.Generator) -> Prompt:
-        shape = prompt.targets.shape
-        gross = normal(*shape, generator=generator, dtype=prompt.targets.dtype)
-        chance = torch.rand(shape, generator=generator, device=generator.device)
+    def _prompt(self, xs: Tensor, labels: Tensor, clean: Tensor, generator: torch.Generator) -> Prompt:
+        gross = normal(*labels.shape, generator=generator, dtype=labels.dtype)
+        chance = torch.rand(labels.shape, generator=generator, device=generator.device)
         errors = self.outlier_scale * self.dim**0.5 * gross * (chance < self.outliers)
-        return replace(prompt, rows=Prompt.of_pairs(prompt.part(0), prompt.targets + errors).rows)
+        return replace(Prompt.of_pairs(xs, labels + errors), targets=labels, clean=clean)

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from algoformer.common.numbers import check_count
+from algoformer.common.plain_data import check_count
 from algoformer.prompt import Prompt
 from algoformer.tasks.symbols import Answers, PuzzleTask
 from algoformer.tasks.task import MAX_DIM, AllDimsTask, check_positive, normal

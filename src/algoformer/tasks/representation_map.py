@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import leaky_relu
 
-from algoformer.common.numbers import check_count
+from algoformer.common.plain_data import check_count
 from algoformer.tasks.task import MAX_LAYERS, MAX_SEED, check_positive, check_slope
 
 _SCALE_ROUNDS = 4

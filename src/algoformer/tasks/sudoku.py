@@ -13,7 +13,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from algoformer.common.names import check_choice
-from algoformer.common.numbers import check_count
+from algoformer.common.plain_data import check_count
 from algoformer.common.terminal import short
 from algoformer.tasks.sudoku_boards import GENERATED, propagate_once, small_puzzles, solved_puzzles
 from algoformer.tasks.symbols import Shape, SymbolTask

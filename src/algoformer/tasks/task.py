@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from algoformer.common.numbers import check_count, is_number
+from algoformer.common.plain_data import check_count, is_number
 from algoformer.common.terminal import short
 from algoformer.problems import Problems, pairs
 from algoformer.prompt import Prompt
@@ -207,9 +207,9 @@ class PairTask:
     takes_dims: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
+        check_spread("noise", self.noise)
         check_count("dim", self.dim, most=MAX_DIM)
         check_count("points", self.points)
-        check_spread("noise", self.noise)
 
     @property
     def context(self) -> int:
@@ -240,11 +240,11 @@ class PairTask:
         xs = mask_dims(draw(batch, self.points, self.dim), active_dims)
         clean = self.features(xs) @ draw(batch, self.dim, 1)
         labels = clean + self.noise * draw(batch, self.points, 1)
-        return self._shown(Prompt.of_pairs(xs, labels, clean=clean), generator)
+        return self._prompt(xs, labels, clean, generator)
 
-    def _shown(self, prompt: Prompt, generator: torch.Generator) -> Prompt:
-        """Return the prompt with its labels as they are shown; here they are shown as they are."""
-        return prompt
+    def _prompt(self, xs: Tensor, labels: Tensor, clean: Tensor, generator: torch.Generator) -> Prompt:
+        """Return the prompt that shows these pairs; here all labels are shown as they are."""
+        return Prompt.of_pairs(xs, labels, clean=clean)
 
     def problems(self, prompt: Prompt) -> Problems:
         """Return the pairs (features(x), y): a linear regression."""

@@ -7,7 +7,7 @@ import warnings
 
 import torch
 
-from algoformer.common.numbers import check_count
+from algoformer.common.plain_data import check_count
 from algoformer.problems import Problems
 from algoformer.theory.constants import DOUBLE, SINGLE, Constants
 

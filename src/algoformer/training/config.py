@@ -7,14 +7,13 @@ import random
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import nn
 
 from algoformer.common.names import suggests_keywords
-from algoformer.common.numbers import check_count
-from algoformer.common.plain_data import as_data, read_dataclass
+from algoformer.common.plain_data import as_data, check_count, read_dataclass
 from algoformer.config import Precision as Precision
 from algoformer.config import Ramp as Ramp
 from algoformer.config import TrainConfig as TrainConfig
@@ -39,6 +38,15 @@ from algoformer.training.progress import Callback as Callback
 
 EngineName = Literal["auto", "eager", "graph", "compiled", "fused"]
 ParallelName = Literal["auto", "ddp", "fsdp"]
+
+
+class Recipe(NamedTuple):
+    """The arguments of an experiment before it checks that they fit: options may change each of them."""
+
+    program: Program
+    data: Data
+    width: int
+    training: TrainConfig
 
 
 @suggests_keywords({"task": "data", "text": "data", "config": "training"})

@@ -18,7 +18,8 @@ from algoformer.common.plain_data import read_value
 from algoformer.data.protocol import Loss
 from algoformer.trace import Unroll
 from algoformer.training import sharded
-from algoformer.training.config import ParallelName
+from algoformer.training.config import Experiment, ParallelName
+from algoformer.training.optimizer import may_miss_weights
 from algoformer.training.step import LossFunction, Model, ProcessGroup, Result, Stop
 from algoformer.training.trainer import started_by_torchrun
 
@@ -95,20 +96,18 @@ class DistributedGroup(ProcessGroup):
         self._blank: nn.Module | None = None
         self._agreement = _Agreement(self)
 
-    def wrap(
-        self, model: nn.Module, loss: LossFunction, *, at_once: bool = False, partial: bool = False
-    ) -> LossFunction:
+    def wrap(self, model: nn.Module, loss: LossFunction, experiment: Experiment) -> LossFunction:
         """Return a loss on this process's share of a batch whose gradients are means over all processes.
 
         All processes start with the weights of rank zero. Wrap before the optimizer sees the weights: FSDP
-        puts pieces in their place. `at_once` says that all weights are read before anything is run, and
-        `partial` that the loss does not depend on all weights.
+        puts pieces in their place. A model in bf16 reads all of its weights before it runs anything.
         """
         module: nn.Module = _LossModule(model, loss)
         if self.kind == "fsdp":
             self._blank = copy.deepcopy(model).to("meta")
-            sharded.shard(module, model, at_once=at_once)
+            sharded.shard(module, model, at_once=experiment.training.precision == "bf16")
         else:
+            partial = may_miss_weights(model, experiment)
             module = nn.parallel.DistributedDataParallel(module, find_unused_parameters=partial)
 
         def shared(batch: Any, unroll: Unroll) -> Loss:

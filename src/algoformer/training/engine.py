@@ -82,7 +82,6 @@ def plan_engine(
     Raises:
         ValueError: there is no such engine, or the device cannot do what was asked for.
     """
-    read_value("engine", EngineName, wanted)
     on_cuda = device.type == "cuda"
     if wanted in ("graph", "fused") and not on_cuda:
         raise ValueError(f"engine {wanted!r} needs a CUDA device, got {device}; choose 'eager' or 'auto'")
@@ -94,7 +93,7 @@ def plan_engine(
             "would have to be captured with it, which is not done yet: choose 'compiled', 'eager' or 'auto'"
         )
     if wanted != "auto":
-        return Plan(engine=wanted, reason="asked for")
+        return Plan(engine=read_value("engine", EngineName, wanted), reason="asked for")
     if not on_cuda:
         return Plan(engine="eager", reason="on a CPU it starts at once; compiling pays for long runs")
     why_not = None

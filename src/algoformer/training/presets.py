@@ -10,12 +10,12 @@ from dataclasses import replace
 from typing import Any, Literal, get_args
 
 from algoformer.common.names import check_choice
-from algoformer.data.protocol import data_names
+from algoformer.data.protocol import as_data_object, data_names
 from algoformer.model.loop_models import LOOP_MODELS, small_loop_model
 from algoformer.model.presets import PRESETS
-from algoformer.model.program import Loop, Program, default_steps, modules_of, traced_part
+from algoformer.model.program import Loop, Program, default_steps, is_causal, traced_part
 from algoformer.tasks import TASKS, LinearRegression, PuzzleTask, Task, find
-from algoformer.training.config import Experiment, Ramp, TrainConfig, sees_input_once
+from algoformer.training.config import Experiment, Ramp, Recipe, TrainConfig, sees_input_once
 
 Scale = Literal["smoke", "short", "paper"]
 
@@ -63,32 +63,30 @@ SMALL_RATES: dict[str, float] = {"nested": 1.5e-3}
 """Learning rates of `smoke` where 3e-3 is too much: a loop in a loop did not learn at all with it."""
 
 
-def named_experiment(
+def named_recipe(
     name: str, program: str | Program, scale: Any = "smoke", *, files: Sequence[str] = ()
-) -> Experiment:
+) -> Recipe:
     """Return the recipe for a task or a kind of text by name, with the user's own program and files.
 
     The name is that of a task, also as package.module:Class, of a kind of text, or of data that was
     registered. A published loop model has one layer in each module.
     """
     is_task = ":" in name or name in TASKS.names()
-    if is_task:
-        find(name)  # registers package.module:Class, and what an installed package offers
-    else:
+    if not is_task:
         check_choice("task", name, [*TASKS.names(), *(kind for kind in data_names() if kind != "prompts")])
     if isinstance(program, str):
         check_choice("program", program, [*PRESETS, *LOOP_MODELS])
     if isinstance(program, str) and program in LOOP_MODELS:
-        full = full_attention(TASKS[name]()) if is_task else name == "labels"
+        full = full_attention(find(name)()) if is_task else name == "labels"
         program = small_loop_model(program, heads=4 if scale == "smoke" else 8, causal=not full)
     if not is_task:
-        from algoformer.training.text_recipes import experiment_on_files
+        from algoformer.training.text_recipes import recipe_on_files
 
-        return experiment_on_files(name, program, scale, files)
+        return recipe_on_files(name, program, scale, files)
     if files:
         raise ValueError(f"--data {name} is a task and takes no files, got {files[0]!r}")
     check_choice("scale", scale, get_args(Scale))
-    return experiment(name, program, scale)
+    return _recipe(name, program, scale)
 
 
 def experiment(task: str, program: str | Program, scale: Scale = "smoke") -> Experiment:
@@ -98,17 +96,24 @@ def experiment(task: str, program: str | Program, scale: Scale = "smoke") -> Exp
     >>> run.width, run.training.steps, run.training.window
     (256, 500000, 15)
     """
+    if isinstance(program, str):
+        check_choice("program", program, PRESETS)
+    return Experiment(*_recipe(task, program, scale))
+
+
+def _recipe(task: str, program: str | Program, scale: Scale) -> Recipe:
+    """Return what `experiment` is made of."""
     kind = find(task)
     small = scale == "smoke"
     chosen: Task = kind(**(SMALL_TASKS if small else FULL_TASKS).get(task, {}))
-    rate: dict[str, Any] = {}
+    rate = None
     if isinstance(program, str):
-        check_choice("program", program, PRESETS)
         shape = {"heads": 4, **SMALL_PROGRAMS.get(program, {})} if small else {"heads": 8}
-        rate = {"lr": SMALL_RATES[program]} if small and program in SMALL_RATES else {}
+        rate = SMALL_RATES.get(program) if small else None
         program = PRESETS[program](**shape, causal=not full_attention(chosen))
-    recipe = replace(recommended(program, chosen, scale), **rate)
-    return Experiment(program=program, data=chosen, width=32 if small else 256, training=recipe)
+    config = recommended(program, chosen, scale)
+    config = config if rate is None else replace(config, lr=rate)
+    return Recipe(program, as_data_object(chosen), 32 if small else 256, config)
 
 
 def full_attention(task: Task) -> bool:
@@ -131,12 +136,12 @@ def training(program: Program, task: Task, scale: Scale, *, seed: int = 0) -> Tr
     steps = default_steps(program)
     window = min(steps, 15 if scale != "smoke" else 4)
     looping = traced_part(program) is not None
-    causal = all(layers.causal for layers in modules_of(program))
-    samples = causal and not isinstance(task, PuzzleTask)
+    samples = is_causal(program) and not isinstance(task, PuzzleTask)
+    backprop = "full" if sees_input_once(program) else "window"
     depth: dict[str, Any] = {
         "iterations": Ramp(start=window, increment=2, interval=0.001) if looping else None,
         "window": window,
-        "backprop": "full" if sees_input_once(program) else "window",
+        "backprop": backprop,
         "seed": seed,
     }
     if scale == "smoke":

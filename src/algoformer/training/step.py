@@ -21,7 +21,7 @@ from algoformer.model.algoformer import AlgoFormer
 from algoformer.model.program import traced_part
 from algoformer.trace import Carry, Unroll
 from algoformer.training.config import Experiment, sequence_depths, unroll_at
-from algoformer.training.optimizer import Average, ModelOptimizer, may_miss_weights
+from algoformer.training.optimizer import Average, ModelOptimizer
 from algoformer.training.precision import HalfBody, HalfLoss
 
 Result = TypeVar("Result")
@@ -52,9 +52,7 @@ class ProcessGroup:
     def __str__(self) -> str:
         return "1 process" if self.is_single else f"{self.processes} processes ({self.kind})"
 
-    def wrap(
-        self, model: nn.Module, loss: LossFunction, *, at_once: bool = False, partial: bool = False
-    ) -> LossFunction:
+    def wrap(self, model: nn.Module, loss: LossFunction, experiment: Experiment) -> LossFunction:
         """Return a loss on this process's share of a batch whose gradients are means over all processes."""
         return loss
 
@@ -124,10 +122,8 @@ class Step:
     def __init__(self, experiment: Experiment, model: nn.Module, group: ProcessGroup | None = None) -> None:
         self.experiment, self.model, self.group = experiment, model, group or ProcessGroup()
         self.training, self.data = experiment.training, experiment.data
-        bf16 = self.training.precision == "bf16"
         # before the optimizer sees the weights: FSDP puts pieces in their place
-        partial = may_miss_weights(model, experiment)
-        self.loss = self.group.wrap(model, self._loss, at_once=bf16, partial=partial)
+        self.loss = self.group.wrap(model, self._loss, experiment)
         """Returns the loss on a batch under an unroll, in the precision of the experiment."""
         self.device = next(model.parameters()).device
         self.batches = self.data.batches(model, self.training, self.group.share())
@@ -144,6 +140,7 @@ class Step:
         self.solver: Callable[..., Any] = model
         """The function that answers in place of the model, in another precision or with other kernels."""
         self.rounded: HalfLoss | None = None
+        bf16 = self.training.precision == "bf16"
         if bf16 and isinstance(model, AlgoFormer):
             self.solver = HalfBody(model).answer
         elif bf16:
@@ -169,16 +166,17 @@ class Step:
             self.take()
 
     def prepare(self, step: int) -> Hashable:
-        """Set learning rate, unroll and batch of a step; steps with equal keys launch the same work."""
-        self.rate = learning_rate(self.training, step)
-        self.optimizer.set_rate(self.rate)
+        """Set unroll, batch and learning rate of a step; steps with equal keys launch the same work."""
         self.unroll = unroll_at(self.experiment.program, self.training, step)
         if self.depths is not None:
             first = self.group.share().rank * len(self.depths)
             drawn = sequence_depths(self.training, step)[first : first + len(self.depths)]
             self.depths.copy_(torch.tensor(drawn))
             self.unroll = replace(self.unroll, depths=self.depths)
-        return self.unroll, self.batches.select(step)
+        batch = self.batches.select(step)
+        self.rate = learning_rate(self.training, step)
+        self.optimizer.set_rate(self.rate)
+        return self.unroll, batch
 
     def _depths(self) -> Tensor | None:
         depth = self.training.depth

@@ -15,7 +15,7 @@ from algoformer.data import Data, LabelledData, TextData, TranslationData
 from algoformer.data.protocol import data_class
 from algoformer.model import presets
 from algoformer.model.program import Program, default_steps, traced_part
-from algoformer.training.config import Experiment, TrainConfig, sees_input_once
+from algoformer.training.config import Experiment, Recipe, TrainConfig, sees_input_once
 
 TextKind = Literal["translation", "labels", "text"]
 TextScale = Literal["smoke", "short", "paper", "tuned"]
@@ -169,6 +169,11 @@ def text_experiment(
     >>> run.width, run.program.parts[0].count, run.program.parts[0].heads
     (32, 12, 1)
     """
+    return Experiment(*text_recipe(kind, program, scale, **data))
+
+
+def text_recipe(kind: TextKind, program: str | Program, scale: TextScale, **data: Any) -> Recipe:
+    """Return what `text_experiment` is made of."""
     check_choice("kind", kind, get_args(TextKind))
     check_choice("scale", scale, get_args(TextScale))
     shape = SHAPES[kind][scale]
@@ -176,13 +181,11 @@ def text_experiment(
         check_choice("program", program, presets.PRESETS)
         program = shape.program(program, causal=kind != "labels")
     found, training = text_data(kind, scale, **data), text_training(program, kind, scale)
-    return Experiment(program=program, data=found, width=shape.width, training=training)
+    return Recipe(program, found, shape.width, training)
 
 
-def experiment_on_files(
-    kind: str, program: str | Program, scale: Any = "smoke", files: Sequence[str] = ()
-) -> Experiment:
-    """Return an experiment on the user's own files, or on the corpus of the recipe.
+def recipe_on_files(kind: str, program: str | Program, scale: Any, files: Sequence[str]) -> Recipe:
+    """Return the recipe for the user's own files, or for the corpus of the scale.
 
     Registered data is trained like "text". Translation takes a source and a target file.
     """
@@ -190,7 +193,7 @@ def experiment_on_files(
         shape, data = SHAPES["text"][scale], data_class(kind)
         built = shape.program(program, causal=True) if isinstance(program, str) else program
         found = data(files=tuple(files)) if files else data()
-        return Experiment(built, found, width=shape.width, training=text_training(built, "text", scale))
+        return Recipe(built, found, shape.width, text_training(built, "text", scale))
     settings: dict[str, Any] = {"files": tuple(files)} if files else {}
     if files and kind == "translation":
         if len(files) != 2:
@@ -199,7 +202,7 @@ def experiment_on_files(
                 "line n of one is the translation of line n of the other"
             )
         settings = {"source": files[0], "target": files[1]}
-    return text_experiment(kind, program, scale, **settings)  # type: ignore[arg-type]
+    return text_recipe(kind, program, scale, **settings)  # type: ignore[arg-type]
 
 
 def text_data(kind: TextKind, scale: TextScale = "smoke", **data: Any) -> Data:

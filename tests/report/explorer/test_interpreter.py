@@ -111,7 +111,7 @@ WORDS = {
     **{f"queries and keys {word}": Layers(1, heads=2, qk_norm=word) for word in QK_NORMS},
     **{f"inject {word}": Loop(Layers(1, heads=2), steps=2, inject=word) for word in INJECTIONS},
     **{f"start {word}": Loop(Layers(1, heads=2), steps=2, start=word) for word in STARTS},
-    **{f"halt {word}": Loop(Layers(1, heads=2), steps=2, halt=word) for word in HALTING},
+    **{f"halt {word}": Loop(Layers(1, heads=2), steps=2, halt=word) for word in ("none", *HALTING)},
     "halting in a loop in a loop": Loop(
         Program(Loop(Layers(1, heads=2), steps=3, halt="act", step_signal="sinusoid"), Layers(1, heads=2)),
         steps=2,

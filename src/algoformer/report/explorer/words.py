@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from algoformer.common.numbers import is_number
+from algoformer.common.plain_data import is_number
 from algoformer.common.tables import show
 from algoformer.evaluation import Evaluation
 from algoformer.evaluation.evaluation import UNLEARNED
