@@ -172,7 +172,10 @@ def measure(run: StudyRun, model: Any, size: Size) -> dict[str, Any]:
 
 
 def loss_of(data: Any, model: Any, split: str, count: int) -> float:
-    """Return nats per token, or the squared error over all questions of a prompt in units of the labels'."""
+    """Return nats per token, or the squared error in units of the labels' variance.
+
+    Only questions after as many examples as dimensions count: the error of earlier ones cannot be zero.
+    """
     if isinstance(data, TextData):
         return float(data.evaluate(model, split=split, limit=count).cross_entropy[-1])
     prompt = evaluation_prompts(data.task, count=count, seed=VALIDATION_SEED if split == "valid" else 0)
@@ -180,7 +183,8 @@ def loss_of(data: Any, model: Any, split: str, count: int) -> float:
     with full_precision(model, device):
         unroll = Unroll(steps=default_steps(model.program), window=1)
         answers = model(prompt.to(device), unroll).final.cpu()
-    return float((answers - prompt.targets).double().square().mean() / data.task.scale)
+    squares = (answers - prompt.targets).double().square()[:, data.task.dim :]
+    return float(squares.mean() / data.task.scale)
 
 
 def law_of(found: Mapping[str, Any], recipes: Sequence[str], resamples: int = 1000) -> dict[str, Any]:

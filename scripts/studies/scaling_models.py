@@ -61,13 +61,13 @@ SIZES = {
     "regression-tiny": Size(
         widths=(24, 32, 48),
         # below some thousand steps it is chance which runs have begun to learn from their context
-        budgets=(3000, 5000, 8000),
+        budgets=(3000, 6000, 12_000),
         depth=4,
         repetitions=(1, 2, 4),
-        task={"dim": 1, "points": 4},
-        rates=(1e-2, 2e-2),
+        task={"dim": 2, "points": 8},
+        rates=(2.5e-3, 5e-3, 1e-2),
         training={**USUAL, "batch_size": 32},
-        held_out=4096,
+        held_out=8192,
     ),
     "text-tiny": Size(
         widths=(16, 24, 40),
