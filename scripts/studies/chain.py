@@ -87,7 +87,7 @@ SIZES = {
         heads=8,
         training={
             "steps": 6000,
-            "batch_size": 256,
+            "batch_size": 128,
             "optimizer": "muon",
             "lr": 4e-3,
             "weight_decay": 0.01,
