@@ -61,7 +61,7 @@ SIZES = {
     "regression-tiny": Size(
         widths=(24, 32, 48),
         # below some thousand steps it is chance which runs have begun to learn from their context
-        budgets=(3000, 6000, 12_000),
+        budgets=(6000, 12_000, 24_000),
         depth=4,
         repetitions=(1, 2, 4),
         task={"dim": 2, "points": 8},
