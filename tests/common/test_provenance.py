@@ -55,4 +55,3 @@ def test_the_commit_is_that_of_the_library_and_says_if_files_differ(
 def test_whoever_knows_the_commit_better_can_say_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ALGOFORMER_COMMIT", "abc")
     assert ask(copied(tmp_path)) == "abc"
-    assert provenance.source_commit() == "abc"
