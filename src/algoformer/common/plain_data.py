@@ -9,7 +9,6 @@ import types
 import typing
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
-from functools import cache
 from typing import Any, Literal, TypeVar
 
 from algoformer.common.terminal import short
@@ -79,8 +78,7 @@ def check_types(value: Any) -> None:
             raise ValueError(f"{name} must be of type {_type_name(hints[item.name])}, got {short(found)}")
 
 
-@cache
-def field_types(kind: type) -> Mapping[str, Any]:
+def field_types(kind: type) -> dict[str, Any]:
     """Return the annotated types of a dataclass, with names in annotations resolved."""
     try:
         return typing.get_type_hints(kind)
