@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 from algoformer.common.files import write_text
@@ -91,10 +92,11 @@ HEADLINES = (
 """The rows of `headline_table`."""
 
 
-def all_items(scale: Scale) -> list[Item]:
+@cache
+def all_items(scale: Scale) -> tuple[Item, ...]:
     """Every run and reference of every figure, each name once."""
     found = {item.name: item for recipe in RECIPES.values() for item in recipe.items(scale)}
-    return list(found.values())
+    return tuple(found.values())
 
 
 def verdict_table(results: Results) -> Table:

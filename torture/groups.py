@@ -72,9 +72,11 @@ def kill_groups(
         save: called with the counts so far after every run.
     """
     rng, done = random.Random(seed), GroupKills()
-    known = [_Group(kind, what, scratch, report) for kind in ("ddp", "fsdp") for what in ("prompts", "text")]
-    for one in itertools.cycle(known):
-        one.compare(done, rng, count - done.kills.total())
+    known: dict[tuple[str, str], _Group] = {}
+    for one in itertools.cycle(itertools.product(("ddp", "fsdp"), ("prompts", "text"))):
+        if one not in known:
+            known[one] = _Group(*one, scratch, report)
+        known[one].compare(done, rng, count - done.kills.total())
         save(done)
         if done.kills.total() >= count:
             break

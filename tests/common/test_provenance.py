@@ -1,18 +1,22 @@
+import importlib.util
 import shutil
 import subprocess
-import sys
 from pathlib import Path
+
+import pytest
 
 import algoformer.common.devices as provenance
 
-CODE = "from algoformer.common.devices import source_commit; print(source_commit())"
 
-
-def ask(folder: Path, **environment: str) -> str:
-    command = [sys.executable, "-c", CODE]
-    settings = {"PYTHONPATH": str(folder), "PATH": "/usr/local/bin:/usr/bin:/bin", **environment}
-    done = subprocess.run(command, capture_output=True, text=True, env=settings, check=True, cwd=folder)
-    return done.stdout.strip()
+def ask(folder: Path) -> str:
+    """Return what a copy of the library in another folder says."""
+    spec = importlib.util.spec_from_file_location("copied", folder / "algoformer" / "common" / "devices.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    found: str = module.source_commit()
+    return found
 
 
 def copied(folder: Path) -> Path:
@@ -29,10 +33,12 @@ def git(folder: Path, *words: str) -> str:
     return done.stdout.strip()
 
 
-def test_the_commit_is_that_of_the_library_and_says_if_files_differ(tmp_path: Path) -> None:
+def test_the_commit_is_that_of_the_library_and_says_if_files_differ(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = copied(tmp_path)
+    monkeypatch.delenv("ALGOFORMER_COMMIT", raising=False)
     assert ask(folder) == "unknown"
-    assert ask(folder, ALGOFORMER_COMMIT="abc") == "abc"
     git(folder, "init", "-q")
     (folder / "other").write_text("somebody else's repository around an installed copy")
     git(folder, "add", "other")
@@ -44,4 +50,8 @@ def test_the_commit_is_that_of_the_library_and_says_if_files_differ(tmp_path: Pa
     with (folder / "algoformer" / "trace.py").open("a") as file:
         file.write("# changed")
     assert ask(folder) == git(folder, "rev-parse", "HEAD") + "+changes"
-    assert ask(folder, ALGOFORMER_COMMIT="abc") == "abc", "who says it knows better"
+
+
+def test_whoever_knows_the_commit_better_can_say_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ALGOFORMER_COMMIT", "abc")
+    assert ask(copied(tmp_path)) == "abc"

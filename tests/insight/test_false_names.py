@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 
 import pytest
 import torch
@@ -20,6 +21,7 @@ TASK = tasks.LinearRegression(dim=4, points=13)
 GD = from_filter(filters.gradient_descent, 0.3)
 
 
+@cache
 def identified(solver: Weights | PlusConstant) -> Identification:
     found = solver if isinstance(solver, PlusConstant) else FromWeights(solver)
     return identify(found, TASK, steps=6, prompts=24, queries=18)

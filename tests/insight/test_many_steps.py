@@ -41,3 +41,21 @@ def test_many_steps_in_a_pass_are_those_of_the_method(
     assert found.name == name
     assert (found.nearest.pace, found.nearest.offset) == (count, 0)
     assert found.nearest.parameters == pytest.approx(parameters, rel=1e-4)
+
+
+OTHERS: list[tuple[str, Callable[..., Tensor], tuple[float, ...]]] = [
+    ("gradient descent", filters.gradient_descent, (0.03,)),
+    ("heavy ball", filters.heavy_ball, (0.05, 0.8)),
+    ("Nesterov", filters.nesterov, (0.2, 0.6)),
+    ("Newton from αS", filters.newton_from_gram, (0.001,)),
+]
+
+
+@pytest.mark.parametrize("count", [5, 8])
+@pytest.mark.parametrize(("name", "rule", "parameters"), OTHERS)
+def test_many_steps_in_a_pass_have_no_wrong_name(
+    name: str, rule: Callable[..., Tensor], parameters: tuple[float, ...], count: int
+) -> None:
+    found = identify(FromWeights(several(from_filter(rule, *parameters), count)), TASK, steps=5, prompts=32)
+    assert found.nearest.name == name
+    assert found.name in (name, None)  # one described pass can be too little

@@ -1,3 +1,4 @@
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -5,12 +6,18 @@ from matplotlib.figure import Figure
 
 from algoformer.report import save
 from made_up_results import constructed
+from paper.panels import Drawn
 from paper.recipes import RECIPES
 from paper.runs import RunSpec
 
 EVERYTHING = {
     name: {item.name: constructed(item) for item in recipe.items("short")} for name, recipe in RECIPES.items()
 }
+
+
+def picture(drawn: Iterator[Drawn], name: str) -> Figure:
+    """Return one picture; those after it are not drawn."""
+    return next(figure for found, figure in drawn if found == name)
 
 
 def legend_of(figure: Figure) -> list[str]:
@@ -47,7 +54,7 @@ def test_without_results_nothing_is_drawn(name: str) -> None:
 
 
 def test_figure_2_shows_models_seeds_and_references_near_and_far() -> None:
-    figure = dict(RECIPES["fig2"].draw(EVERYTHING["fig2"], "short"))["fig2"]
+    figure = picture(RECIPES["fig2"].draw(EVERYTHING["fig2"], "short"), "fig2")
     assert legend_of(figure)[:4] == ["AlgoFormer", "standard", "looped", "oracle"]
     first = figure.axes[0]
     # three models, oracle, linear in x; two loops beyond training; two more seeds for three models
@@ -73,7 +80,7 @@ def test_an_oracle_that_is_far_below_all_models_is_left_out() -> None:
     def lines(oracle: float) -> list[float]:
         run = constructed(next(i for i in RECIPES["fig2"].items("short") if i.name == "chain/oracle"), oracle)
         results = EVERYTHING["fig2"] | {"chain/oracle": run}
-        axes = dict(RECIPES["fig2"].draw(results, "short"))["fig2-models"].axes[2]
+        axes = picture(RECIPES["fig2"].draw(results, "short"), "fig2-models").axes[2]
         return [float(line.get_xdata()[0]) for line in axes.get_lines()]
 
     least = EVERYTHING["fig2"]["chain/algoformer"].error
@@ -119,16 +126,16 @@ def test_a_run_over_other_steps_says_so() -> None:
     item = next(item for item in RECIPES["fig2"].items("short") if item.name == "chain/looped")
     assert isinstance(item, RunSpec)
     results["chain/looped"] = constructed(item.with_steps(9_000))
-    figure = dict(RECIPES["fig2"].draw(results, "short"))["fig2"]
+    figure = picture(RECIPES["fig2"].draw(results, "short"), "fig2")
     assert "looped (9,000 steps)" in legend_of(figure)
     assert figure.axes[2].get_title() == "chain of thought, 6,000 steps"
-    rows = dict(RECIPES["fig2"].draw(results, "short"))["fig2-models"].axes[0].get_yticklabels()
+    rows = picture(RECIPES["fig2"].draw(results, "short"), "fig2-models").axes[0].get_yticklabels()
     assert "looped (9,000 steps)" in [row.get_text() for row in rows]
 
 
 def test_a_part_of_a_figure_is_drawn_with_what_there_is() -> None:
     only = {"chain/algoformer": EVERYTHING["fig2"]["chain/algoformer"]}
-    figure = dict(RECIPES["fig2"].draw(only, "short"))["fig2"]
+    figure = picture(RECIPES["fig2"].draw(only, "short"), "fig2")
     assert [len(axes.get_lines()) for axes in figure.axes] == [2], "no empty panels"
     assert figure.axes[0].get_title() == "chain of thought, 6,000 steps"
     assert legend_of(figure) == ["AlgoFormer"]
@@ -147,7 +154,7 @@ def test_another_seed_over_other_steps_is_not_drawn_as_a_repeat() -> None:
     lines = []
     for again in (item, item.with_steps(77)):
         results = {"chain/looped": EVERYTHING["fig2"]["chain/looped"], item.name: constructed(again)}
-        lines.append(len(dict(RECIPES["fig2"].draw(results, "short"))["fig2"].axes[0].get_lines()))
+        lines.append(len(picture(RECIPES["fig2"].draw(results, "short"), "fig2").axes[0].get_lines()))
     assert lines == [3, 2]
 
 
@@ -156,7 +163,7 @@ def test_sizes_over_other_steps_stand_apart_in_figure_4() -> None:
     item = next(item for item in RECIPES["fig4"].items("short") if item.name == "layers/algoformer-1")
     assert isinstance(item, RunSpec)
     results[item.name] = constructed(item.with_steps(16_000))
-    figure = dict(RECIPES["fig4"].draw(results, "short"))["fig4"]
+    figure = picture(RECIPES["fig4"].draw(results, "short"), "fig4")
     assert "AlgoFormer, L + L + L layers (16,000 steps)" in legend_of(figure)
     layers, _, heads = figure.axes
     data = [list(bars.lines[0].get_xdata()) for bars in layers.containers]
@@ -171,7 +178,7 @@ def test_a_single_size_is_no_sweep() -> None:
 
 def test_figure_3_has_a_row_for_each_way_to_train_that_was_run() -> None:
     held = {name: run for name, run in EVERYTHING["fig3"].items() if not name.startswith("loops/fixed")}
-    figure = dict(RECIPES["fig3"].draw(held, "short"))["fig3"]
+    figure = picture(RECIPES["fig3"].draw(held, "short"), "fig3")
     assert len(figure.axes) == 3
     assert len({round(axes.get_position().y0, 3) for axes in figure.axes}) == 1
     assert all("random burn-in" in axes.get_title() for axes in figure.axes)
@@ -182,16 +189,18 @@ def test_models_stand_in_order_before_textbook_methods_whichever_panel_lacks_one
     windows = sorted({int(name.rpartition("-")[2]) for name in EVERYTHING["fig3"] if "loops/" in name})
     for missing in (f"loops/fixed-{depth}-{windows[0]}" for depth in (10, 20, 30)):
         results = {name: run for name, run in EVERYTHING["fig3"].items() if name != missing}
-        figure = dict(RECIPES["fig3"].draw(results, "short"))["fig3"]
+        figure = picture(RECIPES["fig3"].draw(results, "short"), "fig3")
         assert legend_of(figure) == ["T = 10", "T = 20", "T = 30", *textbook]
     # also where the panel that has the missing model has no textbook method
     names = ("linear/algoformer", "linear/newton", "linear-noise-1/algoformer-10-10")
-    figure = dict(RECIPES["fig5"].draw({name: EVERYTHING["fig5"][name] for name in names}, "short"))["fig5"]
+    figure = picture(
+        RECIPES["fig5"].draw({name: EVERYTHING["fig5"][name] for name in names}, "short"), "fig5"
+    )
     assert legend_of(figure) == ["AlgoFormer (20, 15)", "AlgoFormer (10, 10)", "Newton"]
 
 
 def test_figure_4_has_a_point_for_each_size() -> None:
-    figure = dict(RECIPES["fig4"].draw(EVERYTHING["fig4"], "short"))["fig4"]
+    figure = picture(RECIPES["fig4"].draw(EVERYTHING["fig4"], "short"), "fig4")
     layers, slower, heads = figure.axes
     for axes in (layers, slower):
         data = [list(bars.lines[0].get_xdata()) for bars in axes.containers]

@@ -13,13 +13,14 @@ from torch import Tensor
 from algoformer.insight import filters
 from algoformer.insight.families import BEST_POLYNOMIAL, FAMILIES, MANY_PACES, OFFSETS, PACES, Family
 from algoformer.insight.filters import Spectrum
+from algoformer.insight.local_search import local_search
 from algoformer.insight.measured import Measured
 
 _COARSE = 250
 """Eigenvalues that stand for all of them while a grid of parameters is searched."""
 
-_CONVERGED = 1e-12
-"""An iteration that lowers the squared residuals by less, relative to them, ends the search."""
+_AT_ONCE = 2**14
+"""Filters are evaluated at so many eigenvalues together, which fit into a cache of the processor."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,15 +82,12 @@ def fit_family(
 ) -> Fit:
     """Search the family's parameters and schedules on `train`; if `thorough`, around each schedule."""
     objective = _Objective(family, train, passes)
-    rounds = train.search.rounds
-    best = max(
-        (objective.refine(*start, rounds=rounds) for start in objective.search(thorough=thorough)),
-        key=lambda one: (round(one[0], 9), -one[1], -one[2]),
-    )
-    _, pace, offset, coordinate = best
+    found = objective.refined(objective.search(thorough=thorough), rounds=train.search.rounds)
+    best = max(found, key=lambda one: (round(one.skill, 9), -one.pace, -one.offset))
     if train.search.polish:
-        coordinate = objective.refine(pace, offset, coordinate, rounds=train.search.polish)[-1]
-    parameters = tuple(float(value) for value in objective.values(coordinate[None])[0])
+        (best,) = objective.refined([best], rounds=train.search.polish)
+    pace, offset = best.pace, best.offset
+    parameters = tuple(float(value) for value in objective.values(best.place[None])[0])
     numbers = step_numbers(range(len(test.values)), pace, offset)
     predicted = residual_parts(family, test, max(numbers), *parameters)[numbers]
     misfit = (test.left_parts - predicted).square().sum(-1)
@@ -114,13 +112,23 @@ def step_numbers(passes: Sequence[int], pace: int, offset: int) -> list[int]:
     return [pace * (index + 1) + offset for index in passes]
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Candidate:
+    """A schedule of steps, search coordinates of the parameters, and the mean skill there."""
+
+    pace: int
+    offset: int
+    place: np.ndarray
+    skill: float
+
+
 class _Objective:
     """The mean skill over passes of one family on training prompts, as a function of its parameters."""
 
     def __init__(self, family: Family, data: Measured, passes: Sequence[int]) -> None:
         self.family, self.data, self.passes = family, data, list(passes)
         self.energy = data.energy[self.passes].sum(1)
-        self.steps = max(step_numbers(self.passes, pace, offset)[-1] for pace, offset in family.schedules())
+        self.steps = max(self._last(*schedule) for schedule in family.schedules())
         self.spectrum = Spectrum.of(data.eigenvalues)
 
     def values(self, coordinates: np.ndarray) -> np.ndarray:
@@ -128,66 +136,73 @@ class _Objective:
         columns = [one.value(coordinates[:, index]) for index, one in enumerate(ranges)]
         return np.stack(columns, axis=1) if columns else np.zeros((len(coordinates), 0))
 
-    def search(self, *, thorough: bool) -> list[tuple[int, int, np.ndarray]]:
-        """Return promising starts (pace, offset, coordinate), one step a pass always among them."""
+    def search(self, *, thorough: bool) -> list[_Candidate]:
+        """Return the best grid point of promising schedules, one step a pass always among them."""
         ranges = self.family.parameters
         count = {0: 1, 1: self.data.search.grid}.get(len(ranges), 14)
         count = min(count, 20) if self.family.filter is None else count
         grid = np.array(list(itertools.product(*[one.grid(count, self.data.unit) for one in ranges])))
         scores = self._coarse_scores(grid) if self.family.filter is not None else self._scores(grid)
-        found = []
-        for (pace, offset), row in zip(self.family.schedules(), scores, strict=True):
-            best = int(row.argmax())
-            found.append((float(row[best]), pace, offset, grid[best]))
-        plain = found[0]
-        ranked = sorted(found[1:], key=lambda one: -one[0])[: None if thorough else self.data.search.starts]
-        return [(pace, offset, place) for _, pace, offset, place in (plain, *ranked)]
+        plain, *more = [
+            _Candidate(pace=pace, offset=offset, place=grid[int(row.argmax())], skill=float(row.max()))
+            for (pace, offset), row in zip(self.family.schedules(), scores, strict=True)
+        ]
+        if not thorough:
+            more = sorted(more, key=lambda one: -one.skill)[: self.data.search.starts]
+        return [plain, *more]
 
-    def refine(
-        self, pace: int, offset: int, place: np.ndarray, *, rounds: int
-    ) -> tuple[float, int, int, np.ndarray]:
-        """Return the best score and coordinate near a grid point, by Levenberg and Marquardt's method."""
-        steps = step_numbers(self.passes, pace, offset)[-1]
+    def refined(self, starts: Sequence[_Candidate], *, rounds: int) -> list[_Candidate]:
+        """Return better places near grid points."""
+        # schedules with about as many steps are evaluated together
+        starts = sorted(starts, key=lambda one: (one.pace, one.offset))
+        at_once = max(1, _AT_ONCE // (self.spectrum.values.numel() * (1 + len(self.family.parameters))))
 
-        def residuals(points: np.ndarray) -> Tensor:
-            return self._residuals(self._sequences(points, steps), pace, offset)
+        def residuals(points: Tensor, numbers: Tensor) -> Tensor:
+            chosen = [starts[int(number)] for number in numbers for _ in range(points.shape[1])]
+            schedules = [(one.pace, one.offset) for one in chosen]
+            sequences = self._sequences(
+                points.flatten(0, 1).numpy(), max(self._last(*one) for one in schedules)
+            )
+            return self._residuals(sequences, schedules).unflatten(0, points.shape[:2])
 
-        nudges, damping = 1e-5 * np.eye(len(place)), 1e-3
-        now = residuals(place[None])[0]
-        for _ in range(rounds if len(place) else 0):
-            slopes = ((residuals(place + nudges) - now) / 1e-5).numpy()
-            normal, gradient = slopes @ slopes.T, slopes @ now.numpy()
-            scale = damping * np.diag(np.diag(normal)) + 1e-14 * np.eye(len(place))
-            move = -np.linalg.lstsq(normal + scale, gradient, rcond=None)[0]
-            tried = residuals((place + np.clip(move, -0.5, 0.5))[None])[0]
-            gain = float(now @ now) - float(tried @ tried)
-            small = gain < _CONVERGED * float(now @ now)
-            if gain > 0:
-                place, now, damping = place + np.clip(move, -0.5, 0.5), tried, damping / 10
-            else:
-                damping *= 10
-            if small and (gain > 0 or damping > 1e9):
-                break
-        return float(self._skills(now)), pace, offset, place
+        places = torch.from_numpy(np.stack([one.place for one in starts]))
+        places = local_search(residuals, places, rounds=rounds, at_once=at_once)
+        skills = [
+            self._skills(residuals(places[chosen, None], chosen)[:, 0])
+            for chosen in torch.arange(len(starts)).split(at_once)
+        ]
+        return [
+            replace(one, place=place, skill=float(skill))
+            for one, place, skill in zip(starts, places.numpy(), torch.cat(skills), strict=True)
+        ]
 
-    def _residuals(self, sequences: Tensor, pace: int, offset: int) -> Tensor:
-        """Return (predicted - measured) / √energy, (grid, pass · problem · coordinate)."""
-        chosen = sequences[[number - 1 for number in step_numbers(self.passes, pace, offset)]]
-        predicted = self.data.filtered(chosen) if self.family.filter is not None else chosen
-        gap = (predicted - self.data.left_parts[self.passes][:, None]).flatten(2)
+    def _last(self, pace: int, offset: int) -> int:
+        return step_numbers(self.passes, pace, offset)[-1]
+
+    def _residuals(self, sequences: Tensor, schedules: Sequence[tuple[int, int]]) -> Tensor:
+        """Return (predicted - measured) / √energy, (point, pass · problem · coordinate).
+
+        The second axis of the sequences are points, each of them with a schedule.
+        """
+        numbers = torch.tensor([step_numbers(self.passes, *one) for one in schedules]).mT
+        chosen = sequences[numbers - 1, torch.arange(len(schedules))]
+        if self.family.filter is not None:
+            chosen = self.data.filtered(_bounded(chosen, self.data.limit))
+        gap = (chosen - self.data.left_parts[self.passes][:, None]).flatten(2)
         return (gap / self.energy.clamp(min=1e-300).sqrt()[:, None, None]).transpose(0, 1).flatten(1)
 
     def _sequences(self, grid: np.ndarray, steps: int) -> Tensor:
         """Return filters (step, grid, prompt, feature), or what is left (step, grid, problem, coordinate)."""
         if self.family.filter is not None:
             return self._filters(grid, self.spectrum, steps)
-        parts = [residual_parts(self.family, self.data, steps, *row)[1:] for row in self.values(grid)]
-        return torch.stack(parts, dim=1)
+        rows = self.values(grid) if self.family.parameters else self.values(grid[:1])
+        parts = [residual_parts(self.family, self.data, steps, *row)[1:] for row in rows]
+        return torch.stack(parts, dim=1).expand(-1, len(grid), -1, -1)
 
     def _filters(self, grid: np.ndarray, spectrum: Spectrum, steps: int) -> Tensor:
         shape = (-1, *[1] * spectrum.values.dim())
         parameters = [torch.from_numpy(column.copy()).reshape(shape) for column in self.values(grid).T]
-        found = _bounded(self.family.residual(spectrum, steps, *parameters), self.data.limit)
+        found = self.family.residual(spectrum, steps, *parameters)
         return found if parameters else found[:, None].expand(steps, len(grid), *spectrum.values.shape)
 
     def _skills(self, residuals: Tensor) -> Tensor:
@@ -199,21 +214,22 @@ class _Objective:
         """Return the score of every grid point for each schedule."""
         sequences = self._sequences(grid, self.steps)
         return [
-            self._skills(self._residuals(sequences, pace, offset)) for pace, offset in self.family.schedules()
+            self._skills(self._residuals(sequences, [schedule] * len(grid)))
+            for schedule in self.family.schedules()
         ]
 
     def _coarse_scores(self, grid: np.ndarray) -> list[Tensor]:
         """Return the same of a filter, as if neighbouring eigenvalues were one."""
         spectrum, weight, cross = _binned(self.data, self.spectrum)
-        cross = cross[self.passes]
         filters = self._filters(grid, spectrum, self.steps)
         reference = self.data.reference(spectrum.values)
         relative = _bounded((filters - reference) / (1 - reference).clamp(min=1e-12), self.data.limit)
+        squares = relative.square() @ weight if weight.dim() == 1 else (relative @ weight * relative).sum(-1)
+        products = relative @ cross[self.passes].mT  # (step, grid, pass)
         found = []
         for pace, offset in self.family.schedules():
-            chosen = relative[[number - 1 for number in step_numbers(self.passes, pace, offset)]]
-            squares = chosen.square() @ weight if weight.dim() == 1 else (chosen @ weight * chosen).sum(-1)
-            explained = 2 * torch.einsum("tgn,tn->tg", chosen, cross) - squares
+            chosen = [number - 1 for number in step_numbers(self.passes, pace, offset)]
+            explained = 2 * products[chosen, :, range(len(chosen))] - squares[chosen]
             found.append((explained / self.energy[:, None]).clamp(min=-1).mean(0))
         return found
 
@@ -246,4 +262,4 @@ def _fit_best_polynomial(train: Measured, test: Measured, passes: Sequence[int])
 
 
 def _bounded(values: Tensor, limit: float) -> Tensor:
-    return values.nan_to_num(nan=limit, posinf=limit, neginf=-limit).clamp(-limit, limit)
+    return values.nan_to_num(nan=limit, posinf=limit, neginf=-limit).clamp_(-limit, limit)
