@@ -1,5 +1,6 @@
 """The test environment: stricter than a user's, and the same on every run."""
 
+import gc
 import importlib
 import importlib.util
 import os
@@ -14,6 +15,17 @@ import torch
 from hypothesis import settings
 
 from runtime_types import checked
+
+# the garbage collector visits every object; modules and collected tests are millions of them, and stay
+gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """Collect garbage from now on, without a visit to what was imported and collected."""
+    gc.collect()
+    gc.freeze()
+    gc.enable()
+
 
 # the import hook takes its decorator from here, for all modules that are imported from now on
 jaxtyping.jaxtyped = checked
