@@ -12,19 +12,11 @@ import torch
 from torch import Tensor, nn
 
 from algoformer.hf.config import AlgoformerConfig
-from algoformer.hf.inputs import (
-    check_cache,
-    check_checkpointing,
-    check_embedding,
-    check_inputs,
-    checked_mask,
-)
+from algoformer.hf.context import context_of
+from algoformer.hf.inputs import check_checkpointing, check_embedding, check_inputs
 from algoformer.hf.installed import transformers
-from algoformer.language.cache import slots_of
 from algoformer.language.classifier import TextClassifier
 from algoformer.language.token_model import TokenModel
-from algoformer.language.trunk import positions_of
-from algoformer.model.driver import DEFAULT, ForwardContext
 from algoformer.model.program import default_steps
 from algoformer.trace import Unroll
 
@@ -159,7 +151,7 @@ class AlgoformerForCausalLM(ProgramModel, transformers.GenerationMixin):
             check_checkpointing(use_cache, past_key_values)
         if use_cache and past_key_values is None:
             past_key_values = transformers.DynamicCache()
-        context = self._context(input_ids, attention_mask, position_ids, past_key_values, unroll.steps)
+        context = context_of(self, input_ids, attention_mask, position_ids, past_key_values, unroll.steps)
         states = self.model.trunk(input_ids, unroll, context)[0]
         kept = slice(-logits_to_keep or None, None) if isinstance(logits_to_keep, int) else logits_to_keep
         check_embedding(self.model.output_weight if self.model.tied else states, states)
@@ -170,72 +162,6 @@ class AlgoformerForCausalLM(ProgramModel, transformers.GenerationMixin):
         return transformers.modeling_outputs.CausalLMOutputWithPast(
             loss=loss, logits=logits, past_key_values=past_key_values if use_cache else None
         )
-
-    def _context(
-        self,
-        input_ids: Tensor,
-        attention_mask: Tensor | None,
-        position_ids: Tensor | None,
-        cache: Any,
-        steps: int,
-    ) -> ForwardContext:
-        if attention_mask is None and position_ids is None and cache is None:
-            return DEFAULT
-        tokens, device = input_ids.shape[1], input_ids.device
-        past = 0 if cache is None else cache.get_seq_length()  # of a static cache a tensor on the device
-        # a compiled step does not wait for the device
-        if not torch.compiler.is_compiling() and past + tokens > self.config.max_position_embeddings:
-            raise ValueError(
-                f"a sequence of {int(past + tokens)} tokens is longer than "
-                f"max_position_embeddings={self.config.max_position_embeddings}; shorten it"
-            )
-        if attention_mask is not None:
-            attention_mask = checked_mask(attention_mask, past + tokens, self.dtype)
-        keys = tokens if cache is None else cache.get_mask_sizes(tokens, 0)[0]
-        rows = past + torch.arange(tokens, device=device)
-        mask = _causal_mask(rows, keys, attention_mask)
-        if position_ids is not None and attention_mask is None and cache is None:
-            mask = mask & _same_document(position_ids)
-        if position_ids is None:
-            padded = attention_mask is not None and attention_mask.ndim == 2
-            position_ids = positions_of(attention_mask.bool())[:, rows] if padded else rows[None]  # type: ignore[union-attr]
-        if cache is None:
-            return ForwardContext(causal_mask=mask, positions=position_ids)
-        names = list(slots_of(self.model.program, steps=steps))
-        check_cache(cache, len(names))
-        index = {name: number for number, name in enumerate(names)}
-        return ForwardContext(
-            causal_mask=mask, positions=position_ids, cache=lambda address: CacheEntry(cache, index[address])
-        )
-
-
-def _causal_mask(rows: Tensor, keys: int, attention_mask: Tensor | None) -> Tensor:
-    if attention_mask is not None and attention_mask.ndim == 4:
-        return attention_mask
-    places = torch.arange(keys, device=rows.device)
-    mask = (places[None] <= rows[:, None])[None, None]
-    if attention_mask is None:
-        return mask
-    real = nn.functional.pad(attention_mask.bool(), (0, keys - attention_mask.shape[1]))
-    # a row that is masked as a whole has no softmax: every token attends to itself, padding too
-    return (mask & real[:, None, None]) | (places[None] == rows[:, None])
-
-
-def _same_document(position_ids: Tensor) -> Tensor:
-    """Return which tokens belong to one document of a packed row: its positions count up one by one."""
-    document = nn.functional.pad((position_ids.diff(dim=1) != 1).cumsum(dim=1), (1, 0))
-    return (document[:, :, None] == document[:, None, :])[:, None]
-
-
-class CacheEntry:
-    """One entry of a cache of `transformers`, as the cache of one layer."""
-
-    def __init__(self, cache: Any, index: int) -> None:
-        self.cache, self.index = cache, index
-
-    def update(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-        """Store new keys and values; return all keys and values to attend to."""
-        return self.cache.update(key, value, self.index)
 
 
 class AlgoformerForSequenceClassification(ProgramModel):
