@@ -201,7 +201,9 @@ def test_an_export_that_would_not_be_exact_is_refused_in_one_line() -> None:
         to_hf(token_model(PROGRAMS["gpt2"]), format="lama")
     swapped = token_model(PROGRAMS["llama"])
     swapped.body.get_submodule("parts.0.layers.1").feedforward = torch.nn.Identity()
-    with pytest.raises(ValueError, match=r"as 'llama': .*feedforward is a Identity, where the program builds"):
+    with pytest.raises(
+        ValueError, match=r"as 'llama': .*feedforward is a Identity, where the program builds"
+    ):
         to_hf(swapped, format="llama")
     odd = Program(replace(PROGRAMS["llama"].parts[0], heads=5, kv_heads=5, head_width=8))  # type: ignore[type-var]
     with pytest.raises(ValueError, match="width that the heads divide, got width=32 and heads=5"):

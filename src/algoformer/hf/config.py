@@ -78,8 +78,11 @@ class AlgoformerConfig(transformers.PreTrainedConfig):
 
     @property
     def num_hidden_layers(self) -> int:
-        """The number of layers that run in one pass, which is the number of entries of a KV cache."""
-        return 0 if self.program is None else len(slots_of(self.as_program(), steps=self.run_steps()))
+        """The number of layers that run in one pass, which is the number of entries of a KV cache.
+
+        A program without layers has one entry, which counts the tokens.
+        """
+        return 0 if self.program is None else max(len(slots_of(self.as_program(), steps=self.run_steps())), 1)
 
     @num_hidden_layers.setter
     def num_hidden_layers(self, count: int) -> None:

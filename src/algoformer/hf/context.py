@@ -45,7 +45,9 @@ def context_of(
     if cache is None:
         return ForwardContext(causal_mask=mask, positions=position_ids)
     names = list(slots_of(model.model.program, steps=steps))
-    check_cache(cache, len(names))
+    check_cache(cache, max(len(names), 1))
+    if not names:
+        _count(cache, input_ids, model.dtype)
     index = {name: number for number, name in enumerate(names)}
     return ForwardContext(
         causal_mask=mask, positions=position_ids, cache=lambda address: CacheEntry(cache, index[address])
@@ -68,6 +70,12 @@ def _same_document(position_ids: Tensor) -> Tensor:
     """Return which tokens belong to one document of a packed row: its positions count up one by one."""
     document = nn.functional.pad((position_ids.diff(dim=1) != 1).cumsum(dim=1), (1, 0))
     return (document[:, :, None] == document[:, None, :])[:, None]
+
+
+def _count(cache: Any, input_ids: Tensor, dtype: torch.dtype) -> None:
+    """Count the tokens in a cache that no attention layer fills: later tokens stand behind them."""
+    nothing = torch.zeros(len(input_ids), 1, input_ids.shape[1], 1, device=input_ids.device, dtype=dtype)
+    cache.update(nothing, nothing, 0)
 
 
 class CacheEntry:
