@@ -1,4 +1,4 @@
-"""Programs without an attention layer: nothing but a KV cache tells `transformers` how many tokens it has read."""
+"""Programs without an attention layer are decoded with a KV cache, which counts the tokens."""
 
 import pytest
 import torch

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from algoformer.hf.inputs import check_cache, checked_mask
+from algoformer.hf.inputs import check_cache, check_positions, check_type_of_cache, checked_mask
 from algoformer.language.cache import slots_of
 from algoformer.language.trunk import positions_of
 from algoformer.model.driver import DEFAULT, ForwardContext
@@ -24,6 +24,9 @@ def context_of(
     """Return the context of a forward pass of a wrapped language model that runs `steps` iterations."""
     if attention_mask is None and position_ids is None and cache is None:
         return DEFAULT
+    check_type_of_cache(cache)
+    if position_ids is not None:
+        check_positions(position_ids, input_ids.shape, model.learned_positions)
     tokens, device = input_ids.shape[1], input_ids.device
     past = 0 if cache is None else cache.get_seq_length()  # of a static cache a tensor on the device
     # a compiled step does not wait for the device
@@ -32,9 +35,9 @@ def context_of(
             f"a sequence of {int(past + tokens)} tokens is longer than "
             f"max_position_embeddings={model.config.max_position_embeddings}; shorten it"
         )
-    if attention_mask is not None:
-        attention_mask = checked_mask(attention_mask, past + tokens, model.dtype)
     keys = tokens if cache is None else cache.get_mask_sizes(tokens, 0)[0]
+    if attention_mask is not None:
+        attention_mask = checked_mask(attention_mask, input_ids, past, keys, model.dtype)
     rows = past + torch.arange(tokens, device=device)
     mask = _causal_mask(rows, keys, attention_mask)
     if position_ids is not None and attention_mask is None and cache is None:

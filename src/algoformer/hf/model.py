@@ -13,11 +13,19 @@ from torch import Tensor, nn
 
 from algoformer.hf.config import AlgoformerConfig
 from algoformer.hf.context import context_of
-from algoformer.hf.inputs import check_checkpointing, check_embedding, check_inputs
+from algoformer.hf.inputs import (
+    check_checkpointing,
+    check_embedding,
+    check_inputs,
+    check_labels,
+    check_rows,
+    has_own_loss,
+    kept_rows,
+)
 from algoformer.hf.installed import transformers
 from algoformer.language.classifier import TextClassifier
 from algoformer.language.token_model import TokenModel
-from algoformer.model.program import default_steps
+from algoformer.model.program import default_steps, modules_of
 from algoformer.trace import Unroll
 
 
@@ -45,6 +53,8 @@ class ProgramModel(transformers.PreTrainedModel):
         )
         # read once: a program that is read from its configuration in a forward pass could not be compiled
         self.program_steps = default_steps(self.model.program)
+        learned = any(layers.positions == "learned" for layers in modules_of(self.model.program))
+        self.learned_positions = config.max_position_embeddings if learned else None
         self.gradient_checkpointing = False
         self.built = False
         self.post_init()
@@ -142,10 +152,11 @@ class AlgoformerForCausalLM(ProgramModel, transformers.GenerationMixin):
             use_cache: whether to return a cache; by default as configured, and not while training.
             logits_to_keep: number of last tokens whose logits are computed, 0 for all, or their indices.
             steps: how often the traced loop runs; by default as configured.
-            kwargs: passed to the loss function, except `return_dict`.
+            kwargs: `return_dict`, and what the loss function takes, such as `num_items_in_batch`; others are
+                refused.
         """
-        input_ids = check_inputs(input_ids, kwargs, self.config)
-        unroll = self.unroll(steps)
+        input_ids = check_inputs(input_ids, labels, kwargs, self)
+        unroll, kept = self.unroll(steps), kept_rows(logits_to_keep)
         use_cache = (self.config.use_cache and not self.training) if use_cache is None else use_cache
         if unroll.gradient_checkpointing:
             check_checkpointing(use_cache, past_key_values)
@@ -153,11 +164,12 @@ class AlgoformerForCausalLM(ProgramModel, transformers.GenerationMixin):
             past_key_values = transformers.DynamicCache()
         context = context_of(self, input_ids, attention_mask, position_ids, past_key_values, unroll.steps)
         states = self.model.trunk(input_ids, unroll, context)[0]
-        kept = slice(-logits_to_keep or None, None) if isinstance(logits_to_keep, int) else logits_to_keep
         check_embedding(self.model.output_weight if self.model.tied else states, states)
         logits = self.model.scores(states[:, kept])
         loss = None
         if labels is not None:
+            if not has_own_loss(self) and kwargs.get("shift_labels") is None:
+                check_labels(labels, logits)
             loss = self.loss_function(logits, labels, vocab_size=self.config.vocab_size, **kwargs)
         return transformers.modeling_outputs.CausalLMOutputWithPast(
             loss=loss, logits=logits, past_key_values=past_key_values if use_cache else None
@@ -187,10 +199,12 @@ class AlgoformerForSequenceClassification(ProgramModel):
             attention_mask: which tokens are not padding; by default all.
             labels: the number of each sequence's label.
             steps: how often the traced loop runs; by default as configured.
-            kwargs: passed to the loss function, except `return_dict`.
+            kwargs: `return_dict`, and what the loss function takes, such as `num_items_in_batch`; others are
+                refused.
         """
-        input_ids = check_inputs(input_ids, kwargs, self.config, refused=("position_ids",))
+        input_ids = check_inputs(input_ids, labels, kwargs, self)
         mask = torch.ones_like(input_ids) if attention_mask is None else attention_mask
+        check_rows("attention_mask", mask, input_ids.shape)
         logits = self.model(input_ids, mask.bool(), self.unroll(steps))[0]
         loss = None
         if labels is not None:
