@@ -41,6 +41,14 @@ def test_positions_that_were_not_learned_are_refused(program: Program, positions
     model(IDS, position_ids=ORDER + 32)  # the last 8 that were
 
 
+def test_a_generated_sequence_that_is_too_long_is_told_its_length() -> None:
+    for options in ({}, {"use_cache": False}, {"cache_implementation": "static"}):
+        with pytest.raises(
+            ValueError, match="41 tokens is longer than max_position_embeddings=40; shorten it"
+        ):
+            looped().generate(IDS, max_new_tokens=40, do_sample=False, **options)
+
+
 @torch.no_grad()
 @pytest.mark.parametrize("positions", [ORDER + 1000, ORDER - 3, ORDER * 7, ORDER.flip(1) + 50])
 def test_positions_that_rotate_have_no_limit_as_in_llama(positions: Tensor) -> None:
@@ -127,6 +135,12 @@ def test_a_misspelled_keyword_is_told_the_right_one() -> None:
     for options in ({"use_cache": True}, {"logits_to_keep": 1}, {"past_key_values": ()}):
         with pytest.raises(ValueError, match=f"{next(iter(options))} is not supported; leave it out"):
             classifier()(IDS, **options)
+
+
+def test_a_keyword_with_another_way_is_told_it() -> None:
+    for name, hint in {"inputs_embeds": " and give input_ids", "cache_position": ": it follows from"}.items():
+        with pytest.raises(ValueError, match=f"{name} is not supported; leave it out{hint}[^(]*$"):
+            looped()(IDS, **{name: torch.zeros(3, 8, 16)})
 
 
 def test_what_asks_for_nothing_is_accepted() -> None:

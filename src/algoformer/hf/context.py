@@ -25,8 +25,6 @@ def context_of(
     if attention_mask is None and position_ids is None and cache is None:
         return DEFAULT
     check_type_of_cache(cache)
-    if position_ids is not None:
-        check_positions(position_ids, input_ids.shape, model.learned_positions)
     tokens, device = input_ids.shape[1], input_ids.device
     past = 0 if cache is None else cache.get_seq_length()  # of a static cache a tensor on the device
     # a compiled step does not wait for the device
@@ -35,6 +33,8 @@ def context_of(
             f"a sequence of {int(past + tokens)} tokens is longer than "
             f"max_position_embeddings={model.config.max_position_embeddings}; shorten it"
         )
+    if position_ids is not None:
+        check_positions(position_ids, input_ids.shape, model.learned_positions)
     keys = tokens if cache is None else cache.get_mask_sizes(tokens, 0)[0]
     if attention_mask is not None:
         attention_mask = checked_mask(attention_mask, input_ids, past, keys, model.dtype)

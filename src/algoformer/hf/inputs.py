@@ -36,8 +36,8 @@ def check_inputs(
             continue
         if name == "token_type_ids" and _is_one_segment(value):
             continue
-        hint = did_you_mean(name, ("input_ids", "attention_mask", "labels", "steps"))
-        raise ValueError(f"{name} is not supported; leave it out{_INSTEAD.get(name, '')}{hint}")
+        hint = _INSTEAD.get(name) or did_you_mean(name, ("input_ids", "attention_mask", "labels", "steps"))
+        raise ValueError(f"{name} is not supported; leave it out{hint}")
     if input_ids is None:
         raise ValueError("input_ids must be given")
     if not isinstance(input_ids, Tensor) or input_ids.ndim != 2 or input_ids.is_floating_point():
