@@ -205,3 +205,46 @@ def test_tokens_are_a_batch_of_whole_numbers(tokens: Any) -> None:
                 ValueError, match=r"input_ids must be whole numbers of shape \(batch, token\)"
             ):
                 model(tokens, **options)
+
+
+def _kept_numbers(model: Any) -> int:
+    kept: list[int] = []
+
+    def pack(tensor: Tensor) -> Tensor:
+        kept.append(tensor.numel())
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        model(IDS)
+    return sum(kept)
+
+
+def _checkpointing(model: Any, *, enable: bool = True, **options: Any) -> None:
+    name = "enable" if enable else "disable"
+    newest = getattr(model, f"activation_checkpointing_{name}", None)  # its new name
+    (newest or getattr(model, f"gradient_checkpointing_{name}"))(**options)
+
+
+def test_gradient_checkpointing_keeps_less_or_is_refused() -> None:
+    model = looped().train()
+    before = _kept_numbers(model)
+    _checkpointing(model)
+    assert _kept_numbers(model) < before / 2
+    _checkpointing(model, enable=False)
+    assert _kept_numbers(model) == before
+    plain = to_hf(token_model(PROGRAMS["plain"]))
+    with pytest.raises(ValueError, match="runs the iterations of a loop again, and the program has none"):
+        _checkpointing(plain)
+    _checkpointing(plain, enable=False)
+
+
+@pytest.mark.parametrize("options", [{"every_n_layers": 2}, {"offload": True}], ids=str)
+def test_other_ways_to_checkpoint_are_refused(options: dict[str, Any]) -> None:
+    model = looped()
+    if not hasattr(model, "activation_checkpointing_enable"):
+        pytest.skip("this version of transformers has no other ways")
+    with pytest.raises(
+        ValueError, match="runs every iteration of a loop again, .* leave out every_n_layers="
+    ):
+        _checkpointing(model, **options)
+    assert not model.gradient_checkpointing

@@ -7,9 +7,11 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils.checkpoint import checkpoint
 
 from algoformer.common.names import did_you_mean
 from algoformer.common.terminal import short
+from algoformer.model.program import Program, traced_part
 
 STATES = "model.model.trace(input_ids, unroll) returns the states that unroll.keep names"
 
@@ -115,6 +117,19 @@ def check_labels(labels: Tensor, logits: Tensor) -> None:
         raise ValueError(
             f"labels must have the shape of the logits, {tuple(logits.shape[:2])}, "
             f"got {tuple(labels.shape)}; leave out logits_to_keep, or give labels of the same tokens"
+        )
+
+
+def check_recompute(program: Program, function: Any, every_n_layers: int) -> None:
+    """Refuse gradient checkpointing of anything but every iteration of the traced loop."""
+    if traced_part(program) is None:
+        raise ValueError(
+            "gradient checkpointing runs the iterations of a loop again, and the program has none; leave it out"
+        )
+    if every_n_layers != 1 or getattr(function, "func", function) is not checkpoint:
+        raise ValueError(
+            "gradient checkpointing runs every iteration of a loop again, and keeps its input on the device; "
+            f"leave out every_n_layers={every_n_layers} and offload"
         )
 
 

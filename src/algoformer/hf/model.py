@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from algoformer.hf.config import AlgoformerConfig
 from algoformer.hf.context import context_of
@@ -18,6 +19,7 @@ from algoformer.hf.inputs import (
     check_embedding,
     check_inputs,
     check_labels,
+    check_recompute,
     check_rows,
     has_own_loss,
     kept_rows,
@@ -83,6 +85,13 @@ class ProgramModel(transformers.PreTrainedModel):
         """Replace the embedding of the tokens."""
         self.model.trunk.embedding = value
         self.model.trunk.vocabulary = value.num_embeddings
+
+    def _set_gradient_checkpointing(
+        self, enable: bool = True, gradient_checkpointing_func: Any = checkpoint, every_n_layers: int = 1
+    ) -> None:
+        if enable:
+            check_recompute(self.model.program, gradient_checkpointing_func, every_n_layers)
+        self.gradient_checkpointing = enable
 
     def unroll(self, steps: int | None) -> Unroll:
         """Return how far to run: `steps` of the traced loop, by default as configured."""
