@@ -244,7 +244,7 @@ def test_other_ways_to_checkpoint_are_refused(options: dict[str, Any]) -> None:
     if not hasattr(model, "activation_checkpointing_enable"):
         pytest.skip("this version of transformers has no other ways")
     with pytest.raises(
-        ValueError, match="runs every iteration of a loop again, .* leave out every_n_layers="
+        ValueError, match=r"runs every iteration of a loop again, .* leave out every_n_layers="
     ):
         _checkpointing(model, **options)
     assert not model.gradient_checkpointing

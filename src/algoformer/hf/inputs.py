@@ -124,7 +124,8 @@ def check_recompute(program: Program, function: Any, every_n_layers: int) -> Non
     """Refuse gradient checkpointing of anything but every iteration of the traced loop."""
     if traced_part(program) is None:
         raise ValueError(
-            "gradient checkpointing runs the iterations of a loop again, and the program has none; leave it out"
+            "gradient checkpointing runs the iterations of a loop again, and the program has none; "
+            "leave it out"
         )
     if every_n_layers != 1 or getattr(function, "func", function) is not checkpoint:
         raise ValueError(
