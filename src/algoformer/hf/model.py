@@ -86,6 +86,16 @@ class ProgramModel(transformers.PreTrainedModel):
         self.model.trunk.embedding = value
         self.model.trunk.vocabulary = value.num_embeddings
 
+    def own_model(self) -> Any:
+        """Return the model of this library; refuse if it would run for another number of steps."""
+        configured = self.config.steps
+        if configured not in (None, self.program_steps):
+            raise ValueError(
+                f"the model is configured for steps={configured} and its program for {self.program_steps}; "
+                "set model.config.steps = None, and give Unroll(steps=...) to what from_hf returns"
+            )
+        return self.model
+
     def _set_gradient_checkpointing(
         self, enable: bool = True, gradient_checkpointing_func: Any = checkpoint, every_n_layers: int = 1
     ) -> None:
