@@ -18,6 +18,7 @@ PROGRAMS = {
     "algoformer": presets.algoformer(heads=2, steps=3),
     "nested": presets.nested(heads=2, steps=2, inner_steps=2),
     "parallel": Program(Parallel(Loop(Layers(1, heads=2), steps=3), Layers(1, heads=2))),
+    "no attention": Program(Loop(Layers(0), steps=3)),
 }
 ids = torch.randint(3, 32, (3, 8), generator=torch.Generator().manual_seed(1))
 mask = torch.arange(8) >= torch.tensor([[3], [0], [0]])
@@ -41,5 +42,5 @@ def test_a_step_with_a_static_cache_is_one_graph_with_the_same_tokens() -> None:
     # in a process of its own: checks of types at run time cannot be compiled
     done = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True, check=False)
     assert not done.returncode, done.stderr[-2000:]
-    names = ("standard", "algoformer", "nested", "parallel")
+    names = ("standard", "algoformer", "nested", "parallel", "no attention")
     assert done.stdout.splitlines() == [f"{name} True True" for name in names]

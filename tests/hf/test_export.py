@@ -14,7 +14,7 @@ pytest.importorskip("transformers")
 
 from algoformer.hf import from_hf, to_hf
 from algoformer.language.token_model import TokenModel
-from algoformer.model import Layers, Loop, Parallel, Program, presets
+from algoformer.model import Layers, Loop, Parallel, Program, TwoStates, presets
 from algoformer.model.formats import FORMATS, MODERN, SHARED, servable
 from tests.hf.test_importers import TOKENS, exact
 
@@ -128,7 +128,26 @@ def test_the_export_is_a_copy_and_receives_the_gradients_of_the_program() -> Non
         (presets.hrm_text(2, norm="rms"), "the nearest format, hrm_text, has norm='plain'$"),
         (presets.hrm_text(2, final_norm=False), "two stacks of equally many layers, each with a final norm"),
         (presets.standard(2, activation="relu"), "the nearest format, gpt2, has activation='gelu'$"),
-        (presets.looped(steps=1, inject="gate"), "a loop of 1 step has no format"),
+        (
+            presets.looped(steps=1, inject="gate"),
+            "a loop of 1 step has no format with inject='gate', start='zer",
+        ),
+        (
+            Program(Loop(Layers(1), steps=1, halt="gate")),
+            "a loop of 1 step has no format with halt='gate'; without it",
+        ),
+        (
+            Program(Loop(Layers(1), steps=1, halt="act")),
+            "a loop of 1 step has no format with halt='act'; without it",
+        ),
+        (
+            Program(Loop(Layers(1), steps=1, damp=0.5)),
+            "a loop of 1 step has no format with damp=0.5; without it",
+        ),
+        (
+            Program(TwoStates((Loop(Layers(1), steps=2, damp=0.5), Layers(1)), steps=2, inject="none")),
+            "the low network of hrm_text has no damp, got damp=0.5",
+        ),
     ],
 )
 def test_a_program_without_a_format_is_told_why(program: Program, reason: str) -> None:
@@ -136,6 +155,36 @@ def test_a_program_without_a_format_is_told_why(program: Program, reason: str) -
     assert found.format is None
     with pytest.raises(AssertionError, match=reason):
         raise AssertionError(found.reason)
+
+
+@EVERY
+@pytest.mark.parametrize("rate", ["dropout", "attention_dropout", "word_dropout"])
+def test_a_dropout_rate_is_that_of_the_exported_model_or_refused(name: str, rate: str) -> None:
+    model, format = token_model(PROGRAMS[name]), FORMAT_OF[name]
+    model.trunk.set_dropout(**{rate: 0.3})
+    if rate == "attention_dropout" or (rate == "dropout" and format == "gpt2"):
+        plain = to_hf(model, format=format).train()
+        rates = {module.p for module in plain.modules() if isinstance(module, torch.nn.Dropout)}
+        rates |= {getattr(module, "attention_dropout", 0.0) for module in plain.modules()}
+        assert 0.3 in rates
+        assert not torch.equal(plain(TOKENS).logits, plain(TOKENS).logits)  # drawn anew
+        torch.testing.assert_close(plain.eval()(TOKENS).logits, model(TOKENS)[0], rtol=0, atol=1e-5)
+    else:
+        with pytest.raises(
+            ValueError, match=rf"'{format}' holds no {rate}, got 0.3; .*trunk.set_dropout\(\)"
+        ):
+            to_hf(model, format=format)
+
+
+def test_the_dropout_that_a_format_holds_stays_in_the_remedy() -> None:
+    model = token_model(PROGRAMS["llama"])
+    model.trunk.set_dropout(dropout=0.1, attention_dropout=0.2)
+    with pytest.raises(
+        ValueError, match=r"holds no dropout, got 0.1; .*set_dropout\(attention_dropout=0.2\)"
+    ):
+        to_hf(model, format="llama")
+    model.trunk.set_dropout(attention_dropout=0.2)
+    assert to_hf(model, format="llama").config.attention_dropout == 0.2
 
 
 def test_every_word_of_layers_is_fixed_by_a_format_or_stored_by_it() -> None:
@@ -150,6 +199,12 @@ def test_an_export_that_would_not_be_exact_is_refused_in_one_line() -> None:
         to_hf(token_model(PROGRAMS["gpt2"]), format="llama")
     with pytest.raises(ValueError, match=r"unknown format 'lama' \(did you mean 'llama'\?\)"):
         to_hf(token_model(PROGRAMS["gpt2"]), format="lama")
+    swapped = token_model(PROGRAMS["llama"])
+    swapped.body.get_submodule("parts.0.layers.1").feedforward = torch.nn.Identity()
+    with pytest.raises(
+        ValueError, match=r"as 'llama': .*feedforward is a Identity, where the program builds"
+    ):
+        to_hf(swapped, format="llama")
     odd = Program(replace(PROGRAMS["llama"].parts[0], heads=5, kv_heads=5, head_width=8))  # type: ignore[type-var]
     with pytest.raises(ValueError, match="width that the heads divide, got width=32 and heads=5"):
         to_hf(token_model(odd), format="llama")

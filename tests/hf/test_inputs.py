@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from algoformer.hf import AlgoformerForCausalLM, to_hf
+from algoformer.hf import AlgoformerForCausalLM, from_hf, to_hf
 from algoformer.language.classifier import TextClassifier
 from algoformer.model import presets
 from tests.hf.families import transformers
@@ -150,6 +150,19 @@ def test_the_number_of_layers_that_run_cannot_be_set(tmp_path: Path) -> None:
     looped().save_pretrained(tmp_path)
     with pytest.raises(ValueError, match="follows from the program, got 3; give steps, or another program"):
         transformers.AutoModelForCausalLM.from_pretrained(tmp_path, num_hidden_layers=3)
+
+
+def test_a_depth_that_was_configured_is_not_lost_on_the_way_back(tmp_path: Path) -> None:
+    looped().save_pretrained(tmp_path)
+    model, tokens = (
+        transformers.AutoModelForCausalLM.from_pretrained(tmp_path, steps=5),
+        prompts()["input_ids"],
+    )
+    with pytest.raises(ValueError, match=r"configured for steps=5 .* program for 3; set .* and give Unroll"):
+        from_hf(model)
+    for steps in (3, None):
+        model.config.steps = steps
+        assert torch.equal(from_hf(model)(tokens)[0], model(tokens, use_cache=False).logits)
 
 
 @pytest.mark.parametrize("implementation", ["eager", "sdpa"])

@@ -116,6 +116,8 @@ def test_a_saved_model_is_opened_by_the_auto_classes(name: str, tmp_path: Path) 
         ("word_dropout", "a"),
         ("attention_dropout", 1.5),
         ("dropout", {}),
+        ("use_cache", "no"),
+        ("tie_word_embeddings", "false"),
     ],
 )
 def test_a_field_of_another_type_in_the_configuration_is_named(

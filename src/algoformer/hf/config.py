@@ -62,7 +62,7 @@ class AlgoformerConfig(transformers.PreTrainedConfig):
         return super().from_dict(config_dict, **kwargs)
 
     def as_program(self) -> Program:
-        """Return the program; refuse one that cannot be read, and impossible sizes or rates."""
+        """Return the program; refuse one that cannot be read, and impossible sizes, rates or flags."""
         for name in ("vocab_size", "hidden_size", "max_position_embeddings", "steps"):
             if name != "steps" or self.steps is not None:
                 check_count(name, getattr(self, name), most=2**31 - 1)
@@ -70,6 +70,9 @@ class AlgoformerConfig(transformers.PreTrainedConfig):
             value = getattr(self, name)
             if type(value) not in (int, float) or not 0 <= value < 1:
                 raise ValueError(f"{name} must be a number from 0 to below 1, got {short(value)}")
+        for name in ("tie_word_embeddings", "use_cache"):
+            if not isinstance(getattr(self, name), bool):
+                raise ValueError(f"{name} must be a boolean, got {short(getattr(self, name))}")
         return from_data(self.program)
 
     def run_steps(self) -> int:
@@ -78,8 +81,11 @@ class AlgoformerConfig(transformers.PreTrainedConfig):
 
     @property
     def num_hidden_layers(self) -> int:
-        """The number of layers that run in one pass, which is the number of entries of a KV cache."""
-        return 0 if self.program is None else len(slots_of(self.as_program(), steps=self.run_steps()))
+        """The number of layers that run in one pass, which is the number of entries of a KV cache.
+
+        A program without layers has one entry, which counts the tokens.
+        """
+        return 0 if self.program is None else max(len(slots_of(self.as_program(), steps=self.run_steps())), 1)
 
     @num_hidden_layers.setter
     def num_hidden_layers(self, count: int) -> None:

@@ -41,7 +41,8 @@ def to_hf(model: TokenModel | TextClassifier | TextModelFile, format: str = "alg
 
     Raises:
         ValueError: the model is not one of text, is a prefix language model, which `generate` of
-            `transformers` cannot run, or is not one of the format.
+            `transformers` cannot run, is not one of the format, or has a dropout rate that the format has
+            no field for.
     """
     check_choice("format", format, ("algoformer", *FORMATS))
     if isinstance(model, TextModelFile):
@@ -164,7 +165,11 @@ def export(model: TokenModel, format: str) -> Any:
     if found.format != format:
         reason = found.reason or f"it is one of the format {found.format!r}"
         raise ValueError(f"this program cannot be exported as {format!r}: {reason}")
+    changed = model.rebuildable()
+    if changed:
+        raise ValueError(f"this model cannot be exported as {format!r}: {changed}")
     layers = modules_of(model.program)[0]
+    _check_dropout(model, format)
     if model.trunk.width % layers.heads:
         raise ValueError(
             f"{format!r} needs a width that the heads divide, "
@@ -188,6 +193,19 @@ def export(model: TokenModel, format: str) -> Any:
     elif format != "hrm_text":  # its norms have no weights
         _split(stacks[-1].final_norm, decoder.norm)
     return theirs.train(model.training)
+
+
+def _check_dropout(model: TokenModel, format: str) -> None:
+    """Refuse a dropout rate that the format has no field for: training would go on without it."""
+    held = ("dropout", "attention_dropout") if format == "gpt2" else ("attention_dropout",)
+    kept = ", ".join(f"{name}={getattr(model.trunk, name)}" for name in held if getattr(model.trunk, name))
+    for name in ("dropout", "word_dropout"):
+        rate = getattr(model.trunk, name)
+        if rate and name not in held:
+            raise ValueError(
+                f"{format!r} holds no {name}, got {rate}; to export the model without it, call "
+                f"model.trunk.set_dropout({kept}) first"
+            )
 
 
 def _config(model: TokenModel, format: str) -> Any:

@@ -111,7 +111,8 @@ def from_hf(model: Any) -> TokenModel | TextClassifier:
 
     A model that `loopify` has looped becomes a program with that loop. The result computes the logits of the
     original up to rounding, for an HRM-Text without `token_type_ids`. Dropout rates are those of the
-    original; the embeddings have that of the layers.
+    original; the embeddings have that of the layers. Gradients flow through every iteration. A program does
+    not hold the numbers of special tokens: give those of the original to `generate`.
 
     Args:
         model: a causal language model of one of `FAMILIES`, or what `to_hf` returned.
@@ -121,7 +122,7 @@ def from_hf(model: Any) -> TokenModel | TextClassifier:
             that programs do not have.
     """
     if isinstance(model, ProgramModel):
-        return model.model
+        return model.own_model()
     # of peft, or of transformers with an adapter inside; some versions leave `peft_config` after a merge
     if hasattr(model, "merge_and_unload") or getattr(model, "_hf_peft_config_loaded", False):
         raise ValueError("from_hf needs plain weights; merge the adapter first: model.merge_and_unload()")

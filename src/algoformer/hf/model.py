@@ -10,22 +10,24 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from algoformer.hf.config import AlgoformerConfig
+from algoformer.hf.context import context_of
 from algoformer.hf.inputs import (
-    check_cache,
     check_checkpointing,
     check_embedding,
     check_inputs,
-    checked_mask,
+    check_labels,
+    check_recompute,
+    check_rows,
+    has_own_loss,
+    kept_rows,
 )
 from algoformer.hf.installed import transformers
-from algoformer.language.cache import slots_of
 from algoformer.language.classifier import TextClassifier
 from algoformer.language.token_model import TokenModel
-from algoformer.language.trunk import positions_of
-from algoformer.model.driver import DEFAULT, ForwardContext
-from algoformer.model.program import default_steps
+from algoformer.model.program import default_steps, modules_of
 from algoformer.trace import Unroll
 
 
@@ -53,6 +55,8 @@ class ProgramModel(transformers.PreTrainedModel):
         )
         # read once: a program that is read from its configuration in a forward pass could not be compiled
         self.program_steps = default_steps(self.model.program)
+        learned = any(layers.positions == "learned" for layers in modules_of(self.model.program))
+        self.learned_positions = config.max_position_embeddings if learned else None
         self.gradient_checkpointing = False
         self.built = False
         self.post_init()
@@ -81,6 +85,23 @@ class ProgramModel(transformers.PreTrainedModel):
         """Replace the embedding of the tokens."""
         self.model.trunk.embedding = value
         self.model.trunk.vocabulary = value.num_embeddings
+
+    def own_model(self) -> Any:
+        """Return the model of this library; refuse if it would run for another number of steps."""
+        configured = self.config.steps
+        if configured not in (None, self.program_steps):
+            raise ValueError(
+                f"the model is configured for steps={configured} and its program for {self.program_steps}; "
+                "set model.config.steps = None, and give Unroll(steps=...) to what from_hf returns"
+            )
+        return self.model
+
+    def _set_gradient_checkpointing(
+        self, enable: bool = True, gradient_checkpointing_func: Any = checkpoint, every_n_layers: int = 1
+    ) -> None:
+        if enable:
+            check_recompute(self.model.program, gradient_checkpointing_func, every_n_layers)
+        self.gradient_checkpointing = enable
 
     def unroll(self, steps: int | None) -> Unroll:
         """Return how far to run: `steps` of the traced loop, by default as configured."""
@@ -150,92 +171,28 @@ class AlgoformerForCausalLM(ProgramModel, transformers.GenerationMixin):
             use_cache: whether to return a cache; by default as configured, and not while training.
             logits_to_keep: number of last tokens whose logits are computed, 0 for all, or their indices.
             steps: how often the traced loop runs; by default as configured.
-            kwargs: passed to the loss function, except `return_dict`.
+            kwargs: `return_dict`, and what the loss function takes, such as `num_items_in_batch`; others are
+                refused.
         """
-        input_ids = check_inputs(input_ids, kwargs, self.config)
-        unroll = self.unroll(steps)
+        input_ids = check_inputs(input_ids, labels, kwargs, self)
+        unroll, kept = self.unroll(steps), kept_rows(logits_to_keep)
         use_cache = (self.config.use_cache and not self.training) if use_cache is None else use_cache
         if unroll.gradient_checkpointing:
             check_checkpointing(use_cache, past_key_values)
         if use_cache and past_key_values is None:
             past_key_values = transformers.DynamicCache()
-        context = self._context(input_ids, attention_mask, position_ids, past_key_values, unroll.steps)
+        context = context_of(self, input_ids, attention_mask, position_ids, past_key_values, unroll.steps)
         states = self.model.trunk(input_ids, unroll, context)[0]
-        kept = slice(-logits_to_keep or None, None) if isinstance(logits_to_keep, int) else logits_to_keep
         check_embedding(self.model.output_weight if self.model.tied else states, states)
         logits = self.model.scores(states[:, kept])
         loss = None
         if labels is not None:
+            if not has_own_loss(self) and kwargs.get("shift_labels") is None:
+                check_labels(labels, logits)
             loss = self.loss_function(logits, labels, vocab_size=self.config.vocab_size, **kwargs)
         return transformers.modeling_outputs.CausalLMOutputWithPast(
             loss=loss, logits=logits, past_key_values=past_key_values if use_cache else None
         )
-
-    def _context(
-        self,
-        input_ids: Tensor,
-        attention_mask: Tensor | None,
-        position_ids: Tensor | None,
-        cache: Any,
-        steps: int,
-    ) -> ForwardContext:
-        if attention_mask is None and position_ids is None and cache is None:
-            return DEFAULT
-        tokens, device = input_ids.shape[1], input_ids.device
-        past = 0 if cache is None else cache.get_seq_length()  # of a static cache a tensor on the device
-        # a compiled step does not wait for the device
-        if not torch.compiler.is_compiling() and past + tokens > self.config.max_position_embeddings:
-            raise ValueError(
-                f"a sequence of {int(past + tokens)} tokens is longer than "
-                f"max_position_embeddings={self.config.max_position_embeddings}; shorten it"
-            )
-        if attention_mask is not None:
-            attention_mask = checked_mask(attention_mask, past + tokens, self.dtype)
-        keys = tokens if cache is None else cache.get_mask_sizes(tokens, 0)[0]
-        rows = past + torch.arange(tokens, device=device)
-        mask = _causal_mask(rows, keys, attention_mask)
-        if position_ids is not None and attention_mask is None and cache is None:
-            mask = mask & _same_document(position_ids)
-        if position_ids is None:
-            padded = attention_mask is not None and attention_mask.ndim == 2
-            position_ids = positions_of(attention_mask.bool())[:, rows] if padded else rows[None]  # type: ignore[union-attr]
-        if cache is None:
-            return ForwardContext(causal_mask=mask, positions=position_ids)
-        names = list(slots_of(self.model.program, steps=steps))
-        check_cache(cache, len(names))
-        index = {name: number for number, name in enumerate(names)}
-        return ForwardContext(
-            causal_mask=mask, positions=position_ids, cache=lambda address: CacheEntry(cache, index[address])
-        )
-
-
-def _causal_mask(rows: Tensor, keys: int, attention_mask: Tensor | None) -> Tensor:
-    if attention_mask is not None and attention_mask.ndim == 4:
-        return attention_mask
-    places = torch.arange(keys, device=rows.device)
-    mask = (places[None] <= rows[:, None])[None, None]
-    if attention_mask is None:
-        return mask
-    real = nn.functional.pad(attention_mask.bool(), (0, keys - attention_mask.shape[1]))
-    # a row that is masked as a whole has no softmax: every token attends to itself, padding too
-    return (mask & real[:, None, None]) | (places[None] == rows[:, None])
-
-
-def _same_document(position_ids: Tensor) -> Tensor:
-    """Return which tokens belong to one document of a packed row: its positions count up one by one."""
-    document = nn.functional.pad((position_ids.diff(dim=1) != 1).cumsum(dim=1), (1, 0))
-    return (document[:, :, None] == document[:, None, :])[:, None]
-
-
-class CacheEntry:
-    """One entry of a cache of `transformers`, as the cache of one layer."""
-
-    def __init__(self, cache: Any, index: int) -> None:
-        self.cache, self.index = cache, index
-
-    def update(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-        """Store new keys and values; return all keys and values to attend to."""
-        return self.cache.update(key, value, self.index)
 
 
 class AlgoformerForSequenceClassification(ProgramModel):
@@ -261,10 +218,12 @@ class AlgoformerForSequenceClassification(ProgramModel):
             attention_mask: which tokens are not padding; by default all.
             labels: the number of each sequence's label.
             steps: how often the traced loop runs; by default as configured.
-            kwargs: passed to the loss function, except `return_dict`.
+            kwargs: `return_dict`, and what the loss function takes, such as `num_items_in_batch`; others are
+                refused.
         """
-        input_ids = check_inputs(input_ids, kwargs, self.config, refused=("position_ids",))
+        input_ids = check_inputs(input_ids, labels, kwargs, self)
         mask = torch.ones_like(input_ids) if attention_mask is None else attention_mask
+        check_rows("attention_mask", mask, input_ids.shape)
         logits = self.model(input_ids, mask.bool(), self.unroll(steps))[0]
         loss = None
         if labels is not None:

@@ -55,7 +55,8 @@ def servable(program: Program) -> Servable:
 
     A program without a loop can be a Llama, a Qwen 2 or 3, an OLMo 2 or a GPT-2. A loop of two states around
     the words of HRM-Text is an `hrm_text`. The formats have no other loops: unrolled into a Llama, a loop
-    would become copies of its weights. A loop of one step counts as no loop.
+    would become copies of its weights. A loop of one step counts as no loop, unless something in it has no
+    place in a format: a gate, another injection than "add" or "none", a step size or a signal of the step.
 
     >>> from algoformer import programs
     >>> servable(programs.hrm_text(layers=2)).format
@@ -85,17 +86,28 @@ def servable(program: Program) -> Servable:
 def _flat(program: Program) -> Iterator[Part]:
     """Yield the parts, those of loops of one step among them."""
     for part in program:
-        once = type(part) is Loop and part.steps == 1 and part.damp == 1 and part.step_signal == "none"
-        # with one step, adding the input to zeros and starting from the input are the same
-        if once and (part.inject, part.start_kind) in (("none", "input"), ("add", "zeros")):  # type: ignore[union-attr]
+        if type(part) is Loop and part.steps == 1 and not _without_a_place(part):
             yield from _flat(part.bodies[0])
         else:
             yield part
 
 
+def _without_a_place(loop: Loop) -> list[str]:
+    """Return the settings by which a loop of one step is more than its body run once."""
+    kept: list[str] = []
+    # with one step, adding the input to zeros and starting from the input are the same
+    if (loop.inject, loop.start_kind) not in (("none", "input"), ("add", "zeros")):
+        kept = [f"inject={loop.inject!r}", f"start={loop.start_kind!r}"]
+    none = {"damp": 1, "step_signal": "none", "halt": "none"}
+    return kept + [f"{word}={getattr(loop, word)!r}" for word in none if getattr(loop, word) != none[word]]
+
+
 def _why_not_hrm_text(loop: TwoStates) -> str:
     if loop.inject != "none" or loop.start_kind != "input":
         return "the loop of hrm_text has inject='none' and starts from the input"
+    low = loop.body.parts[0]
+    if isinstance(low, Loop) and low.damp != 1:
+        return f"the low network of hrm_text has no damp, got damp={low.damp!r}"
     bodies = [loop.body.parts[0].bodies[0].parts, loop.body.parts[1:]]
     stacks = [body[0] for body in bodies if len(body) == 1 and isinstance(body[0], Layers)]
     equal = len(stacks) == 2 and stacks[0].count == stacks[1].count > 0
@@ -106,6 +118,9 @@ def _why_not_hrm_text(loop: TwoStates) -> str:
 
 def _why_not_unlooped(parts: list[Part]) -> str:
     for part in parts:
+        if type(part) is Loop and part.steps == 1:
+            kept = ", ".join(_without_a_place(part))
+            return f"a loop of 1 step has no format with {kept}; without it, it counts as no loop"
         if isinstance(part, Loop):
             what = f"a loop of {part.steps} step{'' if part.steps == 1 else 's'}"
             return f'{what} has no format; only TwoStates(..., inject="none") has one, hrm_text'
