@@ -15,24 +15,29 @@ from algoformer.model.work import Stream, Work, layers_work
 from algoformer.trace import Unroll
 
 
-def unrolled_work(program: Program, stream: Stream, unroll: Unroll) -> tuple[list[Work], bool, bool]:
-    """Each part's work; whether gradients reach what enters; whether what leaves carries any."""
+def unrolled_work(
+    program: Program, stream: Stream, unroll: Unroll, *, reported: bool = True
+) -> tuple[list[Work], bool, bool]:
+    """Each part's work; whether gradients reach what enters; whether what leaves carries any.
+
+    `reported` says whether the loss reads the exit gate of the traced loop; those of branches are not read.
+    """
     traced = traced_part(program)
     if traced is None:
         return _each(program.parts, stream), True, True
     part = program.parts[traced]
     here = stream if traced + 1 == len(program) else stream.whole
     if isinstance(part, Loop):
-        steps = unroll.steps if unroll.grad_steps is None else unroll.grad_steps
-        work = _iterations(part, here, unroll.steps, tracked=steps)
+        work = _iterations(part, here, unroll)
         if unroll.gradient_checkpointing:
-            work = _repeated(part, here, work, unroll.steps, tracked=steps)
-        work += _gate(part, here, unroll.length, carried=steps > 0, ends=traced + 1 == len(program))
-        carried = steps > 0
-        reached = carried and _reached(part, unroll.steps, steps)
+            work = _repeated(part, here, unroll, work)
+        carried = _tracked(unroll) > 0
+        gate = _gate(part, here, unroll.length, carried=carried, ends=traced + 1 == len(program))
+        work += gate if reported else Work(forward=gate.forward)
+        reached = carried and _reached(part, unroll)
     else:
         assert not isinstance(part, Layers)
-        branches = [unrolled_work(branch, here, unroll) for branch in part.branches]
+        branches = [unrolled_work(branch, here, unroll, reported=False) for branch in part.branches]
         work = sum((inner for works, _, _ in branches for inner in works), Work())
         reached, carried = any(item[1] for item in branches), any(item[2] for item in branches)
     # a part that no gradient reaches builds a graph, which is dropped as soon as the loop is done with it
@@ -61,44 +66,70 @@ def _once(part: Part, stream: Stream, *, tracked: bool, carried: bool) -> Work:
     if isinstance(part, Layers):
         return layers_work(part, stream, tracked=tracked, carried=carried)
     if isinstance(part, Loop):
-        return _iterations(part, stream, part.steps, tracked=part.steps * tracked, carried=carried)
+        unroll = Unroll(steps=part.steps, window=1, grad_steps=part.steps * tracked)
+        return _iterations(part, stream, unroll, carried=carried)
     branches = (_each(branch.parts, stream, tracked=tracked, carried=carried) for branch in part.branches)
     return sum((work for works in branches for work in works), Work())
 
 
-def _iterations(loop: Loop, stream: Stream, steps: int, *, tracked: int, carried: bool = True) -> Work:
-    """`steps` iterations, the last `tracked` of them with a graph."""
+def _iterations(loop: Loop, stream: Stream, unroll: Unroll, *, carried: bool = True) -> Work:
+    """Return the work of the iterations, the last of them with a graph; without that of an exit gate."""
+    steps, tracked = unroll.steps, _tracked(unroll)
     body, whole = loop.body.parts, stream.whole
     untracked = sum(_each(body, whole, tracked=False), Work())
-    if not tracked:
-        work = untracked * (steps - 1) + sum(_each(body, stream, tracked=False), Work())
-        return work + _injected(loop, stream, steps, tracked=0)[0] + _adaptive(loop, stream, steps, tracked=0)
-    work = untracked * (steps - tracked) + _adaptive(loop, stream, steps, tracked=tracked)
-    injected, weighted = _injected(loop, stream, steps, tracked=tracked)
+    work = _adaptive(loop, stream, unroll)
+    entered = carried and _reached(loop, unroll)
+    first = entered or _starts_weighted(loop, unroll)
+    injected, weighted = _injected(loop, stream, unroll, entered=entered, first=first)
     work += injected
-    carried = weighted or (carried and _reached(loop, steps, tracked))
+    if not tracked:
+        return work + untracked * (steps - 1) + sum(_each(body, stream, tracked=False), Work())
+    work += untracked * (steps - tracked)
+    first = first or weighted
     if tracked == 1:
-        return work + sum(_each(body, stream, carried=carried), Work())
-    work += sum(_each(body, whole, carried=carried), Work()) + sum(_each(body, stream), Work())
+        return work + sum(_each(body, stream, carried=first), Work())
+    work += sum(_each(body, whole, carried=first), Work()) + sum(_each(body, stream), Work())
     return work + sum(_each(body, whole), Work()) * (tracked - 2)
 
 
-def _reached(loop: Loop, steps: int, tracked: int) -> bool:
+def _tracked(unroll: Unroll) -> int:
+    return unroll.steps if unroll.grad_steps is None else unroll.grad_steps
+
+
+def _reached(loop: Loop, unroll: Unroll) -> bool:
     """Return whether a gradient reaches the loop's input."""
-    return INJECTIONS[loop.inject].sees_input or _starts_tracked(loop, steps, tracked)
+    return INJECTIONS[loop.inject].sees_input or _starts_tracked(loop, unroll)
 
 
-def _starts_tracked(loop: Loop, steps: int, tracked: int) -> bool:
-    """Return whether a gradient reaches the loop's input through the first state."""
-    return tracked == steps and STARTS[loop.start_kind].sees_input
+def _starts_tracked(loop: Loop, unroll: Unroll) -> bool:
+    """Return whether a gradient reaches the loop's input through the first state.
+
+    A sequence with a depth of its own has that state, with its gradient, until its first iteration.
+    """
+    return _keeps_start(unroll) and STARTS[loop.start_kind].sees_input
 
 
-def _injected(loop: Loop, stream: Stream, steps: int, *, tracked: int) -> tuple[Work, bool]:
-    """Return the work of the injections, and whether they have weights of their own."""
-    kind, tokens = INJECTIONS[loop.inject], stream.sequences * stream.tokens
+def _starts_weighted(loop: Loop, unroll: Unroll) -> bool:
+    """Return whether a gradient reaches weights of the first state."""
+    return _keeps_start(unroll) and STARTS[loop.start_kind].weighted
+
+
+def _keeps_start(unroll: Unroll) -> bool:
+    return _tracked(unroll) == unroll.steps or unroll.depths is not None
+
+
+def _injected(loop: Loop, stream: Stream, unroll: Unroll, *, entered: bool, first: bool) -> tuple[Work, bool]:
+    """Return the work of the injections, and whether they have weights of their own.
+
+    `entered` says whether the loop's input carries a gradient, and `first` whether it or the first state with
+    a graph does.
+    """
+    kind, tokens, tracked = INJECTIONS[loop.inject], stream.sequences * stream.tokens, _tracked(unroll)
     once, each = kind.kept(stream.numbers, stream.width) if tracked else (0, 0)
     flops = 2 * kind.products(stream.width) * tokens
-    work = Work(forward=steps * flops, backward=2 * tracked * flops, kept=once + tracked * each)
+    without = tracked * (not entered) if kind.maps_input else min(tracked, not first)
+    backward = (2 * tracked - without) * flops
+    work = Work(forward=unroll.steps * flops, backward=backward, kept=once + tracked * each)
     return work, bool(once or each)
 
 
@@ -112,26 +143,46 @@ def _gate(loop: Loop, stream: Stream, length: int, *, carried: bool, ends: bool)
     return Work(forward=flops, backward=flops * (1 + carried), kept=0 if ends else rows * stream.width)
 
 
-def _adaptive(loop: Loop, stream: Stream, steps: int, *, tracked: int) -> Work:
-    """Return the work of adaptive computation time; the memory is an upper estimate."""
+def _adaptive(loop: Loop, stream: Stream, unroll: Unroll) -> Work:
+    """Return the work of adaptive computation time."""
     if loop.halt != "act":
         return Work()
-    each, last = (2 * one.sequences * one.tokens * stream.width for one in (stream, stream.left))
-    forward, done = each * (steps - 1) + last, bool(tracked)
-    numbers = stream.sequences * stream.tokens * (4 * stream.width + 10)
+    tokens, left = (one.sequences * one.tokens for one in (stream, stream.left))
+    steps, tracked, flops = unroll.steps, _tracked(unroll), 2 * stream.width
+    forward = flops * (tokens * (steps - 1) + left)
+    if not tracked:
+        return Work(forward=forward)
+    seen = tokens * (tracked - 1) + left
+    # what the body made, its probability to halt, and its weight in the mean
     return Work(
-        forward=forward, backward=2 * (each * (tracked - done) + last * done), kept=(tracked + 1) * numbers
+        forward=forward,
+        backward=2 * flops * seen,
+        kept=seen * (stream.width + 2) + _kept_by_mean(loop, stream, unroll),
     )
 
 
-def _repeated(loop: Loop, stream: Stream, work: Work, steps: int, *, tracked: int) -> Work:
+def _kept_by_mean(loop: Loop, stream: Stream, unroll: Unroll) -> int:
+    """Return what reading the mean of adaptive time keeps: the states of the window and a weight for each."""
+    tokens = unroll.length * stream.left.sequences * stream.left.tokens
+    return tokens * (_numbers_of_state(loop, stream.width) + 1) if loop.halt == "act" else 0
+
+
+def _numbers_of_state(loop: Loop, width: int) -> int:
+    """Return the numbers that the state of a loop has for each token."""
+    if isinstance(loop, TwoStates):
+        return 2 * width
+    return 2 * width + 3 if loop.halt == "act" else width
+
+
+def _repeated(loop: Loop, stream: Stream, unroll: Unroll, work: Work) -> Work:
     """The same iterations if each that is tracked keeps what enters it, and is run twice."""
+    tracked = _tracked(unroll)
     if not tracked:
         return work
-    again = _iterations(loop, stream, tracked, tracked=0)
-    if isinstance(loop, TwoStates):
-        inputs = 2 * tracked + 1
-    else:
-        # the loop's input is kept too, unless it is the first state and nothing else
-        inputs = tracked + (INJECTIONS[loop.inject].sees_input or not _starts_tracked(loop, steps, tracked))
-    return replace(work, repeated=again.forward, kept=inputs * stream.numbers)
+    again = _iterations(loop, stream, Unroll(steps=tracked, grad_steps=0))
+    tokens, numbers = stream.sequences * stream.tokens, _numbers_of_state(loop, stream.width)
+    # the loop's input is kept too, unless it is the first state as it is
+    changed = unroll.depths is not None or loop.step_signal != "none" or numbers > stream.width
+    apart = changed or not _starts_tracked(loop, unroll)
+    kept = tokens * (tracked * numbers + apart * stream.width) + _kept_by_mean(loop, stream, unroll)
+    return replace(work, repeated=again.forward, kept=kept)

@@ -15,7 +15,9 @@ The last layer computes its output at the rows to read only; where it is causal,
 With gradient checkpointing it is what enters each tracked iteration of the unrolled loop, and what entered
 the loop; on the way back one iteration at a time is kept in full beside that. Parts after the loop are not
 run again.
-Branches of a `Parallel` that begin without positions keep one tensor together; it is counted for each.
+Branches of a `Parallel` that begin without positions keep one tensor together; it is counted for each. So is
+a state that two places keep: a loop's input that is its first state, or one between products without norms.
+The gate of a traced loop is read; that of any other loop is not computed, or in a branch without gradient.
 """
 
 from __future__ import annotations
@@ -103,7 +105,7 @@ def layers_work(part: Layers, stream: Stream, *, tracked: bool, carried: bool) -
     if not part.count:
         return work
     weighted = "in" in part.norm_at and NORMS[part.norm].weighted
-    carried = carried or weighted or part.adds_positions
+    carried = carried or weighted or (part.adds_positions and POSITIONS[part.positions].weighted)
     if part.count == 1:
         return work + _layer(part, stream, tracked=tracked, carried=carried)
     work += _layer(part, stream.whole, tracked=tracked, carried=carried)
@@ -154,8 +156,9 @@ def _kept_by_words(part: Layers, stream: Stream, one: int) -> int:
         kept += seen * (2 if part.qk_norm == "full" else part.heads + part.key_heads)
         kept += seen * (heads + keys) * (part.qk_norm != "plain")
     if rotated:
-        # cosines and sines for queries and for keys; the heads' output lies head by head and is copied
-        kept += 2 * stream.tokens * one + whole
+        # cosines and sines for queries and for keys; the output of several heads lies head by head, and is
+        # copied
+        kept += 2 * stream.tokens * one + whole * (part.heads > 1)
     if part.output_gate:
         # the gate and the product; a copy of the rows to read enters it
         kept += 2 * read * heads + (0 if stream.read is None else read * stream.width)
