@@ -183,8 +183,7 @@ def _write(
                     out.write(np.array(ids, dtype=np.uint16).tobytes())
 
         write_atomically(folder / f"{name}.tokens", fill)
-        whole = np.array(starts, dtype=np.int64).tobytes()
-        write_atomically(folder / f"{name}.starts", lambda path, whole=whole: path.write_bytes(whole))
+        write_atomically(folder / f"{name}.starts", np.array(starts, dtype=np.int64).tofile)
     return sizes
 
 
