@@ -39,7 +39,7 @@ class RandomText(TextData):
         """The training tokens."""
         (path,) = self._paths("files")
         tokens = np.memmap(path, dtype=np.uint16, mode="r")
-        return {"train": TokenFile(tokens, text_bytes=tokens.nbytes)}
+        return {"train": TokenFile(tokens, np.zeros(0, np.int64), text_bytes=tokens.nbytes)}
 
 
 def gpt2_experiment(size: Size, precision: Precision, folder: Path) -> Experiment:

@@ -1,5 +1,7 @@
+import copy
 import json
 import shlex
+import shutil
 import signal
 from dataclasses import replace
 from pathlib import Path
@@ -7,6 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from algoformer.checkpoint import save_checkpoint
 from algoformer.cli import main
 from algoformer.cli.choose import FirstOptions, read_experiment
 from algoformer.cli.train import HELP
@@ -152,6 +155,23 @@ def test_a_run_begins_with_the_weights_of_another_and_says_so(
     (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("initial ")]
     assert "step 4" in line
     assert "experiment" not in line
+
+
+def test_a_run_begins_with_the_weights_of_another_that_evaluate_reports(
+    tiny_run: Path, tmp_path: Path
+) -> None:
+    other, folder = tmp_path / "validated", tmp_path / "finer"
+    shutil.copytree(tiny_run, other)
+    last = load_checkpoint(other / "checkpoint.safetensors")
+    best = copy.deepcopy(last.model)
+    for weight in best.parameters():
+        weight.data.mul_(0.5)
+    save_checkpoint(other / "best.safetensors", replace(last, model=best))
+    finer = [*TINY, "--steps", "1", "--lr", "1e-12", "--initial", str(other), "--no-evaluate"]
+    assert main(["train", *finer, "--out", str(folder)]) == 0
+    begun = load_checkpoint(folder / "checkpoint.safetensors").model
+    for left, right in zip(best.parameters(), begun.parameters(), strict=True):
+        torch.testing.assert_close(left, right, rtol=0, atol=1e-9)
 
 
 @pytest.mark.parametrize(

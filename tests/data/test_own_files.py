@@ -269,6 +269,27 @@ def test_short_files_end_once_in_the_split_that_has_their_text(tmp_path: Path) -
     assert not any((EOS, EOS) in pairwise(tokens) for tokens in parts.values())
 
 
+@pytest.mark.parametrize("tokenize", ["char", "bpe"])
+def test_the_bytes_of_some_tokens_are_those_of_their_text(tmp_path: Path, tokenize: str) -> None:
+    (tmp_path / "a.txt").write_text("ä€😀 ascii\n" * 3000, encoding="utf-8")  # characters of 2, 3 and 4 bytes
+    (tmp_path / "b.txt").write_text("another text\n" * 3000, encoding="utf-8")
+    files = [tmp_path / "a.txt", tmp_path / "b.txt"]
+    data = TextData(files=files, tokenize=tokenize, vocabulary=290, context=8, cache=str(tmp_path / "cache"))
+    tokenizer = data.known_tokenizer
+    for name, split in data.splits.items():
+        sizes = []
+        for block in split_blocks({"train": files}, name, 0):
+            pieces = [] if block is None else [tokenizer.piece(token) for token in tokenizer.encode(block)]
+            if block is not None:
+                pieces[0] = pieces[0].removeprefix(b" ")
+                assert b"".join(pieces).decode() == block
+            sizes += [len(piece) for piece in pieces] or [0]
+        assert len(sizes) == len(split)
+        assert split.bytes_between(0, len(split), tokenizer) == sum(sizes) == split.text_bytes
+        for first, last in ((0, 1), (1, 2), (1, 700), (3, 5000), (700, len(split)), (5, 5)):
+            assert split.bytes_between(first, last, tokenizer) == sum(sizes[first:last])
+
+
 def test_a_file_that_is_named_twice_is_read_once(tmp_path: Path) -> None:
     book, cache = _book(tmp_path), str(tmp_path / "cache")
     (tmp_path / "link.txt").symlink_to(book)
@@ -303,7 +324,8 @@ def test_a_language_model_trains_on_a_file_and_goes_on(tmp_path: Path, tokenize:
     scores = data.evaluate(found.model, limit=500)
     assert len(scores.cross_entropy) == 3
     assert scores.tokens == 499
-    tokens, bytes_ = data.splits["test"].tokens, data.splits["test"].text_bytes
+    tokens, tokenizer = data.splits["test"].tokens[1:500].tolist(), data.known_tokenizer
+    bytes_ = sum(len(tokenizer.piece(token)) for token in tokens)  # of one block: its first token is given
     expected = scores.cross_entropy[-1] * len(tokens) / bytes_ / 0.6931471805599453
     assert scores.bits_per_byte[-1] == pytest.approx(expected)
     assert scores.iterations == (1, 2, 3)

@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F
 
 from algoformer.checkpoint import BEST
+from algoformer.common.files import read_tensors, write_tensors
 from algoformer.data.protocol import Share
 from algoformer.language.classify import Classifier
 from algoformer.language.packing import pack, unpack
@@ -190,6 +191,34 @@ def test_a_run_is_not_resumed_with_other_text(tmp_path: Path) -> None:
     for changed in (other, replace(text, splits={**text.splits, "train": swapped})):
         with pytest.raises(ValueError, match="not the one that the run began with"):
             train(small_experiment(data={"packed": changed}), tmp_path / "run", resume=True)
+
+
+def test_a_run_is_not_resumed_with_other_labels(tmp_path: Path) -> None:
+    train(small_experiment("labels"), tmp_path / "run", max_minutes=1e-9)
+    text = small_text("labels")
+    split: Any = text.splits["train"]
+    turned = TokenTexts(texts=split.texts, labels=1 - split.labels)
+    changed = small_experiment(
+        "labels", data={"packed": replace(text, splits={**text.splits, "train": turned})}
+    )
+    with pytest.raises(ValueError, match="the labels are not those that the run began with"):
+        train(changed, tmp_path / "run", resume=True)
+    assert train(small_experiment("labels"), tmp_path / "run", resume=True).finished
+
+
+def test_a_run_from_before_labels_had_a_digest_goes_on(tmp_path: Path) -> None:
+    whole = train(small_experiment("labels"), tmp_path / "whole")
+    train(small_experiment("labels"), tmp_path / "run", max_minutes=1e-9)
+    file = tmp_path / "run" / "checkpoint.safetensors"
+    header, tensors = read_tensors(file, lambda *content: content, what="checkpoint")
+    assert len(header["data"].pop("labels_digest")) == 64
+    write_tensors(file, header, tensors)
+    stored = load_checkpoint(file)
+    assert stored.data.header()["labels_digest"] == ""  # type: ignore[union-attr]
+    last = train(small_experiment("labels"), tmp_path / "run", resume=True)
+    assert same_weights(last.model, whole.model)
+    again = load_checkpoint(file).data
+    assert again.header()["labels_digest"] == small_data("labels").train_labels_digest  # type: ignore[union-attr]
 
 
 def test_the_error_of_a_classifier_is_the_share_of_wrong_labels() -> None:

@@ -2,6 +2,7 @@
 
 import math
 import weakref
+from collections.abc import Iterator
 
 import pytest
 import torch
@@ -14,6 +15,7 @@ from torch.utils.flop_counter import FlopCounterMode, sdpa_backward_flop_count
 from algoformer.model import AlgoFormer, Layers, Loop, Parallel, Program, TwoStates
 from algoformer.model import presets as programs
 from algoformer.model.cost import cost
+from algoformer.model.program import Part
 from algoformer.prompt import Prompt
 from algoformer.trace import Unroll
 from tests.random_programs import programs as random_programs
@@ -31,6 +33,28 @@ PROGRAMS = {
     ),
     "two states, one network": Program(TwoStates(Loop(Layers(1, heads=2), 3, name="low"), 2, "none")),
     "plain loop": Program(Layers(1, heads=2), Loop(Layers(2, **PLAIN), 3, "none"), Layers(1, **PLAIN)),
+    "two states in a loop": Program(
+        Loop(TwoStates((Loop(Layers(1, **PLAIN), 2, name="low"), Layers(1, **PLAIN, name="high")), 2), 3)
+    ),
+    "maps that no gradient enters": Program(
+        Loop((Loop(Layers(1, **PLAIN), 2, "concat"), Loop(Layers(1, **PLAIN), 2, "decay")), 3, "none"),
+        Layers(1, heads=2),
+    ),
+    "start without a gradient": Program(
+        Loop(Loop(Layers(1, **PLAIN), 2, start="vector"), 3, "none"), Layers(1, heads=2)
+    ),
+    "signal into the first state": Program(
+        Loop(Layers(1, heads=2), 3, "none", step_signal="sinusoid"), Layers(1, heads=2)
+    ),
+    "sinusoids": Program(
+        Loop(Layers(1, **PLAIN | {"positions": "sinusoid"}), 3, "none"),
+        Layers(1, **PLAIN | {"positions": "sinusoid"}),
+    ),
+    "narrow heads that rotate": Program(
+        Layers(2, heads=4, positions="rope", qk_norm="plain"),
+        Loop(Layers(1, heads=1, head_width=2, positions="rope"), 3),
+        Layers(1, heads=2, positions="rope", head_width=2),
+    ),
     "parallel": Program(
         Layers(1, heads=2, activation="relu", head_width=3, hidden=5, bias=False),
         Parallel(Loop(Layers(1, heads=2), 3), (Layers(1, heads=2), Loop(Layers(1, heads=1), 2, "none"))),
@@ -54,9 +78,10 @@ def prompt() -> Prompt:
 def measured_flops(model: AlgoFormer, unroll: Unroll | None) -> tuple[int, int]:
     """Forward, and forward with backward; in the one kernel whose products the counter sees on a CPU."""
     with sdpa_kernel([SDPBackend.MATH]), FlopCounterMode(display=False) as counter:
-        predictions = model(prompt(), unroll).predictions
+        trace = model(prompt(), unroll)
         forward = counter.get_total_flops()
-        predictions.square().mean().backward()
+        loss = trace.predictions.square().mean()
+        (loss if trace.halting is None else loss + trace.halting.mean()).backward()
     return forward, counter.get_total_flops()
 
 
@@ -68,7 +93,7 @@ class Kept:
 
 
 def measured_memory(model: AlgoFormer, unroll: Unroll | None) -> int:
-    """Bytes of the distinct storages that the graph of the predictions holds, parameters left out."""
+    """Bytes of the distinct storages that the graph of a trace holds, parameters left out."""
     alive: weakref.WeakSet[Kept] = weakref.WeakSet()
 
     def pack(tensor: Tensor) -> Kept:
@@ -77,11 +102,11 @@ def measured_memory(model: AlgoFormer, unroll: Unroll | None) -> int:
         return kept
 
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda kept: kept.tensor):
-        predictions = model(prompt(), unroll).predictions
+        trace = model(prompt(), unroll)
     own = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
     tensors = [kept.tensor for kept in alive if kept.tensor.is_floating_point()]
     storages = {tensor.untyped_storage().data_ptr(): tensor.untyped_storage().nbytes() for tensor in tensors}
-    assert predictions.requires_grad
+    assert trace.predictions.requires_grad
     return sum(size for place, size in storages.items() if place not in own)
 
 
@@ -94,8 +119,24 @@ def test_flops_and_memory_are_exactly_what_pytorch_does(name: str, unroll: Unrol
     assert bill.activation_bytes == measured_memory(model, unroll)
 
 
+@pytest.mark.parametrize("again", [False, True])
+@pytest.mark.parametrize("name", ["plain loop", "signal into the first state", "step signal", "two states"])
+def test_sequences_with_depths_of_their_own_carry_a_gradient_to_the_input(name: str, again: bool) -> None:
+    depths = torch.tensor([1, 4, 2])
+    unroll = Unroll(steps=4, window=1, grad_steps=2, gradient_checkpointing=again, depths=depths)
+    model = AlgoFormer(PROGRAMS[name], **SIZES)
+    bill = model.cost(unroll, batch=3, rows=10, points=5)
+    if not again:
+        assert (bill.forward, bill.training) == measured_flops(model, unroll)
+    assert bill.activation_bytes == measured_memory(model, unroll)
+
+
 @settings(max_examples=25)
-@given(random_programs(causal=True), st.integers(1, 4), st.data())
+@given(
+    st.booleans().flatmap(lambda words: random_programs(causal=True, words=words)),
+    st.integers(1, 4),
+    st.data(),
+)
 def test_the_formulas_hold_for_random_programs(program: Program, steps: int, data: st.DataObject) -> None:
     window, tracked = data.draw(st.integers(1, steps)), data.draw(st.integers(0, steps))
     unroll = Unroll(steps=steps, window=window, grad_steps=tracked)
@@ -103,8 +144,29 @@ def test_the_formulas_hold_for_random_programs(program: Program, steps: int, dat
     bill = model.cost(unroll, batch=3, rows=10, points=5)
     assert bill.parameters == sum(parameter.numel() for parameter in model.parameters())
     assert (bill.forward, bill.training) == measured_flops(model, unroll)
-    # branches that share a tensor, and states of norm-free loops that are saved twice, make it an upper bound
-    assert measured_memory(model, unroll) <= bill.activation_bytes
+    check_memory(model, unroll, bill.activation_bytes)
+
+
+def check_memory(model: AlgoFormer, unroll: Unroll, predicted: int) -> None:
+    """The estimate is exact, but an upper bound where one tensor may be kept twice."""
+    measured = measured_memory(model, unroll)
+    assert measured <= predicted
+    if not any(may_share(part) for part in every_part(model.program)):
+        assert measured == predicted
+
+
+def may_share(part: Part) -> bool:
+    """Branches share their input, a first state is the loop's input, and products without norms one state."""
+    if isinstance(part, Layers):
+        return part.norm == "none"
+    return isinstance(part, Parallel) or (isinstance(part, Loop) and part.start == "input")
+
+
+def every_part(program: Program) -> Iterator[Part]:
+    for part in program:
+        yield part
+        for body in part.bodies:
+            yield from every_part(body)
 
 
 @given(random_programs())

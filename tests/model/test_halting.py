@@ -1,16 +1,15 @@
 """Exit gates and adaptive computation time: closed forms, gradients by hand, plain loops, costs."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
-from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.utils.flop_counter import FlopCounterMode
 
-from algoformer.model import AlgoFormer, Fixed, Gate, Layers, Loop, Program
+from algoformer.model import AlgoFormer, Fixed, Gate, Layers, Loop, Parallel, Program
 from algoformer.model.halting import (
     EPSILON,
     AdaptiveTime,
@@ -20,7 +19,7 @@ from algoformer.model.halting import (
 )
 from algoformer.trace import Unroll
 from algoformer.training.optimizer import hidden_matrices
-from tests.model.test_cost import SIZES, UNROLLS, prompt
+from tests.model.test_cost import SIZES, UNROLLS, measured_flops, measured_memory, prompt
 
 numbers = st.lists(st.floats(-8, 8), min_size=1, max_size=7)
 
@@ -180,6 +179,23 @@ PROGRAMS = {
     "act at the end": Program(Loop(layers(), 3, halt="act")),
     "act with signal": Program(Loop(layers(), 3, "none", step_signal="sinusoid", damp=0.5, halt="act")),
 }
+INNER = {
+    "gates inside": Program(
+        Loop(layers(), 2, halt="gate"),
+        Loop(
+            (Loop(layers(), 2, halt="gate"), Parallel(Loop(layers(), 2, halt="gate"), layers())),
+            3,
+            halt="gate",
+        ),
+        layers(),
+    ),
+    "act inside": Program(
+        Loop(layers(), 2, halt="act"), Loop((Loop(layers(), 2, halt="act"), layers()), 3, halt="act")
+    ),
+    "branches": Program(
+        Parallel((layers(), Loop(layers(), 3, halt="gate")), Loop(layers(), 3, "none", halt="act"))
+    ),
+}
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -194,17 +210,16 @@ def test_programs_are_stored_outlined_and_counted(name: str) -> None:
     assert sum(weight.numel() for weight in gate) == SIZES["width"] + 1
 
 
-@pytest.mark.parametrize("name", [name for name in PROGRAMS if "signal" not in name])
+@pytest.mark.parametrize("name", [*PROGRAMS, *INNER])
+@pytest.mark.parametrize("again", [False, True])
 @pytest.mark.parametrize("unroll", UNROLLS, ids=str)
-def test_flops_are_what_pytorch_counts(name: str, unroll: Unroll | None) -> None:
-    model = AlgoFormer(PROGRAMS[name], **SIZES)
-    with sdpa_kernel([SDPBackend.MATH]), FlopCounterMode(display=False) as counter:
-        trace = model(prompt(), unroll)
-        forward = counter.get_total_flops()
-        assert trace.halting is not None
-        (trace.predictions.square().mean() + trace.halting.sum()).backward()
+def test_flops_and_memory_are_what_pytorch_does(name: str, unroll: Unroll | None, again: bool) -> None:
+    if again:
+        unroll = replace(unroll or Unroll(steps=3, window=1), gradient_checkpointing=True)
+    model = AlgoFormer((PROGRAMS | INNER)[name], **SIZES)
     bill = model.cost(unroll, batch=3, rows=10, points=5)
-    assert (bill.forward, bill.training) == (forward, counter.get_total_flops())
+    assert (bill.forward, bill.training) == measured_flops(model, unroll)
+    assert bill.activation_bytes == measured_memory(model, unroll)
 
 
 def test_a_gate_changes_no_answer_and_reads_the_states_at_the_questions() -> None:

@@ -6,7 +6,8 @@ from torch import Tensor, nn
 
 from algoformer.common.products import onednn_linear
 from algoformer.language import TextClassifier, TokenModel
-from algoformer.model import AlgoFormer, Layers, Loop, Program, cost, presets, work
+from algoformer.model import AlgoFormer, Layers, Loop, Program, cost, presets, unrolled_work
+from algoformer.model.work import Work
 from algoformer.trace import Unroll
 from algoformer.training.compiled import compiled_body, compiled_pieces
 from tests.model.test_parts import model
@@ -69,23 +70,23 @@ def test_a_model_that_an_engine_compiles_can_be_saved_meanwhile(kind: str) -> No
 def test_the_cost_of_nested_loops_takes_work_in_proportion_to_their_depth(
     depth: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    program, calls, count = Program(Layers(1, heads=2)), [0], work._layers
+    program, calls, count = Program(Layers(1, heads=2)), [0], unrolled_work.layers_work
     for _ in range(depth):
         program = Program(Loop(program, 3))
 
-    def counted(*values: object, **named: object) -> work.Work:
+    def counted(*values: object, **named: object) -> Work:
         calls[0] += 1
         return count(*values, **named)
 
-    work._once.cache_clear()
-    iterations = work._iterations
+    unrolled_work._once.cache_clear()
+    iterations = unrolled_work._iterations
 
-    def counted_loop(*values: object, **named: object) -> work.Work:
+    def counted_loop(*values: object, **named: object) -> Work:
         calls[0] += 1
         return iterations(*values, **named)
 
-    monkeypatch.setattr(work, "_layers", counted)
-    monkeypatch.setattr(work, "_iterations", counted_loop)
+    monkeypatch.setattr(unrolled_work, "layers_work", counted)
+    monkeypatch.setattr(unrolled_work, "_iterations", counted_loop)
     bill = cost.cost(program, dim=2, out=1, context=4, width=8, unroll=Unroll(steps=2))
     assert bill.work.layers == 2 * 3 ** (depth - 1)
     assert calls[0] <= 8 * (depth + 1)

@@ -13,7 +13,7 @@ from algoformer.model import AlgoFormer, Layers, Loop, Program
 from algoformer.model.parts import LoopModule
 from algoformer.model.recompute import weights_in_place
 from algoformer.trace import Unroll
-from tests.model.test_cost import PROGRAMS, SIZES, measured_flops, measured_memory, prompt
+from tests.model.test_cost import PROGRAMS, SIZES, check_memory, measured_flops, measured_memory, prompt
 from tests.random_programs import programs as random_programs
 
 UNROLLS = [
@@ -55,7 +55,7 @@ def test_memory_and_flops_are_what_the_formulas_say(name: str, unroll: Unroll) -
     forward, training = measured_flops(model, unroll)
     assert bill.activation_bytes == measured_memory(model, unroll)
     assert bill.forward == forward
-    if name == "plain loop":
+    if name in ("plain loop", "sinusoids") or "gradient" in name or "two states in" in name:
         # no norm at the end of an iteration: PyTorch stops before its last product
         assert training <= bill.training
     else:
@@ -63,14 +63,18 @@ def test_memory_and_flops_are_what_the_formulas_say(name: str, unroll: Unroll) -
 
 
 @settings(max_examples=8)
-@given(random_programs(causal=True), st.integers(1, 3), st.data())
+@given(
+    st.booleans().flatmap(lambda words: random_programs(causal=True, words=words)),
+    st.integers(1, 3),
+    st.data(),
+)
 def test_it_holds_for_random_programs(program: Program, steps: int, data: st.DataObject) -> None:
     window, tracked = data.draw(st.integers(1, steps)), data.draw(st.integers(0, steps))
     plain = Unroll(steps=steps, window=window, grad_steps=tracked)
     again = replace(plain, gradient_checkpointing=True)
     model = AlgoFormer(program, **SIZES)
     assert same(gradients(model, again), gradients(model, plain))
-    assert measured_memory(model, again) <= model.cost(again, batch=3, rows=10, points=5).activation_bytes
+    check_memory(model, again, model.cost(again, batch=3, rows=10, points=5).activation_bytes)
 
 
 def test_memory_grows_by_one_state_an_iteration() -> None:

@@ -49,7 +49,7 @@ where and how long
   --out FOLDER            the run folder; by default a new one under runs/
   --device NAME           auto, cpu, cuda or mps
   --resume                continue the run in --out from its last checkpoint
-  --initial MODEL         start from the weights of a run, file or shipped model
+  --initial MODEL         start from the best weights of a run, or from a file
   --max-minutes X         stop after this time; continue later with --resume
   --no-evaluate           do not measure the model after training
 
@@ -67,7 +67,7 @@ class TrainOptions(FirstOptions):
     """Options of `algoformer train` that are not settings of the experiment."""
 
     out: Path | None = None  # The run folder; by default a new one under runs/.
-    initial: Path | None = None  # Start from the weights of this run or checkpoint.
+    initial: Path | None = None  # Start from the best weights of this run, or from this checkpoint.
     resume: bool = False  # Continue the run in --out from its last checkpoint.
     device: DeviceName = "auto"  # Where to train.
     engine: EngineName = "auto"  # How steps are executed; auto chooses and prints why.
@@ -172,7 +172,7 @@ def _train(experiment: Experiment, folder: Path, settings: TrainOptions, device:
             callbacks=(Announcement(),),
             command=command,
         ),
-        initial=None if settings.initial is None else load(settings.initial),
+        initial=None if settings.initial is None else load(settings.initial, best=True),
         resume=settings.resume,
     )
 

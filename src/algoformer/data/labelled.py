@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -54,6 +55,9 @@ class LabelledData(TokenizedData[TokenTexts]):
     """A named corpus in place of files."""
     classes: tuple[str, ...] = field(default=(), compare=False)
     """The names of the labels; read from the data where none are given."""
+    labels_digest: str = field(default="", compare=False, repr=False)
+    """The SHA-256 of the training labels of the run that stored this data; empty if there was none, if its
+    version stored none, or if the training text has been replaced by another."""
 
     name: ClassVar[str] = "labels"
     model_class: ClassVar[type[TextModel]] = TextClassifier
@@ -66,6 +70,8 @@ class LabelledData(TokenizedData[TokenTexts]):
         if len(set(self.classes)) < len(self.classes):
             raise ValueError(f"classes must differ, got {short(self.classes)}; name each once")
         super().__post_init__()
+        if not self.digest:
+            self._keep("labels_digest", "")
 
     @property
     def context(self) -> int:
@@ -146,13 +152,31 @@ class LabelledData(TokenizedData[TokenTexts]):
         return TokenTexts(texts=split.texts.cut(context), labels=split.labels)
 
     def resumed(self, stored: Data) -> Any:
-        """Return this data with tokenizer and classes of the resumed run; refuse text that has changed."""
+        """Return this data with tokenizer and classes of the resumed run; refuse what has changed."""
         assert isinstance(stored, LabelledData)
-        return TokenizedData.resumed(replace(self, classes=self.classes or stored.classes), stored)
+        data = TokenizedData.resumed(replace(self, classes=self.classes or stored.classes), stored)
+        if stored.labels_digest and data.train_labels_digest != stored.labels_digest:
+            raise ValueError(
+                "the labels are not those that the run began with: its files, corpus or label_column have "
+                "changed; resume with the original labels, or start again in another folder"
+            )
+        return data
+
+    @property
+    def train_labels_digest(self) -> str:
+        """The SHA-256 of the training labels, or the stored one where the text was not read."""
+        if self.digest and not self.text_is_read:
+            return self.labels_digest
+        split: Any = self.text.splits["train"]
+        return hashlib.sha256(np.ascontiguousarray(split.labels, dtype=np.int64).data).hexdigest()
 
     def header(self) -> dict[str, Any]:
-        """Return the settings, the tokenizer and the names of the classes."""
-        return {**super().header(), "classes": list(self.labels)}
+        """Return the settings, the tokenizer, the names of the classes and the digest of the labels."""
+        return {
+            **super().header(),
+            "classes": list(self.labels),
+            "labels_digest": self.train_labels_digest,
+        }
 
     @classmethod
     def from_header(cls, header: Mapping[str, Any]) -> Any:
@@ -162,6 +186,7 @@ class LabelledData(TokenizedData[TokenTexts]):
         if not isinstance(classes, list) or not all(isinstance(one, str) for one in classes):
             raise ValueError("classes must be a list of names")
         data._keep("classes", tuple(classes))
+        data._keep("labels_digest", str(header.get("labels_digest", ""))[:64])
         return data
 
     def _corpus(self) -> Corpus[LabelledText]:

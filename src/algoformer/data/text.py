@@ -51,7 +51,8 @@ class LanguageScores:
     Attributes:
         cross_entropy: nats per token, one entry for each iteration from the first to the last.
         perplexity: its exponential.
-        bits_per_byte: the same in bits, per byte of UTF-8 text: comparable between tokenizers.
+        bits_per_byte: the same in bits, per byte of UTF-8 text that the predicted tokens stand for:
+            comparable between tokenizers.
         tokens: how many tokens were predicted.
         iterations: the numbers of iterations; under a stopping rule there is one entry, their mean per token.
     """
@@ -223,10 +224,11 @@ class TextData(BaseTextData):
                     found = token_loss(model, piece[None, :-1], piece[None, 1:], None, unroll, None)
                     nats += found.by_step.double().cpu() * (len(piece) - 1)
         per_token = (nats / (len(tokens) - 1)).tolist()
-        bytes_per_token = split.text_bytes / max(len(split), 1)
+        # the first token is given, not predicted
+        text_bytes = max(split.bytes_between(1, len(tokens), self.known_tokenizer), 1)
         return LanguageScores(
             cross_entropy=tuple(per_token),
-            bits_per_byte=tuple(one / math.log(2) / bytes_per_token for one in per_token),
+            bits_per_byte=tuple(one / math.log(2) / text_bytes for one in nats.tolist()),
             tokens=len(tokens) - 1,
             iterations=iterations,
         )

@@ -20,7 +20,7 @@ from algoformer.language.tokenizer import EOS, Tokenizer
 BLOCK = 2048
 """Characters of a block, the unit that is tokenized at a time and goes into one split as a whole."""
 
-FORMAT = "an end after each file with text in the split"
+FORMAT = "an end after each file with text in the split, and the starts of blocks"
 """The layout of token files. It is part of their key, so files of another layout are made again."""
 
 VARIABLE = "ALGOFORMER_CACHE"
@@ -37,13 +37,22 @@ PERIOD = 20
 
 @dataclass(frozen=True, eq=False)
 class TokenFile:
-    """The tokens of a split, memory-mapped, and the bytes of text that they stand for."""
+    """The tokens of a split and the places where its blocks begin, memory-mapped, and its bytes of text."""
 
     tokens: np.ndarray
+    starts: np.ndarray
     text_bytes: int
 
     def __len__(self) -> int:
         return len(self.tokens)
+
+    def bytes_between(self, first: int, last: int, tokenizer: Tokenizer) -> int:
+        """Return the bytes of text that the tokens `first` to `last` - 1 stand for."""
+        counts = np.bincount(self.tokens[first:last], minlength=len(tokenizer))
+        found = sum(int(count) * len(tokenizer.piece(token)) for token, count in enumerate(counts) if count)
+        # a block is tokenized with a space before it, which is not in the text
+        begun = np.searchsorted(self.starts, [first, last])
+        return found - int(begun[1] - begun[0])
 
 
 def text_files(paths: Sequence[str], argument: str = "files") -> list[Path]:
@@ -137,7 +146,7 @@ def token_files(
     if not index.exists():
         write_json(index, _write(folder, files, tokenizer, seed))
     sizes = read_json(index)
-    return {name: TokenFile(_mapped(folder / f"{name}.tokens"), int(sizes[name]["bytes"])) for name in SPLITS}
+    return {name: _read(folder, name, int(sizes[name]["bytes"])) for name in SPLITS}
 
 
 def cache_folder() -> Path:
@@ -159,18 +168,29 @@ def _write(
     sizes = {}
     for name in SPLITS:
         sizes[name] = count = {"bytes": 0, "tokens": 0}
+        starts: list[int] = []
 
-        def fill(temporary: Path, name: str = name, count: dict[str, int] = count) -> None:
+        def fill(
+            temporary: Path, name: str = name, count: dict[str, int] = count, starts: list[int] = starts
+        ) -> None:
             with temporary.open("wb") as out:
                 for block in split_blocks(files, name, seed):
+                    if block is not None:
+                        starts.append(count["tokens"])
                     ids = [EOS] if block is None else tokenizer.encode(block)
                     count["bytes"] += len((block or "").encode("utf-8"))
                     count["tokens"] += len(ids)
                     out.write(np.array(ids, dtype=np.uint16).tobytes())
 
         write_atomically(folder / f"{name}.tokens", fill)
+        write_atomically(folder / f"{name}.starts", np.array(starts, dtype=np.int64).tofile)
     return sizes
 
 
-def _mapped(path: Path) -> np.ndarray:
-    return np.memmap(path, dtype=np.uint16, mode="r") if path.stat().st_size else np.zeros(0, np.uint16)
+def _read(folder: Path, name: str, text_bytes: int) -> TokenFile:
+    tokens = _mapped(folder / f"{name}.tokens", np.uint16)
+    return TokenFile(tokens, _mapped(folder / f"{name}.starts", np.int64), text_bytes)
+
+
+def _mapped(path: Path, kind: type) -> np.ndarray:
+    return np.memmap(path, dtype=kind, mode="r") if path.stat().st_size else np.zeros(0, kind)

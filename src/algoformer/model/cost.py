@@ -18,7 +18,8 @@ from algoformer.model.injections import INJECTIONS, STARTS
 from algoformer.model.parts import LayersModule
 from algoformer.model.program import Layers, Loop, Part, Program, as_program, default_steps, traced_part
 from algoformer.model.two_states import TwoStates
-from algoformer.model.work import Stream, Work, unrolled_work
+from algoformer.model.unrolled_work import unrolled_work
+from algoformer.model.work import Stream, Work
 from algoformer.nn import LayerSizes
 from algoformer.trace import Unroll
 

@@ -27,6 +27,7 @@ class InjectionKind:
         kept: from the numbers in the stream and its width, the numbers that autograd keeps once, and those
             it keeps for each iteration.
         products: multiply-adds for a token, from the stream's width.
+        maps_input: whether these products are of the input alone, not of the state.
         fused: whether the hand-written kernels compute it.
     """
 
@@ -37,6 +38,7 @@ class InjectionKind:
     sees_input: bool = True
     kept: Callable[[int, int], tuple[int, int]] = lambda numbers, width: (0, 0)
     products: Callable[[int], int] = lambda width: 0
+    maps_input: bool = False
     fused: bool = False
 
 
@@ -48,11 +50,13 @@ class StartKind:
         function: makes the state from the loop's input.
         build: returns a module that is called in place of the function; None if there is nothing to build.
         sees_input: whether gradients reach the input through the state.
+        weighted: whether the module has parameters.
     """
 
     function: Callable[[Tensor], Tensor] = torch.zeros_like
     build: Callable[[LayerSizes], Callable[[Tensor], Tensor]] | None = None
     sees_input: bool = False
+    weighted: bool = False
 
 
 class GatedInput(nn.Module):
@@ -189,6 +193,7 @@ INJECTIONS = Registry(
             caption="state decays, input added through a linear map",
             kept=lambda numbers, width: (numbers, 2 * numbers + 4 * width),
             products=lambda width: width * width,
+            maps_input=True,
         ),
     },
     register="register_injection",
@@ -201,7 +206,7 @@ STARTS = Registry(
         "zeros": StartKind(function=torch.zeros_like),
         "input": StartKind(function=entry_itself, sees_input=True),
         "noise": StartKind(build=lambda sizes: NoiseStart()),
-        "vector": StartKind(build=lambda sizes: VectorStart(sizes.width)),
+        "vector": StartKind(build=lambda sizes: VectorStart(sizes.width), weighted=True),
     },
     register="register_start",
 )
@@ -237,4 +242,5 @@ def register_start(
     name: str, build: Callable[[LayerSizes], Callable[[Tensor], Tensor]], *, sees_input: bool = False
 ) -> None:
     """Register a start, so that `Loop(start=name)` can be built, saved and loaded."""
-    STARTS.register(name, StartKind(build=build, sees_input=sees_input))
+    # a module without parameters costs a little less than is counted
+    STARTS.register(name, StartKind(build=build, sees_input=sees_input, weighted=True))

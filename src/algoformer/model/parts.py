@@ -128,7 +128,7 @@ class LoopModule(nn.Module):
     def forward(self, stream: Tensor, context: ForwardContext = DEFAULT) -> Tensor:
         """Run as often as the program or the context says; return the last state."""
         steps = context.steps_of_loop(self.steps)
-        return self.unroll(stream, Unroll(steps=steps, window=1), context)[0][0]
+        return self.visible(self._window(stream, Unroll(steps=steps, window=1), context))[0]
 
     def unroll(
         self, entry: Float[Tensor, "batch token width"], unroll: Unroll, context: ForwardContext = DEFAULT
@@ -138,6 +138,11 @@ class LoopModule(nn.Module):
         Iterations before the last `grad_steps` keep no graph, so memory grows with those and not with
         the number of steps. With `gradient_checkpointing` each of those keeps its input only.
         """
+        states = self._window(entry, unroll, context)
+        return self.visible(states), None if self.halting is None else self.halting.report(states)
+
+    def _window(self, entry: Tensor, unroll: Unroll, context: ForwardContext) -> Tensor:
+        """Run as often as the unroll says; return the whole states of its window."""
         driver = self.driver(entry, context, unroll=unroll)
         found, first, rows = [], unroll.first_step, context.read_rows
         # if nothing continues from the last state, unread rows can be left out there
@@ -149,8 +154,7 @@ class LoopModule(nn.Module):
         if unroll.carry is not None:
             unroll.carry.state = driver.state.detach()
             unroll.carry.iterations += unroll.steps
-        states = torch.stack(found)
-        return self.visible(states), None if self.halting is None else self.halting.report(states)
+        return torch.stack(found)
 
 
 class ParallelModule(nn.Module):

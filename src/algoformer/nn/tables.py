@@ -233,7 +233,8 @@ class RotaryPositions(nn.Module):
         angles = positions[:, None, :, None] * self.base ** (-pairs / self.head_width)
         cosine, sine = angles.cos().to(heads.dtype), angles.sin().to(heads.dtype)
         first, second = heads.chunk(2, dim=-1)
-        return torch.cat([first * cosine - second * sine, second * cosine + first * sine], dim=-1)
+        rotated = torch.cat([first * cosine - second * sine, second * cosine + first * sine], dim=-1)
+        return rotated.contiguous()  # heads of width 2 lie channels last otherwise, and attention copies them
 
 
 class SinusoidPositions(nn.Module):
@@ -269,12 +270,14 @@ class PositionKind:
         rotation: returns a module that each attention calls with queries or keys and the positions, and
             that returns them rotated; None rotates nothing.
         outline: what an outline or diagram notes; empty for the default.
+        weighted: whether what is added has parameters.
         fused: whether the hand-written kernels compute it.
     """
 
     added: Callable[[LayerSizes], nn.Module] | None = None
     rotation: Callable[[LayerSizes], nn.Module] | None = None
     outline: str
+    weighted: bool = True
     fused: bool = False
 
 
@@ -292,7 +295,9 @@ POSITIONS = Registry(
             ),
             outline="RoPE",
         ),
-        "sinusoid": PositionKind(added=lambda sizes: SinusoidPositions(), outline="sinusoid positions"),
+        "sinusoid": PositionKind(
+            added=lambda sizes: SinusoidPositions(), outline="sinusoid positions", weighted=False
+        ),
         "none": PositionKind(outline="no positions", fused=True),
     },
     register="register_positions",

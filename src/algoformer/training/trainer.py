@@ -96,7 +96,7 @@ def train(
         options: how to carry out the run.
         initial: a model to start from instead of fresh weights, trained before or built by hand; it is
             copied. Its program must be the experiment's. The run's card tells of a checkpoint what it was,
-            and text is read with its tokenizer.
+            and text is read with its tokenizer. `af.load(folder, best=True)` has the best weights of a run.
         resume: continue the run in `folder`.
         run_options: fields of `RunOptions`, such as `device="cuda"`, in place of `options`.
 
