@@ -25,8 +25,9 @@ types: setup
 
 # One thread a process: two processes with two threads each are five times slower on two cores.
 # A worker takes tests in order and steals the last ones of the other: fixtures of a file are made once.
+# Bytecode is kept even where the environment forbids it: the processes that tests start would each compile the library.
 unit: setup
-	OMP_NUM_THREADS=1 $(PY) -m pytest -q -n 2 --dist worksteal
+	PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(PY) -m pytest -q -n 2 --dist worksteal
 
 # 500 kills, 1,000 races and 30,000 changed inputs; `ARGS='--kills 1000 --mutants 50000'` asks for more.
 torture: setup
