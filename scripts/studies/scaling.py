@@ -16,7 +16,7 @@ from __future__ import annotations
 import argparse
 import lzma
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,6 @@ from algoformer.tasks import LinearRegression
 from algoformer.trace import Unroll
 from algoformer.training import Experiment, TrainConfig
 from scripts.studies.runs import StudyRun, add_options, make
-from scripts.studies.scaling_law import Runs, fit
 from scripts.studies.scaling_models import (
     PLAIN,
     SIZES,
@@ -46,7 +45,7 @@ from scripts.studies.scaling_models import (
     recipe_of,
     steps_of,
 )
-from scripts.studies.scaling_report import picture_of, report_of
+from scripts.studies.scaling_report import law_of, picture_of, report_of
 
 EPOCHS = 4
 """Text is repeated at most this often; with more, the law of the data no longer holds."""
@@ -185,30 +184,6 @@ def loss_of(data: Any, model: Any, split: str, count: int) -> float:
         answers = model(prompt.to(device), unroll).final.cpu()
     squares = (answers - prompt.targets).double().square()[:, data.task.dim :]
     return float(squares.mean() / data.task.scale)
-
-
-def law_of(found: Mapping[str, Any], recipes: Sequence[str], resamples: int = 1000) -> dict[str, Any]:
-    """Return the law of the runs as plain data: parameters, bands, and Δφ of every other recipe."""
-    rows = [
-        {**run, "loss": run["summary"]["loss"], "recipe": name.split("/")[0]}
-        for name, run in found.items()
-        if name.split("/")[0] in (PLAIN, *recipes)
-    ]
-    done = fit(Runs.of(rows), resamples=resamples)
-    phi = done.law.phi
-    return {
-        "law": asdict(done.law),
-        "bands": {name: done.band(name) for name in done.resampled},
-        "differences": {
-            name: {"value": phi[name] - phi[PLAIN], "band": done.band(name, PLAIN)}
-            for name in phi
-            if name != PLAIN
-        },
-        "relative_error": done.error,
-        "at_bounds": done.law.at_bounds,
-        "runs": len(rows),
-        "flops": [end(row["flops"] for row in rows) for end in (min, max)],
-    }
 
 
 def main() -> None:

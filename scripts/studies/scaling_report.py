@@ -1,8 +1,16 @@
-"""The picture and the tables of a scaling law."""
+"""The fit, the tables and the picture of a scaling study, from its file of results.
+
+python -m scripts.studies.scaling_report results/scaling/text-full.json --without '*/budget0/*'
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import argparse
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from fnmatch import fnmatch
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,10 +19,35 @@ from algoformer.evaluation import Cell, Table
 from algoformer.report.axes import logarithmic
 from algoformer.report.canvas import finish, panels
 from algoformer.report.style import INK, strokes
-from scripts.studies.scaling_law import Law
+from scripts.studies.scaling_law import Law, Runs, fit
+from scripts.studies.scaling_models import PLAIN
 
 PUBLISHED = {"full": 0.46, "truncated": 0.38, "hyper-connections": 0.65}
 """φ of language models of 20 layers trained on 4.6e17 to 2.2e19 FLOPs, from arXiv 2604.21106."""
+
+
+def law_of(found: Mapping[str, Any], recipes: Sequence[str], resamples: int = 1000) -> dict[str, Any]:
+    """Return the law of the runs as plain data: parameters, bands, and Δφ of every other recipe."""
+    rows = [
+        {**run, "loss": run["summary"]["loss"], "recipe": name.split("/")[0]}
+        for name, run in found.items()
+        if name.split("/")[0] in (PLAIN, *recipes)
+    ]
+    done = fit(Runs.of(rows), resamples=resamples)
+    phi = done.law.phi
+    return {
+        "law": asdict(done.law),
+        "bands": {name: done.band(name) for name in done.resampled},
+        "differences": {
+            name: {"value": phi[name] - phi[PLAIN], "band": done.band(name, PLAIN)}
+            for name in phi
+            if name != PLAIN
+        },
+        "relative_error": done.error,
+        "at_bounds": done.law.at_bounds,
+        "runs": len(rows),
+        "flops": [end(row["flops"] for row in rows) for end in (min, max)],
+    }
 
 
 def report_of(law: Mapping[str, Any]) -> Table:
@@ -73,3 +106,26 @@ def _draw_phi(axes: Any, fitted: Mapping[str, Any]) -> None:
     axes.set_xticks(places, names)
     axes.set_xlim(-0.5, len(names) + 0.5)
     axes.set_ylabel("φ", color=INK)
+
+
+def main() -> None:
+    """Fit the runs of a file again, and print the law."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("file", type=Path, help="File of results, such as results/scaling/text-full.json.")
+    parser.add_argument("--recipes", nargs="*", default=[], help="Recipes besides 'full'.")
+    parser.add_argument("--without", nargs="*", default=[], help="Patterns of runs to leave out.")
+    chosen = parser.parse_args()
+    if not chosen.file.exists():
+        parser.error(f"there is no file {chosen.file}; give one of results/scaling, such as text-full.json")
+    runs = json.loads(chosen.file.read_text())["runs"]
+    known = sorted({name.split("/")[0] for name in runs} - {"rates"})
+    if missing := [one for one in chosen.recipes if one not in known]:
+        parser.error(f"--recipes: the file has {', '.join(known)}, got {missing[0]!r}")
+    kept = {name: run for name, run in runs.items() if not any(fnmatch(name, one) for one in chosen.without)}
+    print(report_of(law_of(kept, chosen.recipes)))
+
+
+if __name__ == "__main__":
+    main()

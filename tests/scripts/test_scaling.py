@@ -1,6 +1,7 @@
 """The scaling law is recovered from made-up runs, and the study's models are what the law assumes."""
 
 import argparse
+import json
 import lzma
 from collections.abc import Sequence
 from functools import partial
@@ -19,7 +20,7 @@ from scripts.studies import deployment, scaling
 from scripts.studies.runs import StudyRun, make
 from scripts.studies.scaling_law import Fit, Runs, _Problem, fit
 from scripts.studies.scaling_models import SIZES, Size, bill_of, parameters_of, program_of, steps_of
-from scripts.studies.scaling_report import picture_of, report_of
+from scripts.studies.scaling_report import law_of, main, picture_of, report_of
 
 TRUE = {"E": 1.7, "A": 240.0, "B": 400.0, "alpha": 0.35, "beta": 0.3}
 
@@ -201,10 +202,26 @@ def test_the_study_runs_from_rates_to_law_and_picture(options: argparse.Namespac
     one = found["full/r2/width16/budget1/seed0"]
     assert one["data"] == 4 * 4
     assert one["experiment"]["training"]["lr"] == 1e-2
-    law = scaling.law_of(found, [], resamples=5)
+    law = law_of(found, [], resamples=5)
     assert law["runs"] == 8
     assert "φ full" in str(report_of(law))
     assert len(picture_of(found, law, "full").axes) == 2
+
+
+def test_the_published_law_comes_out_of_the_published_runs(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = Path(__file__).parents[2] / "results" / "scaling" / "text-full.json"
+    stored = json.loads(file.with_name("text-full-law.json").read_text())
+    law = law_of(json.loads(file.read_text())["runs"], [], resamples=1)
+    assert law["runs"] == stored["runs"] == 36
+    assert law["law"]["phi"]["full"] == pytest.approx(stored["law"]["phi"]["full"], rel=1e-3)
+    wrong = ([str(file), "--recipes", "gaate"], ["nofile"])
+    for words, found in zip(wrong, ("burn-in, full, gate, got 'gaate'", "no file nofile"), strict=True):
+        monkeypatch.setattr("sys.argv", ["scaling_report", *words])
+        with pytest.raises(SystemExit):
+            main()
+        assert found in capsys.readouterr().err
 
 
 def test_text_is_read_from_packed_files_and_repeated_little(tmp_path: Path) -> None:
