@@ -39,7 +39,7 @@ class OnExamples:
 
     @property
     def own_features(self) -> bool:
-        """Whether the features are not the inputs themselves."""
+        """True if the features are not the inputs themselves."""
         return not torch.equal(self.contexts.features, self.contexts.inputs.double())
 
     def examine(self, compared: Comparison, *, seed: int) -> Findings:

@@ -1,4 +1,4 @@
-"""What is found out about a solver beside its nearest family, on labelled examples and on series alike."""
+"""Results about a solver besides its nearest family, for labelled examples and for series."""
 
 from __future__ import annotations
 

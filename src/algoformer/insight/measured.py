@@ -1,4 +1,4 @@
-"""What a solver's answers say about the regression inside prompts, in the form that families predict."""
+"""Measurements of a solver on the regression inside prompts, in the form that families predict."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def typical_unit(features: Tensor) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class Search:
-    """How thoroughly the parameters of families are searched.
+    """The effort of a search for the parameters of families.
 
     Attributes:
         grid: the values of a single parameter that are tried at first.
@@ -58,7 +58,7 @@ class Measured(ABC):
     """
 
     search: ClassVar[Search] = Search()
-    """How thoroughly parameters of families are searched."""
+    """The effort of the search for parameters of families."""
 
     features: Tensor
     labels: Tensor
@@ -69,7 +69,7 @@ class Measured(ABC):
     @property
     @abstractmethod
     def values(self) -> Tensor:
-        """What was measured, (step, problem, coordinate)."""
+        """The measured numbers, (step, problem, coordinate)."""
 
     @property
     @abstractmethod
